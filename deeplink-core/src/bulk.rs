@@ -1,0 +1,254 @@
+//! Many links in one request: a template with ids, a template with a count, or links that differ.
+
+use std::collections::HashSet;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::{ErrorCode, Invalid};
+use crate::link::{CreateLink, NewLink, check_custom_id};
+
+/// Most links of one request.
+pub const MAX_ROWS: usize = 100;
+
+/// The body of a bulk create: `template` with exactly one of `custom_ids` and `count`, or `links` alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct BulkCreate {
+    /// What all links of the batch share; its `custom_id` is ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<CreateLink>,
+    /// The ids, 1 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
+    pub custom_ids: Option<Vec<String>>,
+    /// How many ids to generate, 1 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 100))]
+    pub count: Option<u64>,
+    /// Links that differ, 1 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
+    pub links: Option<Vec<CreateLink>>,
+}
+
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else { return Ok(None) };
+    number.as_u64().map(Some).ok_or_else(|| D::Error::custom("a whole number from 1 to 100"))
+}
+
+impl BulkCreate {
+    /// The same link under each of these ids.
+    pub fn with_ids(template: CreateLink, custom_ids: Vec<String>) -> Self {
+        Self { template: Some(template), custom_ids: Some(custom_ids), ..Self::default() }
+    }
+
+    /// The same link under this many generated ids.
+    pub fn with_count(template: CreateLink, count: u64) -> Self {
+        Self { template: Some(template), count: Some(count), ..Self::default() }
+    }
+
+    /// Links that differ.
+    pub fn with_links(links: Vec<CreateLink>) -> Self {
+        Self { links: Some(links), ..Self::default() }
+    }
+
+    /// Applies every rule that needs no account: mode, template, size, then every row.
+    pub fn check(self) -> Result<Batch, BatchRefused> {
+        let refuse = |code, message: &str| Err(BatchRefused::Whole(Invalid::whole(code, message)));
+        let modes = usize::from(self.custom_ids.is_some()) + usize::from(self.count.is_some());
+        if self.links.is_some() && (modes > 0 || self.template.is_some()) || modes > 1 {
+            return refuse(
+                ErrorCode::BatchModeAmbiguous,
+                "give template with custom_ids, template with count, or links alone",
+            );
+        }
+        if let Some(links) = self.links {
+            check_size(links.len() as u64)?;
+            return check_rows(links);
+        }
+        if modes == 0 {
+            return refuse(ErrorCode::BatchModeMissing, "give custom_ids, count or links");
+        }
+        let Some(template) = self.template else {
+            let message = "template is missing";
+            return Err(BatchRefused::Whole(Invalid::field(ErrorCode::BadRequest, "template", message)));
+        };
+        let template = CreateLink { custom_id: None, ..template }.check().map_err(BatchRefused::Whole)?;
+        if let Some(count) = self.count {
+            check_size(count)?;
+            return Ok(Batch::Generated { template, count: usize::try_from(count).unwrap_or(MAX_ROWS) });
+        }
+        let ids = self.custom_ids.unwrap_or_default();
+        check_size(ids.len() as u64)?;
+        let mut seen = HashSet::new();
+        let errors: Vec<RowError> = (0_u64..)
+            .zip(&ids)
+            .filter_map(|(index, id)| {
+                let invalid = check_custom_id(id).err().or_else(|| duplicate(&mut seen, id))?;
+                Some(RowError::new(index, invalid, Some(id.clone())))
+            })
+            .collect();
+        if errors.is_empty() { Ok(Batch::Named { template, ids }) } else { Err(BatchRefused::Rows(errors)) }
+    }
+}
+
+fn check_size(rows: u64) -> Result<(), BatchRefused> {
+    let (code, message) = match rows {
+        0 => (ErrorCode::BatchEmpty, "the batch has no link".to_owned()),
+        1..=100 => return Ok(()),
+        more => (ErrorCode::BatchTooLarge, format!("the batch has {more} links; {MAX_ROWS} are allowed")),
+    };
+    Err(BatchRefused::Whole(Invalid::whole(code, message)))
+}
+
+fn check_rows(links: Vec<CreateLink>) -> Result<Batch, BatchRefused> {
+    let mut seen = HashSet::new();
+    let (mut checked, mut errors) = (Vec::with_capacity(links.len()), Vec::new());
+    for (index, link) in (0_u64..).zip(links) {
+        let id = link.custom_id.clone();
+        let twice = id.as_deref().and_then(|id| duplicate(&mut seen, id));
+        match link.check() {
+            // A malformed row says first what is wrong with itself, then that its id stands twice.
+            Ok(_) if twice.is_some() => errors.extend(twice.map(|invalid| RowError::new(index, invalid, id))),
+            Ok(link) => checked.push(link),
+            Err(invalid) => errors.push(RowError::new(index, invalid, id)),
+        }
+    }
+    if errors.is_empty() { Ok(Batch::Different(checked)) } else { Err(BatchRefused::Rows(errors)) }
+}
+
+fn duplicate(seen: &mut HashSet<String>, id: &str) -> Option<Invalid> {
+    (!seen.insert(id.to_owned())).then(|| {
+        let message = "this id stands more than once in the batch";
+        Invalid::field(ErrorCode::DuplicateCustomIdInBatch, "custom_id", message)
+    })
+}
+
+/// A batch that passed every rule that needs no account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Batch {
+    /// One link under each of these ids.
+    Named {
+        /// What they share.
+        template: NewLink,
+        /// Their ids.
+        ids: Vec<String>,
+    },
+    /// One link under generated ids.
+    Generated {
+        /// What they share.
+        template: NewLink,
+        /// How many.
+        count: usize,
+    },
+    /// Links that differ.
+    Different(Vec<NewLink>),
+}
+
+/// Why a batch was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BatchRefused {
+    /// As a whole, or by its template.
+    Whole(Invalid),
+    /// By these rows.
+    Rows(Vec<RowError>),
+}
+
+/// One row that failed, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct RowError {
+    /// Position in the batch, from 0.
+    pub index: u64,
+    /// What is wrong, for programs.
+    pub code: ErrorCode,
+    /// What is wrong, for people.
+    pub message: String,
+    /// The row's id, if it named one.
+    pub custom_id: Option<String>,
+    /// The field at fault, where it is another than the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+}
+
+impl RowError {
+    /// What one row did wrong.
+    pub fn new(index: u64, invalid: Invalid, custom_id: Option<String>) -> Self {
+        let field = invalid.field.map(std::borrow::Cow::into_owned);
+        Self { index, code: invalid.code, message: invalid.message, custom_id, field }
+    }
+}
+
+/// The reply to a bulk create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BulkCreated {
+    /// The links, in the order of the request.
+    pub links: Vec<BulkLink>,
+}
+
+/// One link of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BulkLink {
+    /// The last segment of the URL.
+    pub link_id: String,
+    /// The address to share.
+    pub url: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(json: &str) -> String {
+        let bulk = match serde_json::from_str::<BulkCreate>(json) {
+            Ok(bulk) => bulk,
+            Err(_) => return "mistyped".into(),
+        };
+        match bulk.check() {
+            Ok(Batch::Named { ids, .. }) => format!("named {}", ids.len()),
+            Ok(Batch::Generated { count, .. }) => format!("generated {count}"),
+            Ok(Batch::Different(links)) => format!("different {}", links.len()),
+            Err(BatchRefused::Whole(invalid)) => invalid.code.to_string(),
+            Err(BatchRefused::Rows(rows)) => {
+                rows.iter().map(|row| format!("{}:{}", row.index, row.code)).collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    #[test]
+    fn modes_sizes_and_rows_are_judged_in_order() {
+        let many = format!(r#"{{"template":{{}},"custom_ids":{}}}"#, serde_json::json!((0..101).map(|i| format!("id-{i}")).collect::<Vec<_>>()));
+        for (json, expected) in [
+            (r#"{"template":{},"custom_ids":["abc","abd"]}"#, "named 2"),
+            (r#"{"template":{"custom_id":"!"},"count":3}"#, "generated 3"),
+            (r#"{"links":[{},{"custom_id":"abc"}]}"#, "different 2"),
+            (r#"{"template":null,"custom_ids":null,"count":null,"links":[{}]}"#, "different 1"),
+            (r#"{"template":{}}"#, "batch_mode_missing"),
+            ("{}", "batch_mode_missing"),
+            (r#"{"count":1}"#, "bad_request"),
+            (r#"{"template":{},"custom_ids":[],"count":1}"#, "batch_mode_ambiguous"),
+            (r#"{"template":{},"links":[{}]}"#, "batch_mode_ambiguous"),
+            (r#"{"links":[{}],"count":1}"#, "batch_mode_ambiguous"),
+            (r#"{"template":{},"custom_ids":[]}"#, "batch_empty"),
+            (r#"{"template":{},"count":0}"#, "batch_empty"),
+            (r#"{"links":[]}"#, "batch_empty"),
+            (r#"{"template":{},"count":101}"#, "batch_too_large"),
+            (&many, "batch_too_large"),
+            (r#"{"template":{},"count":-1}"#, "mistyped"),
+            (r#"{"template":{},"count":1.5}"#, "mistyped"),
+            (r#"{"template":{},"count":"1"}"#, "mistyped"),
+            (r#"{"template":{},"custom_ids":["abc",1]}"#, "mistyped"),
+            (r#"{"template":{"web_url":"x"},"count":0}"#, "invalid_url"),
+            (r#"{"template":{},"custom_ids":["abc","a","abc","r","abc"]}"#,
+             "1:invalid_custom_id 2:duplicate_custom_id_in_batch 3:invalid_custom_id 4:duplicate_custom_id_in_batch"),
+            (r#"{"links":[{"custom_id":"abc"},{"web_url":"x"},{"custom_id":"abc"}]}"#, "1:invalid_url 2:duplicate_custom_id_in_batch"),
+        ] {
+            assert_eq!(answer(json), expected, "{json}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The one list of error codes, each with its one HTTP status, and the error record that every failure answers with.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $status:literal;)+) => {
+        /// Every code an error of the service can carry. A code has exactly one HTTP status.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ErrorCode {
+            $($(#[$doc])* $name,)+
+            /// A code this build does not know; it keeps its text.
+            Unknown(Box<str>),
+        }
+
+        impl ErrorCode {
+            /// Every known code.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The code as it stands in the error record.
+            pub fn as_str(&self) -> &str {
+                match self { $(Self::$name => $code,)+ Self::Unknown(text) => text }
+            }
+
+            /// The HTTP status that goes with the code; `None` for an unknown one.
+            pub fn status(&self) -> Option<u16> {
+                match self { $(Self::$name => Some($status),)+ Self::Unknown(_) => None }
+            }
+        }
+
+        impl From<&str> for ErrorCode {
+            fn from(text: &str) -> Self {
+                match text { $($code => Self::$name,)+ _ => Self::Unknown(text.into()) }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The request is malformed: bad JSON, a mistyped field, a bad parameter.
+    BadRequest = "bad_request", 400;
+    /// Nothing is there, or it is not the caller's.
+    NotFound = "not_found", 404;
+    /// No credential where one is needed.
+    Unauthorized = "unauthorized", 401;
+    /// The credential is unknown, revoked or of the wrong kind.
+    InvalidKey = "invalid_key", 401;
+    /// The credential's scope does not reach this operation.
+    ForbiddenScope = "forbidden_scope", 403;
+    /// Too many requests; try again after `Retry-After`.
+    RateLimited = "rate_limited", 429;
+    /// Something failed inside; whether it took effect is unknown.
+    Internal = "internal", 500;
+    /// The body is larger than the operation takes.
+    PayloadTooLarge = "payload_too_large", 413;
+    /// The body is not `application/json`.
+    UnsupportedMediaType = "unsupported_media_type", 415;
+    /// The path exists, but not with this method.
+    MethodNotAllowed = "method_not_allowed", 405;
+    /// The id is not 3 to 64 letters, digits or inner hyphens, or it is reserved.
+    InvalidCustomId = "invalid_custom_id", 400;
+    /// A URL breaks the rules of its field.
+    InvalidUrl = "invalid_url", 400;
+    /// Metadata is not an object, too large, or holds what may not be stored.
+    InvalidMetadata = "invalid_metadata", 400;
+    /// The agent context has an unknown action or a text that is too long.
+    InvalidAgentContext = "invalid_agent_context", 400;
+    /// The social preview is empty or has a text that is too long.
+    InvalidSocialPreview = "invalid_social_preview", 400;
+    /// The link id is in use.
+    LinkIdTaken = "link_id_taken", 409;
+    /// The update changes nothing.
+    EmptyUpdate = "empty_update", 400;
+    /// The affiliate named in a body is not there.
+    AffiliateNotFound = "affiliate_not_found", 404;
+    /// A scoped credential named another affiliate.
+    AffiliateScopeMismatch = "affiliate_scope_mismatch", 400;
+    /// The cursor was not made by this list.
+    InvalidCursor = "invalid_cursor", 400;
+    /// At least one row of the batch is wrong; `errors` lists them all.
+    InvalidBatch = "invalid_batch", 400;
+    /// The batch has no row.
+    BatchEmpty = "batch_empty", 400;
+    /// The batch has more than 100 rows.
+    BatchTooLarge = "batch_too_large", 400;
+    /// The batch says neither ids, nor a count, nor links.
+    BatchModeMissing = "batch_mode_missing", 400;
+    /// The batch says more than one of ids, count and links.
+    BatchModeAmbiguous = "batch_mode_ambiguous", 400;
+    /// The id stands more than once in the batch.
+    DuplicateCustomIdInBatch = "duplicate_custom_id_in_batch", 400;
+    /// The plan's limit is reached.
+    QuotaExceeded = "quota_exceeded", 402;
+    /// The e-mail address is not one.
+    InvalidEmail = "invalid_email", 400;
+    /// The address already belongs to an account.
+    EmailExists = "email_exists", 409;
+    /// The same `Idempotency-Key` came with another request.
+    IdempotencyConflict = "idempotency_conflict", 409;
+    /// A form or session request came from another site.
+    CsrfRejected = "csrf_rejected", 403;
+    /// This service takes no new sign-ups.
+    SignupClosed = "signup_closed", 403;
+    /// Too much work waits; nothing was done.
+    Overloaded = "overloaded", 503;
+    /// The disk is full; nothing was done.
+    StorageFull = "storage_full", 503;
+    /// The database cannot be reached or written; nothing was done.
+    DatabaseUnavailable = "database_unavailable", 503;
+    /// A service that this operation needs did not answer; nothing was done.
+    UpstreamUnavailable = "upstream_unavailable", 503;
+    /// Mail is not set up, so nobody can sign in or sign up.
+    SessionsNotConfigured = "sessions_not_configured", 503;
+    /// The identity provider is not set up.
+    OauthNotConfigured = "oauth_not_configured", 503;
+    /// Billing is switched off.
+    BillingNotConfigured = "billing_not_configured", 503;
+    /// No payment processor is set up.
+    ProcessorNotConfigured = "processor_not_configured", 503;
+    /// Mail is not set up, so no key can be requested.
+    SecretKeysNotConfigured = "secret_keys_not_configured", 503;
+}
+
+impl ErrorCode {
+    /// Whether this is one of the 503s that say "not set up here": repeating the request cannot help.
+    pub fn is_not_configured(&self) -> bool {
+        self.as_str().ends_with("_not_configured")
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for ErrorCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::from(&*Cow::<'de, str>::deserialize(deserializer)?))
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for ErrorCode {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .description(Some("Machine-readable reason. More codes may be added."))
+            .examples(Self::ALL.iter().take(3).map(|code| serde_json::Value::from(code.as_str())))
+            .into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for ErrorCode {}
+
+/// The error record: every failure answers with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct ErrorBody {
+    /// What happened, for people.
+    pub error: String,
+    /// What happened, for programs.
+    pub code: ErrorCode,
+    /// The request's id, to find it in the service's logs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// The field or parameter at fault, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// With `invalid_batch`: every row that failed, by index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<crate::bulk::RowError>,
+    /// With `quota_exceeded`: what ran out, such as `links`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// With `quota_exceeded`: how many the plan includes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<i64>,
+    /// With `quota_exceeded`: how many there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<i64>,
+}
+
+impl ErrorBody {
+    /// A record with a message and a code.
+    pub fn new(code: ErrorCode, error: impl Into<String>) -> Self {
+        Self {
+            error: error.into(),
+            code,
+            request_id: None,
+            field: None,
+            errors: Vec::new(),
+            resource: None,
+            limit: None,
+            current: None,
+        }
+    }
+}
+
+/// Input that breaks a rule: which rule, in which field, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Invalid {
+    /// The code the service answers with.
+    pub code: ErrorCode,
+    /// The field at fault, with dots for inner fields (`social_preview.image_url`).
+    pub field: Option<Cow<'static, str>>,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl Invalid {
+    /// A rule broken by one field.
+    pub fn field(code: ErrorCode, field: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self { code, field: Some(field.into()), message: message.into() }
+    }
+
+    /// A rule broken by the request as a whole.
+    pub fn whole(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, field: None, message: message.into() }
+    }
+}
+
+impl From<Invalid> for ErrorBody {
+    fn from(invalid: Invalid) -> Self {
+        Self { field: invalid.field.map(Cow::into_owned), ..Self::new(invalid.code, invalid.message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_reads_back_and_has_an_error_status() {
+        let mut seen = std::collections::HashSet::new();
+        for code in ErrorCode::ALL {
+            assert_eq!(&ErrorCode::from(code.as_str()), code);
+            assert!((400..600).contains(&code.status().expect("a known code has a status")));
+            assert!(seen.insert(code.as_str()), "{code} stands twice");
+        }
+    }
+
+    #[test]
+    fn an_unknown_code_keeps_its_text() {
+        let body: ErrorBody = serde_json::from_str(r#"{"error":"later","code":"made_later"}"#).expect("an error record");
+        assert_eq!(body.code, ErrorCode::Unknown("made_later".into()));
+        assert_eq!(serde_json::to_string(&body).expect("JSON"), r#"{"error":"later","code":"made_later"}"#);
+    }
+}

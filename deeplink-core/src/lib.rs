@@ -1,0 +1,36 @@
+//! Types and rules that the deeplink server, client and command line share.
+//!
+//! Wire types live here and nowhere else; whatever is decided without I/O (what a valid link is, where a tap
+//! goes, which codes exist) is decided here, so that server and client cannot disagree.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | [`id`], [`secret`], [`time`] | names of things, credentials, moments |
+//! | [`patch`], [`page`] | absent/null/value, lists |
+//! | [`error`] | every error code with its status |
+//! | [`url`] | which URLs may be stored |
+//! | [`link`], [`bulk`], [`metadata`] | links and batches of them |
+//! | [`visitor`], [`resolve`] | who asks, and where the tap goes |
+//! | [`stats`], [`plan`], [`user`] | click counts, plans and their limits, sign-up |
+//! | [`routes`] | one entry for each operation of the service |
+
+pub mod bulk;
+pub mod error;
+pub mod id;
+pub mod link;
+pub mod metadata;
+pub mod page;
+pub mod patch;
+pub mod plan;
+pub mod resolve;
+pub mod routes;
+pub mod secret;
+pub mod stats;
+pub mod text;
+pub mod time;
+pub mod url;
+pub mod user;
+pub mod visitor;
+
+/// Version of the interface that `/openapi.json` describes.
+pub const API_VERSION: &str = "0.1.0";

@@ -1,0 +1,274 @@
+//! Metadata: a JSON object kept as its own text. Key order, the digits of numbers and escapes stay as they were sent;
+//! only white space between tokens goes.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::error::{ErrorCode, Invalid};
+use crate::text::find_control;
+
+/// Most bytes of metadata, counted on the text without white space.
+pub const MAX_BYTES: usize = 4_096;
+/// Most keys of the object itself.
+pub const MAX_KEYS: usize = 64;
+/// Deepest nesting of any JSON the service takes.
+pub const MAX_DEPTH: usize = 32;
+
+/// A JSON value as text without white space between its tokens. [`Metadata::check`] makes sure that it is an object
+/// that may be stored.
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(value_type = Object))]
+pub struct Metadata(Box<str>);
+
+impl Metadata {
+    /// Takes any JSON text; white space between tokens is dropped.
+    pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<&RawValue>(json).map(|raw| Self(compact(raw.get()).into()))
+    }
+
+    /// Takes text that came out of [`Metadata::as_str`] before, such as a stored one.
+    pub fn from_stored(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The rules for what is stored: an object of at most [`MAX_KEYS`] keys and [`MAX_BYTES`] bytes, no key twice in
+    /// any object, no control characters but TAB, LF and CR inside values.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let wrong = |message: String| Invalid::field(ErrorCode::InvalidMetadata, "metadata", message);
+        if !self.0.starts_with('{') {
+            return Err(wrong("metadata must be a JSON object".into()));
+        }
+        if self.0.len() > MAX_BYTES {
+            return Err(wrong(format!("metadata has {} bytes; {MAX_BYTES} are allowed", self.0.len())));
+        }
+        let keys = Walk { text: &self.0, at: 0 }.value(1).map_err(|fault| match fault {
+            Fault::Control => wrong("metadata holds a control character".into()),
+            Fault::NotText => wrong("metadata holds an escape that is not a character".into()),
+            Fault::Duplicate(key) => Invalid::field(
+                ErrorCode::BadRequest,
+                "metadata",
+                format!("metadata names the key \"{}\" twice", key.escape_debug()),
+            ),
+            Fault::Deep => Invalid::field(
+                ErrorCode::BadRequest,
+                "metadata",
+                format!("metadata is nested deeper than {MAX_DEPTH} levels"),
+            ),
+        })?;
+        if keys > MAX_KEYS {
+            return Err(wrong(format!("metadata has {keys} keys; {MAX_KEYS} are allowed")));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Metadata {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::from_str::<&RawValue>(&self.0).map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Metadata {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self(compact(raw.get()).into()))
+    }
+}
+
+/// JSON text without the white space between its tokens.
+fn compact(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let (mut inside, mut escaped) = (false, false);
+    for c in json.chars() {
+        if inside {
+            inside = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+        } else if matches!(c, ' ' | '\t' | '\n' | '\r') {
+            continue;
+        } else {
+            inside = c == '"';
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// How deeply JSON text nests, without parsing it: enough to refuse hostile input before a parser recurses.
+pub fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut inside, mut escaped) = (0_usize, 0, false, false);
+    for &byte in json {
+        if inside {
+            inside = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            continue;
+        }
+        match byte {
+            b'"' => inside = true,
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+enum Fault {
+    Control,
+    NotText,
+    Duplicate(String),
+    Deep,
+}
+
+/// Walks over compact, well-formed JSON.
+struct Walk<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Walk<'_> {
+    fn peek(&self) -> u8 {
+        self.text.as_bytes().get(self.at).copied().unwrap_or(0)
+    }
+
+    /// Reads one value; the result is the number of its own keys, 0 for all but objects.
+    fn value(&mut self, depth: usize) -> Result<usize, Fault> {
+        match self.peek() {
+            b'{' | b'[' if depth > MAX_DEPTH => Err(Fault::Deep),
+            b'{' => self.object(depth),
+            b'[' => {
+                self.at += 1;
+                while self.peek() != b']' {
+                    self.value(depth + 1)?;
+                    self.at += usize::from(self.peek() == b',');
+                }
+                self.at += 1;
+                Ok(0)
+            }
+            b'"' => self.string(true).map(|_| 0),
+            _ => {
+                while !matches!(self.peek(), b',' | b']' | b'}' | 0) {
+                    self.at += 1;
+                }
+                Ok(0)
+            }
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<usize, Fault> {
+        let mut keys = HashSet::new();
+        self.at += 1;
+        while self.peek() != b'}' {
+            let key = self.string(false)?;
+            self.at += 1;
+            self.value(depth + 1)?;
+            self.at += usize::from(self.peek() == b',');
+            if let Some(twice) = keys.replace(key) {
+                return Err(Fault::Duplicate(twice));
+            }
+        }
+        self.at += 1;
+        Ok(keys.len())
+    }
+
+    fn string(&mut self, prose: bool) -> Result<String, Fault> {
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        self.at += 1;
+        while self.peek() != b'"' {
+            self.at += if self.peek() == b'\\' { 2 } else { 1 };
+            if self.at >= bytes.len() {
+                return Err(Fault::NotText);
+            }
+        }
+        self.at += 1;
+        let decoded: String = serde_json::from_str(&self.text[start..self.at]).map_err(|_| Fault::NotText)?;
+        if find_control(&decoded, prose).is_some() { Err(Fault::Control) } else { Ok(decoded) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(json: &str) -> Option<ErrorCode> {
+        Metadata::parse(json).expect("JSON").check().err().map(|invalid| invalid.code)
+    }
+
+    #[test]
+    fn text_is_kept_but_for_white_space() {
+        for (sent, kept) in [
+            (r#"{ "b" : 1e400, "a" : [ 1.50, -0 ] }"#, r#"{"b":1e400,"a":[1.50,-0]}"#),
+            (r#"{"s":" a \" b ","e":"\u00e9\/"}"#, r#"{"s":" a \" b ","e":"\u00e9\/"}"#),
+            ("{}", "{}"),
+        ] {
+            let metadata = Metadata::parse(sent).expect("JSON");
+            assert_eq!(metadata.as_str(), kept);
+            assert_eq!(serde_json::to_string(&metadata).expect("JSON"), kept);
+            assert_eq!(metadata.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn each_rule_has_its_code() {
+        for text in ["[]", "1", "\"x\"", "true"] {
+            assert_eq!(code(text), Some(ErrorCode::InvalidMetadata), "{text}");
+        }
+        for text in [r#"{"a\u0000":1}"#, r#"{"a":"\u001b"}"#, r#"{"a":"\u0085"}"#, r#"{"a\n":1}"#, r#"{"a":["\u007f"]}"#, r#"{"a":"\ud800"}"#] {
+            assert_eq!(code(text), Some(ErrorCode::InvalidMetadata), "{text}");
+        }
+        assert_eq!(code(r#"{"a":"line\nline\ttab\r"}"#), None);
+        for text in [r#"{"a":1,"a":2}"#, r#"{"a":1,"\u0061":2}"#, r#"{"x":{"a":1,"a":2}}"#, r#"{"x":[{"a":1,"a":2}]}"#] {
+            assert_eq!(code(text), Some(ErrorCode::BadRequest), "{text}");
+        }
+        let nested = |levels: usize| format!("{}{}", "{\"a\":".repeat(levels - 1) + "{}", "}".repeat(levels - 1));
+        assert_eq!(code(&nested(MAX_DEPTH)), None);
+        assert_eq!(code(&nested(MAX_DEPTH + 1)), Some(ErrorCode::BadRequest));
+    }
+
+    #[test]
+    fn sizes_are_counted_on_the_compact_text() {
+        let sized = |bytes: usize| format!("{{\"k\":\"{}\"}}", "x".repeat(bytes - 8));
+        assert_eq!(code(&sized(MAX_BYTES)), None);
+        assert_eq!(code(&sized(MAX_BYTES).replace(':', " : ")), None);
+        assert_eq!(code(&sized(MAX_BYTES + 1)), Some(ErrorCode::InvalidMetadata));
+        let keyed = |keys: usize| format!("{{{}}}", (0..keys).map(|k| format!("\"k{k}\":0")).collect::<Vec<_>>().join(","));
+        assert_eq!(code(&keyed(MAX_KEYS)), None);
+        assert_eq!(code(&keyed(MAX_KEYS + 1)), Some(ErrorCode::InvalidMetadata));
+    }
+
+    #[test]
+    fn depth_ignores_brackets_in_strings() {
+        assert_eq!(depth(br#"{"a":"[[[[","b":[1,[2]]}"#), 3);
+        assert_eq!(depth(b"1"), 0);
+        assert_eq!(depth(br#""\"[[""#), 0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_json_object_survives(keys in proptest::collection::hash_map("[a-zA-Z \\\\\"é]{0,6}", -1e9..1e9_f64, 0..10)) {
+            let text = serde_json::to_string_pretty(&keys).expect("JSON");
+            let metadata = Metadata::parse(&text).expect("JSON");
+            proptest::prop_assert_eq!(metadata.check(), Ok(()));
+            let back: std::collections::HashMap<String, f64> = serde_json::from_str(metadata.as_str()).expect("JSON");
+            proptest::prop_assert_eq!(back, keys);
+        }
+    }
+}

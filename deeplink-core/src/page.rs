@@ -1,0 +1,30 @@
+//! Lists: how many items a page has. Cursors are opaque to everybody but the server that made them.
+
+use crate::error::{ErrorCode, Invalid};
+
+/// Items of a page when the caller does not say.
+pub const DEFAULT_LIMIT: u32 = 50;
+/// Most items of a page.
+pub const MAX_LIMIT: u32 = 100;
+
+/// Reads a `limit`: 1 to 100, 50 when absent.
+pub fn limit(text: Option<&str>) -> Result<u32, Invalid> {
+    let Some(text) = text else { return Ok(DEFAULT_LIMIT) };
+    text.parse()
+        .ok()
+        .filter(|limit| (1..=MAX_LIMIT).contains(limit) && text.bytes().all(|b| b.is_ascii_digit()))
+        .ok_or_else(|| Invalid::field(ErrorCode::BadRequest, "limit", format!("limit is a number from 1 to {MAX_LIMIT}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits() {
+        assert_eq!(limit(None), Ok(50));
+        for (text, value) in [("1", Some(1)), ("100", Some(100)), ("0", None), ("101", None), ("-1", None), ("+5", None), ("", None), ("1.5", None), ("ten", None)] {
+            assert_eq!(limit(Some(text)).ok(), value, "{text}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Absent, null and value told apart: the three things a field of an update can say.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What an update says about one field. Use with `#[serde(default, skip_serializing_if = "Patch::is_keep")]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Patch<T> {
+    /// The field is absent: its value stays.
+    #[default]
+    Keep,
+    /// The field is `null`: its value is removed.
+    Clear,
+    /// The field has a value: it replaces the old one whole.
+    Set(T),
+}
+
+impl<T> Patch<T> {
+    /// Whether the field was absent.
+    pub const fn is_keep(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
+
+    /// The same word about a value made from this one.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Patch<U> {
+        match self {
+            Self::Keep => Patch::Keep,
+            Self::Clear => Patch::Clear,
+            Self::Set(value) => Patch::Set(f(value)),
+        }
+    }
+
+    /// As [`Patch::map`], for a conversion that can fail.
+    pub fn try_map<U, E>(self, f: impl FnOnce(T) -> Result<U, E>) -> Result<Patch<U>, E> {
+        Ok(match self {
+            Self::Keep => Patch::Keep,
+            Self::Clear => Patch::Clear,
+            Self::Set(value) => Patch::Set(f(value)?),
+        })
+    }
+
+    /// Carries the update out on a stored value.
+    pub fn apply(self, stored: &mut Option<T>) {
+        match self {
+            Self::Keep => {}
+            Self::Clear => *stored = None,
+            Self::Set(value) => *stored = Some(value),
+        }
+    }
+}
+
+impl<T> From<Option<T>> for Patch<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Clear, Self::Set)
+    }
+}
+
+impl<T: Serialize> Serialize for Patch<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Keep | Self::Clear => serializer.serialize_none(),
+            Self::Set(value) => value.serialize(serializer),
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Patch<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::<T>::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Update {
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        f: Patch<String>,
+    }
+
+    #[test]
+    fn absent_null_and_value_survive_a_round_trip() {
+        for text in ["{}", r#"{"f":null}"#, r#"{"f":"x"}"#] {
+            let update: Update = serde_json::from_str(text).expect("an update");
+            assert_eq!(serde_json::to_string(&update).expect("JSON"), text);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The route table: one entry for each operation that programs call. The client has one method, the command line one
+//! command and the OpenAPI document one operation for each of them; tests hold them equal.
+
+/// Who may call an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Credential {
+    /// Everybody; a credential is ignored.
+    Public,
+    /// A tenant's own secret key.
+    SecretKey,
+    /// A tenant's own secret key, or an affiliate's for what is the affiliate's.
+    LinkWriter,
+}
+
+/// One operation: what it is called, and where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// The operation's name, as in the OpenAPI document.
+    pub operation: &'static str,
+    /// HTTP method in upper case.
+    pub method: &'static str,
+    /// Path with `{parameters}`.
+    pub path: &'static str,
+    /// Who may call it.
+    pub credential: Credential,
+}
+
+macro_rules! routes {
+    ($($(#[$doc:meta])* $name:ident = $operation:literal $method:ident $path:literal $credential:ident;)+) => {
+        $($(#[$doc])* pub const $name: Route = Route {
+            operation: $operation,
+            method: stringify!($method),
+            path: $path,
+            credential: Credential::$credential,
+        };)+
+
+        /// Every operation.
+        pub const ALL: &[Route] = &[$($name,)+];
+    };
+}
+
+routes! {
+    /// Whether the process answers.
+    HEALTH = "health" GET "/health" Public;
+    /// Whether the database answers too.
+    READY = "ready" GET "/ready" Public;
+    /// The description of the interface.
+    OPENAPI = "openapi" GET "/openapi.json" Public;
+    /// The description of the interface, for language models.
+    LLMS = "llms" GET "/llms.txt" Public;
+    /// Sends a tap where it belongs, or says in JSON what the link is.
+    RESOLVE = "resolve" GET "/r/{link_id}" Public;
+    /// Opens an account and returns its first key.
+    SIGNUP = "signup" POST "/v1/auth/signup" Public;
+    /// Lists links.
+    LIST_LINKS = "list_links" GET "/v1/links" LinkWriter;
+    /// Makes a link.
+    CREATE_LINK = "create_link" POST "/v1/links" LinkWriter;
+    /// Makes up to 100 links, all or none.
+    BULK_CREATE_LINKS = "bulk_create_links" POST "/v1/links/bulk" LinkWriter;
+    /// Shows a link.
+    GET_LINK = "get_link" GET "/v1/links/{link_id}" LinkWriter;
+    /// Changes a link.
+    UPDATE_LINK = "update_link" PUT "/v1/links/{link_id}" SecretKey;
+    /// Deletes a link.
+    DELETE_LINK = "delete_link" DELETE "/v1/links/{link_id}" SecretKey;
+    /// Counts a link's clicks over time.
+    LINK_TIMESERIES = "link_timeseries" GET "/v1/links/{link_id}/timeseries" SecretKey;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_places_are_unique() {
+        let mut names = std::collections::HashSet::new();
+        let mut places = std::collections::HashSet::new();
+        for route in ALL {
+            assert!(names.insert(route.operation) && places.insert((route.method, route.path)), "{}", route.operation);
+        }
+    }
+}

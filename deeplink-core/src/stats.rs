@@ -1,0 +1,130 @@
+//! Click counts over time.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::error::{ErrorCode, Invalid};
+use crate::link::words;
+use crate::time::Timestamp;
+
+/// Longest window of a time series in days.
+pub const MAX_WINDOW_DAYS: i64 = 400;
+/// Window of a time series when the caller does not say, in days.
+pub const DEFAULT_WINDOW_DAYS: i64 = 30;
+
+words! {
+    /// Width of a bucket.
+    Granularity {
+        /// One bucket a day, from midnight UTC.
+        Daily = "daily",
+        /// One bucket an hour.
+        Hourly = "hourly",
+    }
+}
+
+impl Granularity {
+    /// Width of a bucket in milliseconds.
+    pub const fn millis(&self) -> i64 {
+        match self {
+            Self::Hourly => 3_600_000,
+            Self::Daily | Self::Unknown(_) => 86_400_000,
+        }
+    }
+}
+
+/// What a time series can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TimeseriesQuery {
+    /// Start; 30 days before `to` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Timestamp>,
+    /// End; now when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// Width of a bucket; daily when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granularity: Option<Granularity>,
+}
+
+impl TimeseriesQuery {
+    /// The last 30 days, by day.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Applies defaults and rules: `from` ≤ `to`, at most 400 days.
+    pub fn window(&self, now: Timestamp) -> Result<(Timestamp, Timestamp, Granularity), Invalid> {
+        let wrong = |field: &'static str, message: String| Err(Invalid::field(ErrorCode::BadRequest, field, message));
+        let granularity = self.granularity.clone().unwrap_or(Granularity::Daily);
+        if matches!(granularity, Granularity::Unknown(_)) {
+            return wrong("granularity", "granularity is daily or hourly".into());
+        }
+        let to = self.to.unwrap_or(now);
+        let from = self.from.unwrap_or_else(|| to.plus_days(-DEFAULT_WINDOW_DAYS));
+        if from > to {
+            return wrong("from", "from lies after to".into());
+        }
+        if to > from.plus_days(MAX_WINDOW_DAYS) {
+            return wrong("from", format!("the window is longer than {MAX_WINDOW_DAYS} days"));
+        }
+        Ok((from, to, granularity))
+    }
+}
+
+/// Clicks of one link over time. Buckets without a click are there, with 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Timeseries {
+    /// The link.
+    pub link_id: String,
+    /// Width of a bucket.
+    pub granularity: Granularity,
+    /// Start of the window.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub from: Timestamp,
+    /// End of the window.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub to: Timestamp,
+    /// The buckets that touch the window, oldest first.
+    pub data: Vec<Bucket>,
+}
+
+impl Timeseries {
+    /// A series with all its fields.
+    pub fn new(link_id: String, granularity: Granularity, from: Timestamp, to: Timestamp, data: Vec<Bucket>) -> Self {
+        Self { link_id, granularity, from, to, data }
+    }
+}
+
+/// Clicks in one stretch of time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Bucket {
+    /// Start of the bucket: a date (`2026-11-20`) by day, a moment (`2026-11-20T09:00:00.000Z`) by hour.
+    pub date: String,
+    /// Clicks of people and agents; those of previews and crawlers are not counted.
+    pub clicks: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_have_defaults_and_limits() {
+        let now = Timestamp::from_millis(1_795_167_000_000);
+        let ask = |from, to, granularity: Option<&str>| TimeseriesQuery { from, to, granularity: granularity.map(Granularity::from) }.window(now);
+        assert_eq!(ask(None, None, None), Ok((now.plus_days(-30), now, Granularity::Daily)));
+        assert!(ask(Some(now.plus_days(-400)), None, None).is_ok());
+        for (query, field) in [
+            (ask(Some(now.plus_days(-401)), None, None), "from"),
+            (ask(Some(now.plus_millis(1)), None, None), "from"),
+            (ask(None, None, Some("weekly")), "granularity"),
+        ] {
+            assert_eq!(query.map_err(|e| e.field), Err(Some(field.into())));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Moments: unix milliseconds inside, RFC 3339 in UTC with milliseconds and `Z` outside.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A moment in UTC with millisecond precision, written as RFC 3339 (`2026-11-20T09:30:00.000Z`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+/// The text is not an RFC 3339 date and time with an offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an RFC 3339 date and time, such as 2026-11-20T09:30:00Z")]
+pub struct NotATimestamp;
+
+impl Timestamp {
+    /// The last moment that RFC 3339 can write: the end of year 9999.
+    const MAX_MILLIS: i64 = 253_402_207_200_000;
+    const MIN_MILLIS: i64 = -377_705_023_201_000;
+
+    /// From milliseconds since 1970-01-01T00:00:00Z; what lies outside the years RFC 3339 can write is brought to its edge.
+    pub fn from_millis(millis: i64) -> Self {
+        Self(millis.clamp(Self::MIN_MILLIS, Self::MAX_MILLIS))
+    }
+
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// This moment moved by a number of milliseconds, in either direction.
+    pub fn plus_millis(self, millis: i64) -> Self {
+        Self::from_millis(self.0.saturating_add(millis))
+    }
+
+    /// This moment moved by whole days of 24 hours.
+    pub fn plus_days(self, days: i64) -> Self {
+        self.plus_millis(days.saturating_mul(86_400_000))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(moment) => write!(f, "{moment:.3}"),
+            Err(_) => Err(fmt::Error),
+        }
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = NotATimestamp;
+
+    fn from_str(text: &str) -> Result<Self, NotATimestamp> {
+        text.parse::<jiff::Timestamp>()
+            .map(|moment| Self::from_millis(moment.as_millisecond()))
+            .map_err(|_| NotATimestamp)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_are_always_written() {
+        assert_eq!(Timestamp::from_millis(0).to_string(), "1970-01-01T00:00:00.000Z");
+        assert_eq!(Timestamp::from_millis(1_795_167_000_120).to_string(), "2026-11-20T09:30:00.120Z");
+    }
+
+    #[test]
+    fn offsets_are_read_and_brought_to_utc() {
+        let read: Timestamp = "2026-11-20T11:30:00.12+02:00".parse().expect("RFC 3339");
+        assert_eq!(read.as_millis(), 1_795_167_000_120);
+        for wrong in ["", "yesterday", "2026-11-20", "2026-11-20T09:30:00", "2026-13-01T00:00:00Z"] {
+            assert!(wrong.parse::<Timestamp>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_edges_can_be_written_and_read_back() {
+        for edge in [i64::MIN, i64::MAX] {
+            let moment = Timestamp::from_millis(edge);
+            assert_eq!(moment.to_string().parse(), Ok(moment));
+        }
+    }
+}

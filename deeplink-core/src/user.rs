@@ -1,0 +1,124 @@
+//! People: e-mail addresses and sign-up.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ErrorCode, Invalid};
+use crate::id::{SecretKeyId, TenantId, UserId};
+use crate::secret::SecretKey;
+use crate::text::find_control;
+use crate::time::Timestamp;
+
+/// An e-mail address, trimmed and in lower case: one `@`, something before it, a domain with a dot after it, at most
+/// 254 bytes (RFC 5321).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Email(Box<str>);
+
+impl Email {
+    /// The address.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Email {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Email {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let wrong = || Invalid::field(ErrorCode::InvalidEmail, "email", "not an e-mail address");
+        let text = text.trim().to_lowercase();
+        let (local, domain) = text.rsplit_once('@').ok_or_else(wrong)?;
+        let label = |label: &str| {
+            !label.is_empty()
+                && label.len() <= 63
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.chars().all(|c| c.is_alphanumeric() || c == '-')
+        };
+        let local_ok = !local.is_empty()
+            && local.len() <= 64
+            && !local.starts_with('.')
+            && !local.ends_with('.')
+            && !local.contains("..")
+            && local.chars().all(|c| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c));
+        let ok = text.len() <= 254
+            && find_control(&text, false).is_none()
+            && local_ok
+            && domain.contains('.')
+            && domain.split('.').all(label);
+        if ok { Ok(Self(text.into())) } else { Err(wrong()) }
+    }
+}
+
+/// The body of a sign-up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Signup {
+    /// Where the confirmation goes; trimmed and lower-cased.
+    #[cfg_attr(feature = "openapi", schema(max_length = 254))]
+    pub email: String,
+}
+
+impl Signup {
+    /// A sign-up of this address.
+    pub fn new(email: impl Into<String>) -> Self {
+        Self { email: email.into() }
+    }
+
+    /// Applies the rules.
+    pub fn check(self) -> Result<Email, Invalid> {
+        self.email.parse()
+    }
+}
+
+/// The reply to a sign-up: the account and its first secret key, shown this once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct SignedUp {
+    /// The account.
+    pub tenant_id: TenantId,
+    /// Its first user, unverified until the mailed link is confirmed.
+    pub user_id: UserId,
+    /// The key's id.
+    pub id: SecretKeyId,
+    /// The key itself; it is not shown again.
+    pub api_key: SecretKey,
+    /// The key's first 18 characters and three dots, as lists show it.
+    pub key_prefix: String,
+    /// When the account was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+}
+
+impl SignedUp {
+    /// A reply with all its fields.
+    pub fn new(tenant_id: TenantId, user_id: UserId, id: SecretKeyId, api_key: SecretKey, created_at: Timestamp) -> Self {
+        let key_prefix = api_key.shown_prefix();
+        Self { tenant_id, user_id, id, api_key, key_prefix, created_at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for (text, stored) in [("  You@Example.COM ", "you@example.com"), ("a+b.c@sub.example.co", "a+b.c@sub.example.co")] {
+            assert_eq!(text.parse::<Email>().expect("an address").as_str(), stored);
+        }
+        for text in ["", "@", "a@", "@example.com", "a@example", "a b@example.com", "a@exa mple.com", "a@b@example.com", "a@.com", "a@example.", "a\0@example.com", "a@-x.com", ".a@example.com", "a\r\nBcc: x@example.com"] {
+            assert!(text.parse::<Email>().is_err(), "{text:?}");
+        }
+    }
+}
