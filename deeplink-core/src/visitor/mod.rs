@@ -1,0 +1,175 @@
+//! Who is asking: what the request headers of a visit say about the visitor.
+//!
+//! Everything here is a pure function of header text. What a User-Agent says by itself ([`AgentTraits`]) is kept
+//! apart from what the other headers add ([`Visitor`]), because the former can be remembered per distinct agent.
+//! What follows for the visit is decided in [`crate::resolve`].
+
+mod accept;
+mod agent;
+#[cfg(test)]
+mod tests;
+
+pub use accept::{Form, wants_json};
+pub use agent::AgentTraits;
+
+/// The system a visit comes from; also the `platform` of clicks and events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Platform {
+    /// iPhone, iPod, and an iPad that says so.
+    Ios,
+    /// Android.
+    Android,
+    /// A Mac, or an iPad in desktop mode, which sends the very same headers.
+    Macos,
+    /// Windows on a computer.
+    Windows,
+    /// Everything else, no User-Agent included.
+    Other,
+}
+
+impl Platform {
+    /// All platforms, in the order of their codes.
+    pub const ALL: [Self; 5] = [Self::Ios, Self::Android, Self::Macos, Self::Windows, Self::Other];
+
+    /// The name used on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ios => "ios",
+            Self::Android => "android",
+            Self::Macos => "macos",
+            Self::Windows => "windows",
+            Self::Other => "other",
+        }
+    }
+
+    /// A small number for storage; it never changes its meaning.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The platform stored under this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// The platform that a `Sec-CH-UA-Platform` value names, if it is one that decides.
+    fn from_hint(hint: &str) -> Option<Self> {
+        let name = hint.trim().trim_matches('"');
+        [Self::Android, Self::Ios, Self::Macos, Self::Windows]
+            .into_iter()
+            .find(|platform| name.eq_ignore_ascii_case(platform.as_str()))
+    }
+}
+
+/// What kind of click a visit is, for those who count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClickKind {
+    /// A person with a browser.
+    Human,
+    /// A messenger or social network fetching a preview.
+    Preview,
+    /// A search engine or monitor.
+    Crawler,
+    /// An AI agent, a program or a library.
+    Agent,
+}
+
+impl ClickKind {
+    /// All kinds, in the order of their codes.
+    pub const ALL: [Self; 4] = [Self::Human, Self::Preview, Self::Crawler, Self::Agent];
+
+    /// The name used on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Preview => "preview",
+            Self::Crawler => "crawler",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// A small number for storage; it never changes its meaning.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind stored under this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// Whether such a click is in the funnel's `clicks` and emits a `click` event.
+    pub const fn in_funnel(self) -> bool {
+        matches!(self, Self::Human | Self::Agent)
+    }
+}
+
+/// What sort of program a User-Agent belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Fetches previews for messengers and social networks.
+    Preview,
+    /// An AI crawler or assistant.
+    Ai,
+    /// A search engine, monitor or headless browser.
+    Crawler,
+    /// A browser.
+    Browser,
+    /// Anything else: curl, SDKs, HTTP libraries, no User-Agent.
+    Client,
+}
+
+impl Class {
+    /// Whether this is a known automaton, which reads the landing page rather than being sent through it.
+    pub const fn is_listed(self) -> bool {
+        matches!(self, Self::Preview | Self::Ai | Self::Crawler)
+    }
+
+    /// The kind of click that a visit of this class is, in whatever form it is answered.
+    pub const fn click_kind(self) -> ClickKind {
+        match self {
+            Self::Preview => ClickKind::Preview,
+            Self::Crawler => ClickKind::Crawler,
+            Self::Browser => ClickKind::Human,
+            Self::Ai | Self::Client => ClickKind::Agent,
+        }
+    }
+}
+
+/// A visitor as the decision needs one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visitor {
+    /// The system, with the client hint taken into account.
+    pub platform: Platform,
+    /// The sort of program.
+    pub class: Class,
+    /// A browser inside another app, where own schemes often do nothing.
+    pub in_app: bool,
+    /// Firefox, which takes the fallback of every intent.
+    pub firefox: bool,
+    /// `WeChat`, which opens neither apps nor stores.
+    pub wechat: bool,
+}
+
+impl Visitor {
+    /// Joins what the User-Agent says with the `Sec-CH-UA-Platform` header, which outranks it.
+    pub fn new(agent: AgentTraits, platform_hint: Option<&str>) -> Self {
+        let platform = platform_hint.and_then(Platform::from_hint).unwrap_or(agent.platform);
+        let bare_webview = agent.bare_webkit && platform == Platform::Ios;
+        Self {
+            platform,
+            class: agent.class,
+            in_app: agent.class == Class::Browser && (agent.names_app || bare_webview),
+            firefox: agent.firefox,
+            wechat: agent.wechat,
+        }
+    }
+}
+
+/// Whether the headers announce a prefetch: a `Sec-Purpose` or `Purpose` that contains `prefetch`, or `X-Moz: prefetch`.
+pub fn is_prefetch(purposes: [Option<&[u8]>; 2], x_moz: Option<&[u8]>) -> bool {
+    const PREFETCH: &[u8] = b"prefetch";
+    let announces = |value: &[u8]| value.windows(PREFETCH.len()).any(|part| part.eq_ignore_ascii_case(PREFETCH));
+    purposes.into_iter().flatten().any(announces)
+        || x_moz.is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(PREFETCH))
+}
