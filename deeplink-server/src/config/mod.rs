@@ -1,0 +1,410 @@
+//! Everything an operator can set, each variable beside its default. Nothing else reads the environment.
+//!
+//! A variable `DEEPLINK_X_Y` has the flag `--x-y`, except where it can hold a secret: those have no flag, because
+//! command lines are visible to everybody on the machine, but each can be read from a file named by `DEEPLINK_X_FILE`.
+//! An empty variable counts as absent. A bad value stops the start with its name.
+
+mod environment;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::CommandFactory;
+use ipnet::IpNet;
+use lettre::message::Mailbox;
+use url::{Host, Url};
+
+use crate::vault::MasterKey;
+
+pub use environment::Environment;
+
+/// What `--help` says about the variables that have no flag.
+pub const SECRETS_HELP: &str = "\
+Variables without a flag, because they can hold a secret (each also as X_FILE, the name of a file with the value):
+  DEEPLINK_DATABASE_URL  sqlite://PATH or postgres://USER:PASSWORD@HOST/NAME [default: deeplink.db in the data directory]
+  DEEPLINK_MASTER_KEY    32 bytes in base64; several separated by commas: the first seals, all open
+                         [default: master.key in the data directory, made at the first start]";
+
+/// The flags and their variables, as text; [`Config::read`] gives them meaning.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Settings")]
+pub struct Settings {
+    /// Directory of the key file, the spill file, mails and, unless said otherwise, the database
+    #[arg(long, global = true, env = "DEEPLINK_DATA_DIR", value_name = "DIR", default_value = "./data")]
+    data_dir: String,
+    /// Address to serve on; port 0 takes a free one
+    #[arg(long, global = true, env = "DEEPLINK_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
+    listen: String,
+    /// Address of /metrics, /health and /ready for operators; keep it private [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_ADMIN_LISTEN", value_name = "IP:PORT")]
+    admin_listen: Option<String>,
+    /// Where people reach the service, such as https://links.example.com [default: http:// and the address served on]
+    #[arg(long, global = true, env = "DEEPLINK_PUBLIC_URL", value_name = "URL")]
+    public_url: Option<String>,
+    /// Networks of the proxies whose forwarding headers count, separated by commas [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_TRUSTED_PROXIES", value_name = "CIDRS")]
+    trusted_proxies: Option<String>,
+    /// Whether anybody may open an account: open, closed
+    #[arg(long, global = true, env = "DEEPLINK_SIGNUP", value_name = "WORD", default_value = "open")]
+    signup: String,
+    /// Whether people may sign up and sign in by mail: on, off
+    #[arg(long, global = true, env = "DEEPLINK_SESSIONS", value_name = "WORD", default_value = "on")]
+    sessions: String,
+    /// Directory that each mail is written to as one .eml file [default: mail in the data directory when the public URL
+    /// is this machine's, else none]
+    #[arg(long, global = true, env = "DEEPLINK_MAIL_DIR", value_name = "DIR")]
+    mail_dir: Option<String>,
+    /// Sender of mails [default: no-reply at the public URL's host]
+    #[arg(long, global = true, env = "DEEPLINK_MAIL_FROM", value_name = "ADDRESS")]
+    mail_from: Option<String>,
+    /// Whether plans limit their tenants: enforce, off
+    #[arg(long, global = true, env = "DEEPLINK_QUOTAS", value_name = "WORD", default_value = "off")]
+    quotas: String,
+    /// Taps on unknown links that one address may make in a minute; 0 = any number
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_MISSES", value_name = "N", default_value = "600")]
+    limit_misses: String,
+    /// Sign-ups that one address may make in an hour; 0 = any number
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_SIGNUP", value_name = "N", default_value = "5")]
+    limit_signup: String,
+    /// Memory for links that were asked for lately, in MiB
+    #[arg(long, global = true, env = "DEEPLINK_LINK_CACHE_MB", value_name = "MIB", default_value = "32")]
+    link_cache_mb: String,
+    /// Days after which links of a tenant without a verified domain expire; 0 = never
+    #[arg(long, global = true, env = "DEEPLINK_UNVERIFIED_LINK_TTL_DAYS", value_name = "DAYS", default_value = "30")]
+    unverified_link_ttl_days: String,
+    /// Days for which single clicks are kept; counts stay. 0 = for ever; where plans limit, the plan's value holds
+    #[arg(long, global = true, env = "DEEPLINK_RETENTION_DAYS", value_name = "DAYS", default_value = "0")]
+    retention_days: String,
+    /// What to log: a level, or a filter such as info,deeplink_server=debug
+    #[arg(long, global = true, env = "DEEPLINK_LOG", value_name = "FILTER", default_value = "info")]
+    log: String,
+}
+
+/// A setting that cannot be used; the message begins with the variable's name.
+#[derive(Debug, thiserror::Error)]
+#[error("{variable}: {problem}")]
+pub struct BadSetting {
+    /// The variable at fault.
+    pub variable: String,
+    problem: String,
+}
+
+/// Carries the settings for clap's metadata; the real command line is in `admin`.
+#[derive(clap::Parser)]
+struct Bare {
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// How the server is set up, checked.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// Directory of the key file, the spill file and mails.
+    pub data_dir: PathBuf,
+    /// Where the data lives.
+    pub database: DatabaseUrl,
+    /// Address to serve on.
+    pub listen: SocketAddr,
+    /// Address for operators.
+    pub admin_listen: Option<SocketAddr>,
+    /// Where people reach the service, if the operator said it; see [`Config::public_url_at`].
+    pub public_url: Option<Url>,
+    /// Server keys from the environment; empty means the key file.
+    pub master_keys: Vec<MasterKey>,
+    /// Networks of the proxies whose forwarding headers count.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Whether anybody may open an account.
+    pub signup_open: bool,
+    /// Whether people may sign up and sign in by mail.
+    pub sessions: bool,
+    /// Directory for mails, if the operator said it; see [`Config::mail_dir_at`].
+    pub mail_dir: Option<PathBuf>,
+    /// Sender of mails, if the operator said it; see [`Config::mail_from_at`].
+    pub mail_from: Option<Mailbox>,
+    /// Whether plans limit their tenants.
+    pub enforce_quotas: bool,
+    /// How much one address may ask for.
+    pub limits: Limits,
+    /// Memory for the link cache, in MiB.
+    pub link_cache_mb: u32,
+    /// Days until links of a tenant without a verified domain expire; 0 = never.
+    pub unverified_link_ttl_days: u32,
+    /// Days for which single clicks are kept; 0 = for ever.
+    pub retention_days: u32,
+    /// What to log.
+    pub log: String,
+}
+
+/// How much one address may ask for; 0 = any amount.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Taps on unknown links in a minute.
+    pub misses_per_minute: u32,
+    /// Sign-ups in an hour.
+    pub signups_per_hour: u32,
+}
+
+/// Which database to open.
+#[derive(Clone, PartialEq, Eq)]
+pub enum DatabaseUrl {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A server, with its whole URL; it can hold a password, so `Debug` does not show it.
+    Postgres(String),
+}
+
+impl std::fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// Shows where the database is, without user and password.
+impl std::fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
+            Self::Postgres(url) => {
+                let url = Url::parse(url).ok();
+                let host = url.as_ref().and_then(Url::host_str).unwrap_or("");
+                let port = url.as_ref().and_then(Url::port).map(|port| format!(":{port}")).unwrap_or_default();
+                write!(f, "postgres://{host}{port}{}", url.as_ref().map_or("", Url::path))
+            }
+        }
+    }
+}
+
+impl DatabaseUrl {
+    /// The whole URL, with the password if it has one.
+    pub fn as_url(&self) -> String {
+        match self {
+            Self::Sqlite(path) => format!("sqlite://{}", path.display()),
+            Self::Postgres(url) => url.clone(),
+        }
+    }
+}
+
+impl FromStr for DatabaseUrl {
+    type Err = String;
+
+    // What is refused may hold a password, so no message repeats it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")) {
+            return match path {
+                "" | ":memory:" => Err("sqlite:// must be followed by the path of a file".into()),
+                path if path.contains('?') => Err("parameters after the path are not supported".into()),
+                path => Ok(Self::Sqlite(path.into())),
+            };
+        }
+        match Url::parse(text) {
+            Ok(url) if matches!(url.scheme(), "postgres" | "postgresql") => Ok(Self::Postgres(text.into())),
+            _ => Err("not a URL of the form sqlite://PATH or postgres://USER:PASSWORD@HOST/NAME".into()),
+        }
+    }
+}
+
+impl Config {
+    /// Reads every setting, or says which one cannot be used.
+    pub fn read(settings: &Settings, environment: &Environment) -> Result<Self, BadSetting> {
+        let data_dir = PathBuf::from(or_default("DEEPLINK_DATA_DIR", &settings.data_dir));
+        let database = match environment.secret("DEEPLINK_DATABASE_URL")? {
+            Some(text) => setting("DEEPLINK_DATABASE_URL", &text, str::parse)?,
+            None => DatabaseUrl::Sqlite(data_dir.join("deeplink.db")),
+        };
+        let master_keys = match environment.secret("DEEPLINK_MASTER_KEY")? {
+            Some(text) => setting("DEEPLINK_MASTER_KEY", &text, master_keys)?,
+            None => Vec::new(),
+        };
+        let days = |text: &str| number(text, 0, 36_500);
+        let limit = |text: &str| number(text, 0, 1_000_000_000);
+        Ok(Self {
+            data_dir,
+            database,
+            listen: setting("DEEPLINK_LISTEN", &settings.listen, address)?,
+            admin_listen: optional("DEEPLINK_ADMIN_LISTEN", settings.admin_listen.as_deref(), address)?,
+            public_url: optional("DEEPLINK_PUBLIC_URL", settings.public_url.as_deref(), public_url)?,
+            master_keys,
+            trusted_proxies: optional("DEEPLINK_TRUSTED_PROXIES", settings.trusted_proxies.as_deref(), networks)?
+                .unwrap_or_default(),
+            signup_open: setting("DEEPLINK_SIGNUP", &settings.signup, |text| either(text, "open", "closed"))?,
+            sessions: setting("DEEPLINK_SESSIONS", &settings.sessions, |text| either(text, "on", "off"))?,
+            mail_dir: settings.mail_dir.as_deref().filter(|text| !text.is_empty()).map(PathBuf::from),
+            mail_from: optional("DEEPLINK_MAIL_FROM", settings.mail_from.as_deref(), |text| {
+                text.parse().map_err(|_| format!("{text:?} is not an address, such as deeplink <links@example.com>"))
+            })?,
+            enforce_quotas: setting("DEEPLINK_QUOTAS", &settings.quotas, |text| either(text, "enforce", "off"))?,
+            limits: Limits {
+                misses_per_minute: setting("DEEPLINK_LIMIT_MISSES", &settings.limit_misses, limit)?,
+                signups_per_hour: setting("DEEPLINK_LIMIT_SIGNUP", &settings.limit_signup, limit)?,
+            },
+            link_cache_mb: setting("DEEPLINK_LINK_CACHE_MB", &settings.link_cache_mb, |text| number(text, 1, 65_536))?,
+            unverified_link_ttl_days: setting(
+                "DEEPLINK_UNVERIFIED_LINK_TTL_DAYS",
+                &settings.unverified_link_ttl_days,
+                days,
+            )?,
+            retention_days: setting("DEEPLINK_RETENTION_DAYS", &settings.retention_days, days)?,
+            log: setting("DEEPLINK_LOG", &settings.log, log_filter)?,
+        })
+    }
+
+    /// The defaults, with everything in one directory and a free port: for servers inside tests.
+    pub fn for_tests(data_dir: impl Into<PathBuf>) -> Self {
+        let data_dir = data_dir.into();
+        Self {
+            database: DatabaseUrl::Sqlite(data_dir.join("deeplink.db")),
+            data_dir,
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            admin_listen: None,
+            public_url: None,
+            master_keys: Vec::new(),
+            trusted_proxies: Vec::new(),
+            signup_open: true,
+            sessions: true,
+            mail_dir: None,
+            mail_from: None,
+            enforce_quotas: false,
+            limits: Limits { misses_per_minute: 0, signups_per_hour: 0 },
+            link_cache_mb: 4,
+            unverified_link_ttl_days: 30,
+            retention_days: 0,
+            log: "info".into(),
+        }
+    }
+
+    /// Where people reach the service: what the operator said, else the bound address, where "every address" counts
+    /// as `localhost`.
+    pub fn public_url_at(&self, bound: SocketAddr) -> Url {
+        self.public_url.clone().unwrap_or_else(|| own_url(bound))
+    }
+
+    /// Where mails are written: what the operator said, else `mail` in the data directory when the public URL is this
+    /// machine's. `None`: nobody can be mailed, so nobody can sign up.
+    pub fn mail_dir_at(&self, public_url: &Url) -> Option<PathBuf> {
+        if !self.sessions {
+            return None;
+        }
+        let own = is_loopback(public_url).then(|| self.data_dir.join("mail"));
+        self.mail_dir.clone().or(own)
+    }
+
+    /// Who mails come from.
+    pub fn mail_from_at(&self, public_url: &Url) -> Option<Mailbox> {
+        let host = match public_url.host() {
+            Some(Host::Domain(host)) => host,
+            _ => "localhost",
+        };
+        self.mail_from.clone().or_else(|| format!("deeplink <no-reply@{host}>").parse().ok())
+    }
+
+    /// The key file.
+    pub fn key_file(&self) -> PathBuf {
+        self.data_dir.join("master.key")
+    }
+}
+
+/// Whether a URL leads to the machine it is opened on.
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(host)) => host == "localhost" || host.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+fn own_url(bound: SocketAddr) -> Url {
+    let host = if bound.ip().is_unspecified() {
+        "localhost".to_owned()
+    } else {
+        SocketAddr::new(bound.ip(), 0).to_string().trim_end_matches(":0").to_owned()
+    };
+    #[expect(clippy::expect_used, reason = "an address is always a valid host")]
+    Url::parse(&format!("http://{host}:{}", bound.port())).expect("an address is a host")
+}
+
+/// What an empty value stands for, from the one place where defaults are written.
+fn or_default(variable: &str, given: &str) -> String {
+    if !given.is_empty() {
+        return given.to_owned();
+    }
+    let command = Bare::command();
+    let arg = command.get_arguments().find(|arg| arg.get_env().is_some_and(|env| env == variable));
+    let default = arg.and_then(|arg| arg.get_default_values().first()?.to_str().map(str::to_owned));
+    default.unwrap_or_default()
+}
+
+fn setting<T>(variable: &str, given: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, BadSetting> {
+    parse(or_default(variable, given).trim()).map_err(|problem| BadSetting { variable: variable.into(), problem })
+}
+
+fn optional<T>(
+    variable: &str,
+    given: Option<&str>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, BadSetting> {
+    given.filter(|text| !text.trim().is_empty()).map(|text| setting(variable, text, parse)).transpose()
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("{text:?} is not an address of the form IP:PORT, such as 127.0.0.1:8080"))
+}
+
+fn number(text: &str, least: u32, most: u32) -> Result<u32, String> {
+    let value = text.parse().ok().filter(|value| (least..=most).contains(value));
+    value.ok_or_else(|| format!("{text:?} is not a number from {least} to {most}"))
+}
+
+fn either(text: &str, yes: &str, no: &str) -> Result<bool, String> {
+    match text {
+        text if text == yes => Ok(true),
+        text if text == no => Ok(false),
+        _ => Err(format!("{text:?} is neither {yes} nor {no}")),
+    }
+}
+
+fn public_url(text: &str) -> Result<Url, String> {
+    let wrong = |why: &str| Err(format!("{text:?} {why}"));
+    match Url::parse(text) {
+        Ok(url) if !matches!(url.scheme(), "http" | "https") || !url.has_host() => {
+            wrong("is not of the form https://HOST")
+        }
+        // What is repeated could be a password, so it is not.
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            Err("a user or password has no place here".into())
+        }
+        Ok(url) if url.path() != "/" || url.query().is_some() || url.fragment().is_some() => {
+            wrong("has a path: the service is always at the root of its host")
+        }
+        Ok(url) => Ok(url),
+        Err(_) => wrong("is not a URL, such as https://links.example.com"),
+    }
+}
+
+fn networks(text: &str) -> Result<Vec<IpNet>, String> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts
+        .map(|part| {
+            let network = part.parse().or_else(|_| part.parse::<IpAddr>().map(IpNet::from));
+            network.map_err(|_| format!("{part:?} is not a network, such as 10.0.0.0/8"))
+        })
+        .collect()
+}
+
+fn master_keys(text: &str) -> Result<Vec<MasterKey>, String> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| part.parse::<MasterKey>().map_err(|error| error.to_string())).collect()
+}
+
+fn log_filter(text: &str) -> Result<String, String> {
+    match tracing_subscriber::EnvFilter::builder().parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(format!("{text:?} is not a filter, such as info: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+use super::*;
+use std::ffi::OsString;
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    let pairs = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    Environment::of(pairs).expect("text")
+}
+
+fn read(flags: &[&str], variables: &[(&str, &str)]) -> Result<Config, BadSetting> {
+    let line = std::iter::once("deeplink-server").chain(flags.iter().copied());
+    let bare = <Bare as clap::Parser>::try_parse_from(line).expect("a command line");
+    Config::read(&bare.settings, &environment(variables))
+}
+
+#[test]
+fn without_settings_the_documented_defaults_hold() {
+    let config = read(&[], &[]).expect("the defaults");
+    assert_eq!(config.data_dir, PathBuf::from("./data"));
+    assert_eq!(config.database, DatabaseUrl::Sqlite("./data/deeplink.db".into()));
+    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    assert!(config.admin_listen.is_none() && config.public_url.is_none() && config.master_keys.is_empty());
+    assert!(config.signup_open && config.sessions && !config.enforce_quotas && config.trusted_proxies.is_empty());
+    assert_eq!((config.limits.misses_per_minute, config.limits.signups_per_hour), (600, 5));
+    assert_eq!((config.link_cache_mb, config.unverified_link_ttl_days, config.retention_days), (32, 30, 0));
+    assert_eq!(config.log, "info");
+}
+
+#[test]
+fn an_empty_value_counts_as_absent() {
+    let config = read(
+        &["--listen", "", "--admin-listen", "", "--quotas", "", "--data-dir", "", "--mail-dir", "", "--public-url", ""],
+        &[("DEEPLINK_DATABASE_URL", ""), ("DEEPLINK_MASTER_KEY", "")],
+    );
+    let config = config.expect("the defaults");
+    assert_eq!((config.listen.port(), config.enforce_quotas), (8080, false));
+    assert_eq!(config.data_dir, PathBuf::from("./data"));
+    assert!(config.mail_dir.is_none() && config.public_url.is_none());
+}
+
+#[test]
+fn each_bad_value_names_its_variable() {
+    let flags = [
+        ("--listen", "here"),
+        ("--listen", "localhost:8080"),
+        ("--listen", "127.0.0.1"),
+        ("--admin-listen", "9090"),
+        ("--public-url", "links.example.com"),
+        ("--public-url", "ftp://links.example.com"),
+        ("--public-url", "https://links.example.com/path"),
+        ("--public-url", "https://links.example.com/?x=1"),
+        ("--public-url", "https://user@links.example.com"),
+        ("--trusted-proxies", "10.0.0.0/8,everything"),
+        ("--trusted-proxies", "10.0.0.0/33"),
+        ("--signup", "yes"),
+        ("--sessions", "true"),
+        ("--quotas", "on"),
+        ("--mail-from", "somebody"),
+        ("--limit-misses", "-1"),
+        ("--limit-signup", "many"),
+        ("--link-cache-mb", "0"),
+        ("--unverified-link-ttl-days", "1.5"),
+        ("--retention-days", "36501"),
+        ("--log", "deeplink_server=loud"),
+    ];
+    for (flag, value) in flags {
+        let variable = format!("DEEPLINK_{}", flag[2..].replace('-', "_").to_uppercase());
+        let error = read(&[&format!("{flag}={value}")], &[]).expect_err(value);
+        assert_eq!(error.variable, variable);
+        assert!(error.to_string().starts_with(&format!("{variable}: ")), "{error}");
+    }
+    for (name, value) in [
+        ("DEEPLINK_DATABASE_URL", "mysql://db.example.com/x"),
+        ("DEEPLINK_DATABASE_URL", "sqlite://"),
+        ("DEEPLINK_DATABASE_URL", "sqlite://:memory:"),
+        ("DEEPLINK_DATABASE_URL", "sqlite://x.db?mode=ro"),
+        ("DEEPLINK_MASTER_KEY", "AAAA"),
+        ("DEEPLINK_MASTER_KEY_FILE", "/nowhere/at/all"),
+    ] {
+        let error = read(&[], &[(name, value)]).expect_err(value);
+        assert_eq!(error.variable, name);
+    }
+}
+
+/// A database URL and a key are secrets: neither an error nor `Debug` repeats them.
+#[test]
+fn x17_settings_do_not_show_their_secrets() {
+    for (name, value) in
+        [("DEEPLINK_DATABASE_URL", "mysql://app:hunter2@db.example.com/x"), ("DEEPLINK_MASTER_KEY", "hunter2")]
+    {
+        let error = read(&[], &[(name, value)]).expect_err(name);
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+    }
+    let error = read(&["--public-url=https://app:hunter2@links.example.com"], &[]).expect_err("a password");
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+    let config = read(&[], &[("DEEPLINK_DATABASE_URL", "postgres://app:hunter2@db.example.com:5433/links")]);
+    let config = config.expect("a database URL");
+    assert_eq!(config.database.to_string(), "postgres://db.example.com:5433/links");
+    assert!(!format!("{config:?}").contains("hunter2"));
+    assert!(!format!("{:?}", environment(&[("DEEPLINK_MASTER_KEY", "hunter2")])).contains("hunter2"));
+}
+
+#[test]
+fn a_secret_can_come_from_a_file_but_not_twice() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "postgres://db.example.com/links\n").expect("written");
+    let path = file.path().to_str().expect("UTF-8");
+    let config = read(&[], &[("DEEPLINK_DATABASE_URL_FILE", path)]).expect("a file");
+    assert_eq!(config.database.as_url(), "postgres://db.example.com/links");
+    let both = [("DEEPLINK_DATABASE_URL_FILE", path), ("DEEPLINK_DATABASE_URL", "sqlite://x.db")];
+    assert_eq!(read(&[], &both).expect_err("two values").variable, "DEEPLINK_DATABASE_URL");
+}
+
+#[test]
+fn several_master_keys_are_read_in_order() {
+    use base64::Engine;
+    let text = |byte| base64::engine::general_purpose::STANDARD.encode([byte; 32]);
+    let both = format!("{}, {}", text(1), text(2));
+    let config = read(&[], &[("DEEPLINK_MASTER_KEY", &both)]).expect("two keys");
+    assert_eq!(config.master_keys, [text(1).parse().expect("a key"), text(2).parse().expect("a key")]);
+}
+
+#[test]
+fn unknown_variables_are_named_with_what_was_probably_meant() {
+    let said = environment(&[
+        ("DEEPLINK_LISTEN", "127.0.0.1:1"),
+        ("DEEPLINK_DATABASE_URL_FILE", "x"),
+        ("DEEPLINK_LISTN", "127.0.0.1:1"),
+        ("DEEPLINK_PUBLIC_ULR", "x"),
+        ("DEEPLINK_MASTERKEY", "x"),
+        ("DEEPLINK_STRIPE_SECRET_KEY", "x"),
+        ("DEEPLINK_EMPTY", ""),
+        ("OTHER_LISTN", "x"),
+    ])
+    .unknown();
+    assert_eq!(
+        said,
+        [
+            "DEEPLINK_LISTN is not known and has no effect; did you mean DEEPLINK_LISTEN?",
+            "DEEPLINK_MASTERKEY is not known and has no effect; did you mean DEEPLINK_MASTER_KEY?",
+            "DEEPLINK_PUBLIC_ULR is not known and has no effect; did you mean DEEPLINK_PUBLIC_URL?",
+            "DEEPLINK_STRIPE_SECRET_KEY is not known to this version and has no effect",
+        ]
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_value_that_is_no_text_names_its_variable() {
+    use std::os::unix::ffi::OsStringExt;
+    let error = Environment::of([("DEEPLINK_LISTEN".into(), OsString::from_vec(vec![0xff]))]).expect_err("no text");
+    assert_eq!(error.variable, "DEEPLINK_LISTEN");
+}
+
+#[test]
+fn the_public_url_follows_the_bound_address() {
+    let config = Config::for_tests("data");
+    for (bound, url) in [
+        ("127.0.0.1:8080", "http://127.0.0.1:8080/"),
+        ("0.0.0.0:8080", "http://localhost:8080/"),
+        ("[::]:9000", "http://localhost:9000/"),
+        ("[::1]:9000", "http://[::1]:9000/"),
+        ("192.0.2.7:80", "http://192.0.2.7/"),
+    ] {
+        assert_eq!(config.public_url_at(bound.parse().expect("an address")).as_str(), url);
+    }
+    let said = read(&["--public-url", "https://links.example.com"], &[]).expect("a URL");
+    let bound = "127.0.0.1:8080".parse().expect("an address");
+    assert_eq!(said.public_url_at(bound).as_str(), "https://links.example.com/");
+}
+
+#[test]
+fn mails_go_to_the_data_directory_only_on_this_machine() {
+    let url = |text: &str| Url::parse(text).expect("a URL");
+    let own = Config::for_tests("data");
+    for text in ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1", "http://links.localhost"] {
+        assert_eq!(own.mail_dir_at(&url(text)), Some("data/mail".into()), "{text}");
+    }
+    assert_eq!(own.mail_dir_at(&url("https://links.example.com")), None);
+    assert_eq!(own.mail_dir_at(&url("https://localhost.example.com")), None);
+    let said = read(&["--mail-dir", "out"], &[]).expect("a directory");
+    assert_eq!(said.mail_dir_at(&url("https://links.example.com")), Some("out".into()));
+    let off = read(&["--mail-dir", "out", "--sessions", "off"], &[]).expect("settings");
+    assert_eq!(off.mail_dir_at(&url("http://localhost")), None);
+}
+
+#[test]
+fn mails_come_from_the_public_host_unless_said_otherwise() {
+    let url = |text: &str| Url::parse(text).expect("a URL");
+    let own = Config::for_tests("data");
+    for (text, from) in
+        [("https://links.example.com", "no-reply@links.example.com"), ("http://127.0.0.1:8080", "no-reply@localhost")]
+    {
+        assert_eq!(own.mail_from_at(&url(text)).expect("a sender").email.to_string(), from);
+    }
+    let said = read(&["--mail-from", "Links <links@example.com>"], &[]).expect("a sender");
+    let from = said.mail_from_at(&url("http://localhost")).expect("a sender");
+    assert_eq!(from.to_string(), "Links <links@example.com>");
+}

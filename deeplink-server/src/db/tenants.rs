@@ -1,0 +1,62 @@
+//! Accounts, and the counter that moves with their links.
+
+use deeplink_core::id::TenantId;
+use deeplink_core::plan::Tier;
+use deeplink_core::time::Timestamp;
+
+use super::{Conn, DbError, on};
+
+/// What became of counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// There is room.
+    Within,
+    /// The plan has no room; the write must be refused, which takes the count back.
+    Over {
+        /// How many the plan includes.
+        limit: i64,
+        /// How many there were before.
+        current: i64,
+    },
+}
+
+/// Stores a new account on the free plan.
+pub(crate) async fn insert(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<(), DbError> {
+    const SQL: &str = "INSERT INTO tenants (id, created_at) VALUES ($1, $2)";
+    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(now.as_millis()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Whether there is any account.
+pub(crate) async fn any(db: &mut Conn<'_>) -> Result<bool, DbError> {
+    const SQL: &str = "SELECT id FROM tenants LIMIT 1";
+    Ok(on!(db, c => sqlx::query_scalar::<_, String>(SQL).fetch_optional(c).await)?.is_some())
+}
+
+/// Counts `links` new links. The row stays held until the write ends, so the count is exact however many write at once.
+/// Whether the plan's limit holds is the caller's setting.
+pub(crate) async fn count_links(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    links: i64,
+    enforce: bool,
+) -> Result<Counted, DbError> {
+    const SQL: &str = "
+        UPDATE tenants SET link_count = link_count + $2 WHERE id = $1
+        RETURNING link_count, plan_tier";
+    let found: Option<(i64, String)> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(links).fetch_optional(c).await)?;
+    let (count, tier) = found.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
+    let limit = Tier::from(tier.as_str()).limits().max_links.filter(|_| enforce);
+    Ok(match limit {
+        Some(limit) if count > limit => Counted::Over { limit, current: count - links },
+        _ => Counted::Within,
+    })
+}
+
+/// Takes links that were deleted off the count.
+pub(crate) async fn uncount_links(db: &mut Conn<'_>, tenant: &TenantId, links: i64) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE tenants SET link_count = link_count - $2 WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(links).execute(c).await.map(|_| ()))?;
+    Ok(())
+}

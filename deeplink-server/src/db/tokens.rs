@@ -1,0 +1,56 @@
+//! Single-use tokens that go out by mail; only their hashes are stored.
+
+use deeplink_core::id::{TenantId, UserId};
+use deeplink_core::secret::Token;
+use deeplink_core::time::Timestamp;
+use deeplink_core::user::Email;
+
+use super::{Conn, DbError, on};
+
+/// What a token is for; it works for nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Confirms the address of a sign-up.
+    Signup,
+}
+
+impl Purpose {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Signup => "signup",
+        }
+    }
+}
+
+/// Stores a token of a user.
+pub(crate) async fn insert(
+    db: &mut Conn<'_>,
+    token: &Token,
+    purpose: Purpose,
+    tenant: &TenantId,
+    user: &UserId,
+    expires_at: Timestamp,
+) -> Result<(), DbError> {
+    const SQL: &str = "
+        INSERT INTO tokens (hash, purpose, tenant_id, user_id, expires_at) VALUES ($1, $2, $3, $4, $5)";
+    on!(db, c => sqlx::query(SQL)
+        .bind(token.hash()).bind(purpose.as_str()).bind(tenant.as_str()).bind(user.as_str())
+        .bind(expires_at.as_millis()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Ends the tokens of unverified sign-ups of an address, once it is verified elsewhere.
+pub(crate) async fn lapse(db: &mut Conn<'_>, email: &Email) -> Result<(), DbError> {
+    const SQL: &str = "
+        DELETE FROM tokens WHERE user_id IN (SELECT id FROM users WHERE email = $1 AND NOT verified)";
+    on!(db, c => sqlx::query(SQL).bind(email.as_str()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Removes at most `most` tokens whose time is over, and says how many there were.
+pub(crate) async fn sweep(db: &mut Conn<'_>, now: Timestamp, most: i64) -> Result<u64, DbError> {
+    const SQL: &str = "
+        DELETE FROM tokens WHERE hash IN (SELECT hash FROM tokens WHERE expires_at <= $1 LIMIT $2)";
+    Ok(on!(db, c => sqlx::query(SQL).bind(now.as_millis()).bind(most)
+        .execute(c).await.map(|done| done.rows_affected()))?)
+}

@@ -1,0 +1,42 @@
+//! People. A verified address belongs to one account; any number of unverified sign-ups may name it.
+
+use deeplink_core::id::{TenantId, UserId};
+use deeplink_core::time::Timestamp;
+use deeplink_core::user::Email;
+
+use super::{Conn, DbError, on};
+
+/// Somebody to store.
+#[derive(Debug, Clone)]
+pub(crate) struct NewUser {
+    pub(crate) id: UserId,
+    pub(crate) tenant: TenantId,
+    pub(crate) email: Email,
+    /// Whether somebody vouches that the address is theirs.
+    pub(crate) standing: Standing,
+    pub(crate) created_at: Timestamp,
+}
+
+/// How sure it is that an address is its user's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The operator or a confirmed mail says so.
+    Verified,
+    /// Nobody says so yet.
+    Unverified,
+}
+
+/// Stores an account's owner. `false`: the address belongs to an account already, and nothing is stored.
+pub(crate) async fn insert_owner(db: &mut Conn<'_>, user: &NewUser) -> Result<bool, DbError> {
+    // The index settles a race between two verified ones; an unverified one only looks.
+    const SQL: &str = "
+        INSERT INTO users (id, tenant_id, email, verified, is_owner, created_at)
+        SELECT $1, $2, $3, $4, $5, $6
+        WHERE NOT EXISTS (SELECT 1 FROM users WHERE email = $3 AND verified)
+        ON CONFLICT DO NOTHING";
+    let rows = on!(db, c => sqlx::query(SQL)
+        .bind(user.id.as_str()).bind(user.tenant.as_str()).bind(user.email.as_str())
+        .bind(user.standing == Standing::Verified).bind(true).bind(user.created_at.as_millis())
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(rows == 1)
+}

@@ -1,0 +1,67 @@
+use super::*;
+
+fn key(seed: u64) -> MasterKey {
+    MasterKey::generate(&mut Random::seeded(seed))
+}
+
+#[test]
+fn a_sealed_value_opens_in_its_own_row_only() {
+    let vault = Vault::of(&key(1), &[]);
+    let sealed = vault.seal("mails", "eml_1", b"a secret");
+    assert_eq!(vault.open("mails", "eml_1", &sealed).as_deref(), Ok(&b"a secret"[..]));
+    for (table, row) in [("mails", "eml_2"), ("mail", "seml_1"), ("service", "eml_1")] {
+        assert_eq!(vault.open(table, row, &sealed), Err(Unopened::Broken), "{table} {row}");
+    }
+    assert!(!sealed.contains("a secret"));
+    assert_ne!(sealed, vault.seal("mails", "eml_1", b"a secret"), "each sealing has its own nonce");
+}
+
+#[test]
+fn every_changed_character_is_noticed() {
+    let vault = Vault::of(&key(1), &[]);
+    let sealed = vault.seal("mails", "eml_1", b"a secret");
+    for at in 0..sealed.len() {
+        let mut changed = sealed.clone().into_bytes();
+        changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(changed).expect("ASCII");
+        assert!(vault.open("mails", "eml_1", &changed).is_err(), "{changed}");
+    }
+    for broken in ["", ".", "nothing", "00000000.", &sealed[..40]] {
+        assert!(vault.open("mails", "eml_1", broken).is_err(), "{broken}");
+    }
+}
+
+#[test]
+fn keys_rotate_and_a_missing_one_is_named() {
+    let old = Vault::of(&key(1), &[]);
+    let both = Vault::of(&key(2), &[key(1)]);
+    let new = Vault::of(&key(2), &[]);
+    let sealed_before = old.seal("t", "r", b"x");
+    let sealed_after = both.seal("t", "r", b"x");
+    assert!(both.open("t", "r", &sealed_before).is_ok());
+    assert!(new.open("t", "r", &sealed_after).is_ok());
+    assert!(both.is_current(&sealed_after) && !both.is_current(&sealed_before));
+    let id = sealed_before.split('.').next().expect("a key id").to_owned();
+    assert_eq!(new.open("t", "r", &sealed_before), Err(Unopened::OtherKey(id)));
+}
+
+#[test]
+fn cursors_are_signed_and_survive_a_rotation() {
+    let old = Vault::of(&key(1), &[]);
+    let mac = old.cursor_mac(b"position 7");
+    assert!(Vault::of(&key(2), &[key(1)]).cursor_is_ours(b"position 7", &mac));
+    assert!(!Vault::of(&key(2), &[]).cursor_is_ours(b"position 7", &mac));
+    assert!(!old.cursor_is_ours(b"position 8", &mac));
+    assert!(!old.cursor_is_ours(b"position 7", &mac[..8]) && !old.cursor_is_ours(b"position 7", &[]));
+}
+
+#[test]
+fn a_master_key_is_32_bytes_in_base64_and_does_not_print_itself() {
+    let made = key(3);
+    assert_eq!(made.to_base64().parse(), Ok(made.clone()));
+    assert_eq!(made.to_base64().trim_end_matches('=').parse(), Ok(made.clone()), "padding may be missing");
+    assert_eq!(format!("{made:?}"), "[master key]");
+    for wrong in ["", "AAAA", "not base64 at all, though it is long enough", &STANDARD.encode([7; 33])] {
+        assert_eq!(wrong.parse::<MasterKey>(), Err(NotAMasterKey), "{wrong}");
+    }
+}
