@@ -1,1 +1,63 @@
-//! stub
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+#[cfg(feature = "http")]
+mod api;
+#[cfg(feature = "http")]
+mod auth;
+#[cfg(feature = "bulk")]
+pub mod bulk;
+#[cfg(feature = "http")]
+mod call;
+#[cfg(feature = "http")]
+mod client;
+#[cfg(feature = "http")]
+mod clock;
+#[cfg(feature = "http")]
+mod decode;
+#[cfg(feature = "http")]
+mod error;
+#[cfg(feature = "http")]
+mod page;
+#[cfg(feature = "http")]
+mod place;
+#[cfg(feature = "http")]
+mod raw;
+#[cfg(feature = "http")]
+mod retry;
+#[cfg(feature = "http")]
+mod send;
+#[cfg(feature = "http")]
+mod trace;
+#[cfg(feature = "http")]
+pub mod transport;
+
+#[cfg(feature = "http")]
+pub use {
+    api::{Ids, Links, Public, Resolution, Sessions},
+    auth::{Auth, AuthKind, CredentialProvider},
+    call::{Call, Full, FullCall, Preview},
+    client::{Client, ClientBuilder},
+    error::{Error, Kind, PaymentRequired, Result},
+    page::{ItemStream, LinkPages, PageStream},
+    raw::{JSON, RawCall, RawReply},
+    retry::Retry,
+    transport::Transport,
+};
+
+/// The types of the wire and their rules, shared with the service.
+pub use deeplink_core;
+pub use deeplink_core::bulk::{BulkCreate, BulkCreated, BulkLink, RowError};
+pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+pub use deeplink_core::health::Health;
+pub use deeplink_core::link::{
+    Action, AgentContext, CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkStatus, ResolvedLink,
+    ServiceMeta, SocialPreview, UpdateLink,
+};
+pub use deeplink_core::metadata::Metadata;
+pub use deeplink_core::patch::Patch;
+pub use deeplink_core::secret::SecretKey;
+pub use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
+pub use deeplink_core::time::Timestamp;
+pub use deeplink_core::user::{SignedUp, Signup};

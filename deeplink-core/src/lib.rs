@@ -16,6 +16,7 @@
 
 pub mod bulk;
 pub mod error;
+pub mod health;
 pub mod id;
 pub mod link;
 pub mod metadata;

@@ -1,0 +1,129 @@
+//! What everybody may ask: the service's state and description, and what a link leads to.
+
+use deeplink_core::health::Health;
+use deeplink_core::link::ResolvedLink;
+use deeplink_core::routes;
+use http::{Method, StatusCode, header};
+use serde_json::Value;
+use url::Url;
+
+use crate::call::{self, Call, Draft, Target, insert_header};
+use crate::client::Client;
+use crate::decode;
+use crate::error::{Error, Result};
+use crate::place;
+use crate::send::Reply;
+
+/// The operations that need no credential; see [`Client::public`]. They carry none, whatever the client has.
+#[derive(Debug, Clone)]
+pub struct Public(pub(crate) Client);
+
+/// What resolving a link gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Resolution {
+    /// What the link says to a program.
+    Json(Box<ResolvedLink>),
+    /// Where a visitor is sent.
+    Redirect {
+        /// The status, 302.
+        status: StatusCode,
+        /// The address.
+        location: String,
+    },
+    /// The page a visitor sees.
+    Page {
+        /// The status: 200, or 410 for a link that has ended.
+        status: StatusCode,
+        /// The page's HTML; empty for a `HEAD`.
+        body: String,
+    },
+}
+
+impl Public {
+    /// Whether the process answers.
+    pub fn health(&self) -> Call<Health> {
+        call::json(&self.0, &routes::HEALTH, &[])
+    }
+
+    /// Whether the database answers too.
+    pub fn ready(&self) -> Call<Health> {
+        call::json(&self.0, &routes::READY, &[])
+    }
+
+    /// The description of the interface, as OpenAPI.
+    pub fn openapi(&self) -> Call<Value> {
+        call::json(&self.0, &routes::OPENAPI, &[])
+    }
+
+    /// The description of the interface for language models.
+    pub fn llms(&self) -> Call<String> {
+        Call::new(&self.0, call::draft(&routes::LLMS, &[]), decode::text)
+    }
+
+    /// What a link leads to, by its id or by its whole address. Asks as a program and gets [`Resolution::Json`];
+    /// [`Call::as_visitor`] asks as a browser. A `GET` of a working link counts as a click, a `HEAD` does not.
+    pub fn resolve(&self, link: impl AsRef<str>) -> Call<Resolution> {
+        let link = link.as_ref();
+        let draft = if link.contains("://") { at_url(link) } else { call::draft(&routes::RESOLVE, &[link]) };
+        Call::new(&self.0, draft, resolution).header("accept", "application/json")
+    }
+}
+
+impl Call<Resolution> {
+    /// Asks as the browser with this `User-Agent`.
+    pub fn as_visitor(self, user_agent: &str) -> Self {
+        self.header("accept", "text/html").header("user-agent", user_agent)
+    }
+
+    /// Asks with `HEAD`: the same status and headers, no body, and no click is counted.
+    pub fn head(self) -> Self {
+        self.edit(|draft| {
+            draft.method = Method::HEAD;
+            Ok(())
+        })
+    }
+
+    /// Asks as if the link's address were on this host, at the client's own base URL: `GET /{link_id}` with `Host`.
+    pub fn on_host(self, host: &str) -> Self {
+        self.edit(|draft| {
+            let Target::Path(path) = &mut draft.target else {
+                return Err(Error::validation("host", "the link's address already names its host"));
+            };
+            if let Some(id) = path.strip_prefix("/r") {
+                *path = id.to_owned();
+            }
+            insert_header(&mut draft.headers, header::HOST.as_str(), host)
+        })
+    }
+}
+
+/// A request to a link's own address.
+fn at_url(link: &str) -> Result<Draft> {
+    let wrong = |why: &'static str| Error::validation("link", why);
+    let mut url = Url::parse(link).map_err(|_| wrong("not the address of a link"))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("the address of a link starts with http:// or https:// and has no user name"));
+    }
+    url.set_fragment(None);
+    let mut draft = call::draft(&routes::RESOLVE, &["id"])?;
+    draft.target = Target::Url(url);
+    place::uri(&Url::parse("http://localhost").map_err(|_| wrong("unusable"))?, &draft.target)?;
+    Ok(draft)
+}
+
+fn resolution(reply: &Reply) -> Result<Resolution> {
+    let status = reply.status;
+    let header = |name| reply.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if status.is_redirection() {
+        let location = header(header::LOCATION).to_owned();
+        return if location.is_empty() { Err(reply.refusal()) } else { Ok(Resolution::Redirect { status, location }) };
+    }
+    if !status.is_success() && status != StatusCode::GONE {
+        return Err(reply.refusal());
+    }
+    if status.is_success() && header(header::CONTENT_TYPE).starts_with("application/json") && !reply.body.is_empty() {
+        return decode::parse(reply).map(|link| Resolution::Json(Box::new(link)));
+    }
+    Ok(Resolution::Page { status, body: String::from_utf8_lossy(&reply.body).into_owned() })
+}

@@ -1,0 +1,234 @@
+//! What a run writes down so that it can be resumed: what it is about to send, and what became of it.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use deeplink_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::outcome::Counts;
+use crate::transport::BoxFuture;
+
+/// Keeps what a run is about to do and what it has done. [`super::FileJournal`] keeps it in a directory.
+pub trait Journal: Send + Sync + 'static {
+    /// Begins or resumes the run that `plan` describes. May block.
+    fn open(&self, plan: &RunPlan) -> Result<Opened, JournalError>;
+
+    /// Gives every entry of the run so far, oldest first. May block.
+    fn replay(&self, each: &mut dyn FnMut(Entry)) -> Result<(), JournalError>;
+
+    /// Writes an entry down. It is taken at once, even if the future is dropped; the future ends when the entry will
+    /// survive a crash.
+    fn append(&self, entry: Entry) -> BoxFuture<'static, Result<(), JournalError>>;
+}
+
+/// What a run is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunPlan {
+    /// The source's name.
+    pub source: String,
+    /// SHA-256 in hex of the source's content, mapping and template, and of what else decides the rows' ids.
+    pub digest: String,
+    /// Scheme, host and port of the service.
+    pub origin: String,
+    /// Rows of the source.
+    pub rows: u64,
+}
+
+/// A run that was begun or resumed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Opened {
+    /// The run's name; it is part of each request's key.
+    pub run: String,
+    /// The run had been begun before.
+    pub resumed: bool,
+}
+
+impl Opened {
+    /// A run of this name.
+    pub fn new(run: impl Into<String>, resumed: bool) -> Self {
+        Self { run: run.into(), resumed }
+    }
+}
+
+/// One entry of a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "t", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Entry {
+    /// A request is about to be sent.
+    Intent(Intent),
+    /// A request has been answered; rows that are not named were not taken.
+    Done(Done),
+    /// The run has ended.
+    Finished {
+        /// Its counts.
+        rows: u64,
+        /// Rows that are settled for good.
+        settled: u64,
+        /// Nothing is left to do.
+        complete: bool,
+    },
+}
+
+/// A request that is about to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Intent {
+    /// The batch's number in the run.
+    pub batch: u64,
+    /// How many times rows of this batch were sent under another key before.
+    #[serde(rename = "try")]
+    pub attempt: u32,
+    /// The form of the request.
+    pub form: Form,
+    /// The rows, as positions in the source.
+    pub rows: Vec<u64>,
+    /// Their ids, in the same order.
+    pub ids: Vec<String>,
+    /// SHA-256 of the body, in hex.
+    pub body: String,
+    /// The request's `Idempotency-Key`.
+    pub key: String,
+    /// When it was written down.
+    pub at: Timestamp,
+}
+
+/// The form of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Form {
+    /// One template under several ids.
+    Template,
+    /// Links that differ.
+    Links,
+    /// One link.
+    Single,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Done {
+    /// The batch's number.
+    pub batch: u64,
+    /// Which of its tries.
+    #[serde(rename = "try")]
+    pub attempt: u32,
+    /// The rows that are settled.
+    pub rows: Vec<DoneRow>,
+}
+
+/// A settled row: its position in the source, what happened, its id, and its address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoneRow(pub u64, pub Settled, pub String, pub String);
+
+/// What a settled row came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Settled {
+    /// Made.
+    #[serde(rename = "c")]
+    Created,
+    /// There before.
+    #[serde(rename = "e")]
+    Existed,
+    /// Changed.
+    #[serde(rename = "u")]
+    Updated,
+    /// Skipped.
+    #[serde(rename = "s")]
+    Skipped,
+}
+
+/// A run as `imports list` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunInfo {
+    /// The run's name.
+    pub run: String,
+    /// Where its journal is.
+    pub dir: std::path::PathBuf,
+    /// What it imports.
+    pub plan: RunPlan,
+    /// The command it was begun by.
+    pub command: String,
+    /// When it was begun.
+    pub started_at: Timestamp,
+    /// Rows settled so far, as far as the journal says.
+    pub counts: Counts,
+    /// Nothing is left to do.
+    pub finished: bool,
+    /// Another process works on it now.
+    pub locked: bool,
+}
+
+/// A journal that cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// A file or directory cannot be read or written.
+    Io {
+        /// Which.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Another process works on this run.
+    Locked {
+        /// The run.
+        run: String,
+    },
+    /// The same command was begun with another content or another service.
+    Changed {
+        /// The run that was begun.
+        run: String,
+        /// `content` or `origin`.
+        what: &'static str,
+    },
+    /// The service does not know a link that the run has made: it is another account's.
+    OtherAccount {
+        /// The run.
+        run: String,
+        /// The link.
+        link_id: String,
+    },
+    /// A file of the journal holds what no run writes.
+    Corrupt {
+        /// Which.
+        path: std::path::PathBuf,
+        /// What.
+        what: String,
+    },
+    /// The journal was closed.
+    Closed,
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, .. } => write!(f, "the journal at {} cannot be used", path.display()),
+            Self::Locked { run } => write!(f, "another process works on run {run}"),
+            Self::Changed { run, what } => {
+                write!(f, "the {what} is not that of run {run}, which this command began and did not finish")
+            }
+            Self::OtherAccount { run, link_id } => {
+                write!(f, "link {link_id}, made by run {run}, is not there: this is another account")
+            }
+            Self::Corrupt { path, what } => write!(f, "{} is damaged: {what}", path.display()),
+            Self::Closed => f.write_str("the journal is closed"),
+        }
+    }
+}
+
+impl StdError for JournalError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What became of the rows: one by one, as counts, and why a run ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deeplink_core::error::ErrorCode;
+use tokio::sync::watch;
+
+use crate::error::{Error, Kind};
+
+/// What became of one row.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RowOutcome {
+    /// The row's line, as the source gave it.
+    pub line: u64,
+    /// The source's own mark of the row.
+    pub at: u64,
+    /// The id the row named, or the one that was made for it.
+    pub id: Option<String>,
+    /// The batch it went with; 0 for a row that was never sent.
+    pub batch: u64,
+    /// What happened.
+    pub result: RowResult,
+}
+
+/// What happened to a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RowResult {
+    /// The link was made.
+    Created {
+        /// Its address.
+        url: String,
+    },
+    /// The link was there with the same content.
+    Existed {
+        /// Its address.
+        url: String,
+    },
+    /// The link was there and now has the row's content.
+    Updated {
+        /// Its address.
+        url: String,
+    },
+    /// The id is in use, and such rows are skipped.
+    Skipped,
+    /// The row was refused; nothing was made.
+    Rejected {
+        /// Why, for programs.
+        code: ErrorCode,
+        /// Why, for people.
+        message: String,
+    },
+    /// Nobody knows: the service did not answer. Running the import again settles it.
+    Unknown {
+        /// The last failure.
+        message: String,
+    },
+}
+
+impl RowResult {
+    /// One word: `created`, `existed`, `updated`, `skipped`, `rejected`, `unknown`.
+    pub fn status(&self) -> &'static str {
+        match self {
+            Self::Created { .. } => "created",
+            Self::Existed { .. } => "existed",
+            Self::Updated { .. } => "updated",
+            Self::Skipped => "skipped",
+            Self::Rejected { .. } => "rejected",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+
+    /// The link's address, where there is a link.
+    pub fn url(&self) -> Option<&str> {
+        match self {
+            Self::Created { url } | Self::Existed { url } | Self::Updated { url } => Some(url),
+            _ => None,
+        }
+    }
+}
+
+/// Counts of a run. They add up to `rows` once the run has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// All rows of the source.
+    pub rows: u64,
+    /// Links made.
+    pub created: u64,
+    /// Links that were there with the same content.
+    pub existed: u64,
+    /// Links that were changed.
+    pub updated: u64,
+    /// Rows whose id was in use.
+    pub skipped: u64,
+    /// Rows refused.
+    pub rejected: u64,
+    /// Rows of which nothing is known.
+    pub unknown: u64,
+    /// Rows that were not sent.
+    pub unsent: u64,
+    /// Requests that created or changed links.
+    pub requests: u64,
+    /// Requests that were repeated.
+    pub retries: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, result: &RowResult) {
+        let count = match result {
+            RowResult::Created { .. } => &mut self.created,
+            RowResult::Existed { .. } => &mut self.existed,
+            RowResult::Updated { .. } => &mut self.updated,
+            RowResult::Skipped => &mut self.skipped,
+            RowResult::Rejected { .. } => &mut self.rejected,
+            RowResult::Unknown { .. } => &mut self.unknown,
+        };
+        *count += 1;
+    }
+
+    /// Rows of which something is known.
+    pub fn settled(&self) -> u64 {
+        self.created + self.existed + self.updated + self.skipped + self.rejected + self.unknown
+    }
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Progress {
+    /// The counts so far.
+    pub counts: Counts,
+    /// Requests under way.
+    pub in_flight: u32,
+    /// Most requests at one time, as of now.
+    pub concurrency: u32,
+    /// The service asked to wait: so much longer.
+    pub paused: Option<Duration>,
+}
+
+/// Follows the [`Progress`] of a run from elsewhere.
+#[derive(Debug, Clone)]
+pub struct ProgressWatch(pub(crate) watch::Receiver<Progress>);
+
+impl ProgressWatch {
+    /// Where the run stands.
+    pub fn get(&self) -> Progress {
+        *self.0.borrow()
+    }
+
+    /// Waits for news; `false` once the run is gone.
+    pub async fn changed(&mut self) -> bool {
+        self.0.changed().await.is_ok()
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The run's name in the journal.
+    pub run: String,
+    /// The counts.
+    pub counts: Counts,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Why it ended before all rows were sent, if it did.
+    pub stopped: Option<Stopped>,
+}
+
+/// Why a run ended early.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Stopped {
+    /// [`crate::bulk::BulkRun::stop`] was called.
+    Asked,
+    /// A row was refused, and such runs end there.
+    RowRejected,
+    /// The service refused the run as a whole: the credential, the plan, its set-up.
+    Refused(Arc<Error>),
+    /// The service asked to wait for too long.
+    RateLimited(Arc<Error>),
+    /// The service failed again and again.
+    Unavailable(Arc<Error>),
+    /// The source gave other rows than in the first pass, or could not be read again.
+    Source(Arc<super::SourceError>),
+    /// The journal cannot be written; nothing is sent that is not in it.
+    Journal(Arc<super::JournalError>),
+}
+
+impl Stopped {
+    /// The service's error, where it was one.
+    pub fn error(&self) -> Option<&Error> {
+        match self {
+            Self::Refused(error) | Self::RateLimited(error) | Self::Unavailable(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The kind of that error.
+    pub fn kind(&self) -> Option<Kind> {
+        self.error().map(Error::kind)
+    }
+}
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Asked => f.write_str("stopped on request"),
+            Self::RowRejected => f.write_str("a row was rejected"),
+            Self::Refused(error) | Self::RateLimited(error) | Self::Unavailable(error) => error.fmt(f),
+            Self::Source(error) => error.fmt(f),
+            Self::Journal(error) => error.fmt(f),
+        }
+    }
+}

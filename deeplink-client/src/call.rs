@@ -1,0 +1,299 @@
+//! A call that is about to be made: refine it, then await it. Nothing is sent before.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use bytes::Bytes;
+use deeplink_core::routes::{Credential, Route};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::client::Client;
+use crate::decode;
+use crate::error::{Error, Result};
+use crate::place;
+use crate::retry::Retry;
+use crate::send::{self, Reply};
+use crate::transport::BoxFuture;
+
+/// What will be sent, but for what every attempt adds.
+#[derive(Clone)]
+pub(crate) struct Draft {
+    /// The route's template: the only form of the path that traces show.
+    pub(crate) template: &'static str,
+    pub(crate) method: Method,
+    pub(crate) target: Target,
+    pub(crate) access: Access,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Bytes>,
+}
+
+/// Where a request goes.
+#[derive(Clone)]
+pub(crate) enum Target {
+    /// Path and query below the base URL.
+    Path(String),
+    /// A URL that the caller named; it gets no credential.
+    Url(url::Url),
+}
+
+/// Which credential a request takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Public,
+    SecretKey,
+    /// Whatever the client has.
+    Any,
+}
+
+/// What the caller refined.
+#[derive(Clone, Default)]
+pub(crate) struct Options {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) idempotency_key: Option<HeaderValue>,
+    /// Leave the shared pause to the caller, who keeps a pause of his own.
+    pub(crate) unpaused: bool,
+}
+
+/// A call of one operation, to be awaited.
+#[must_use = "nothing is sent before a call is awaited"]
+pub struct Call<T> {
+    client: Client,
+    draft: Result<Draft>,
+    /// What the service's own rules say against the input.
+    invalid: Option<Error>,
+    options: Options,
+    decode: fn(&Reply) -> Result<T>,
+}
+
+/// A reply with everything that came with it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Full<T> {
+    /// What the call alone would have given.
+    pub value: T,
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The request's id.
+    pub request_id: Option<String>,
+    /// The body as it came.
+    pub raw: Bytes,
+}
+
+impl<T> Full<T> {
+    /// Whether the service gave the reply it had given to an earlier request with the same key.
+    pub fn is_replayed(&self) -> bool {
+        self.headers.get("idempotency-replayed").is_some_and(|value| value == "true")
+    }
+}
+
+impl<T> Call<T> {
+    pub(crate) fn new(client: &Client, draft: Result<Draft>, decode: fn(&Reply) -> Result<T>) -> Self {
+        Self { client: client.clone(), draft, invalid: None, options: Options::default(), decode }
+    }
+
+    /// Fails with this unless [`Call::unchecked`].
+    pub(crate) fn checked(mut self, result: Result<()>) -> Self {
+        self.invalid = result.err();
+        self
+    }
+
+    pub(crate) fn edit(mut self, edit: impl FnOnce(&mut Draft) -> Result<()>) -> Self {
+        self.draft = self.draft.and_then(|mut draft| edit(&mut draft).map(|()| draft));
+        self
+    }
+
+    /// Longest the call may take with all its attempts and waits.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.options.timeout = Some(limit);
+        self
+    }
+
+    /// How failed attempts are repeated.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.options.retry = Some(retry);
+        self
+    }
+
+    /// Sends this `Idempotency-Key` instead of a random one.
+    pub fn idempotency_key(mut self, key: impl AsRef<str>) -> Self {
+        match idempotency_key(key.as_ref()) {
+            Ok(key) => self.options.idempotency_key = Some(key),
+            Err(error) => self.draft = self.draft.and(Err(error)),
+        }
+        self
+    }
+
+    /// Adds a header. Credentials have their own way ([`Client::with_auth`]) and are refused here.
+    pub fn header(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        self.edit(|draft| insert_header(&mut draft.headers, name.as_ref(), value.as_ref()))
+    }
+
+    /// Skips the rules of the service that would otherwise be applied before anything is sent.
+    pub fn unchecked(mut self) -> Self {
+        self.invalid = None;
+        self
+    }
+
+    #[cfg(feature = "bulk")]
+    pub(crate) fn unpaused(mut self) -> Self {
+        self.options.unpaused = true;
+        self
+    }
+
+    /// The call that gives the reply with status, headers and raw body.
+    pub fn full(self) -> FullCall<T> {
+        FullCall(self)
+    }
+
+    /// What would be sent: the error that the call would fail with before sending, or method, path and body.
+    pub fn preview(&self) -> Result<Preview<'_>, &Error> {
+        if let Some(error) = &self.invalid {
+            return Err(error);
+        }
+        let draft = self.draft.as_ref()?;
+        let target = match &draft.target {
+            Target::Path(path) => path.as_str(),
+            Target::Url(url) => url.as_str(),
+        };
+        Ok(Preview { method: &draft.method, target, body: draft.body.as_deref() })
+    }
+
+    /// The reply as it came.
+    pub(crate) async fn reply(self) -> Result<Reply> {
+        self.perform().await.map(|(reply, _)| reply)
+    }
+
+    async fn perform(self) -> Result<(Reply, fn(&Reply) -> Result<T>)> {
+        if let Some(error) = self.invalid {
+            return Err(error);
+        }
+        let reply = send::perform(&self.client, &self.draft?, &self.options).await?;
+        Ok((reply, self.decode))
+    }
+}
+
+/// What a call would send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Preview<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// Path and query below the base URL, or the URL that the caller named.
+    pub target: &'a str,
+    /// The body, if there is one.
+    pub body: Option<&'a [u8]>,
+}
+
+impl<T: 'static> IntoFuture for Call<T> {
+    type Output = Result<T>;
+    type IntoFuture = BoxFuture<'static, Result<T>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (reply, decode) = self.perform().await?;
+            decode(&reply)
+        })
+    }
+}
+
+impl<T> fmt::Debug for Call<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let draft = self.draft.as_ref().ok();
+        f.debug_struct("Call")
+            .field("method", &draft.map(|draft| &draft.method))
+            .field("route", &draft.map(|draft| draft.template))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A [`Call`] that gives the whole reply.
+#[must_use = "nothing is sent before a call is awaited"]
+#[derive(Debug)]
+pub struct FullCall<T>(Call<T>);
+
+impl<T: 'static> IntoFuture for FullCall<T> {
+    type Output = Result<Full<T>>;
+    type IntoFuture = BoxFuture<'static, Result<Full<T>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (reply, decode) = self.0.perform().await?;
+            let value = decode(&reply)?;
+            Ok(Full {
+                value,
+                status: reply.status,
+                headers: reply.headers,
+                request_id: reply.request_id,
+                raw: reply.body,
+            })
+        })
+    }
+}
+
+/// A call of a route with a JSON reply. `params` fill the path's `{…}` in order.
+pub(crate) fn json<T: DeserializeOwned>(client: &Client, route: &'static Route, params: &[&str]) -> Call<T> {
+    Call::new(client, draft(route, params), decode::json)
+}
+
+pub(crate) fn draft(route: &'static Route, params: &[&str]) -> Result<Draft> {
+    Ok(Draft {
+        template: route.path,
+        method: Method::from_bytes(route.method.as_bytes()).map_err(|_| Error::builder("the route has no method"))?,
+        target: Target::Path(place::fill(route.path, params)?),
+        access: match route.credential {
+            Credential::Public => Access::Public,
+            _ => Access::SecretKey,
+        },
+        headers: HeaderMap::new(),
+        body: None,
+    })
+}
+
+impl<T> Call<T> {
+    /// Sets a JSON body.
+    pub(crate) fn body(self, body: &impl Serialize) -> Self {
+        let body = serde_json::to_vec(body)
+            .map_err(|why| Error::from_source(crate::Kind::Validation, "the body cannot be written as JSON", why));
+        self.edit(|draft| {
+            draft.body = Some(body?.into());
+            draft.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            Ok(())
+        })
+    }
+
+    /// Adds what `query` serialises to.
+    pub(crate) fn query(self, query: &impl Serialize) -> Self {
+        let pairs = place::pairs(query);
+        self.edit(|draft| {
+            if let Target::Path(path) = &mut draft.target {
+                place::append_query(path, &pairs?);
+            }
+            Ok(())
+        })
+    }
+}
+
+pub(crate) fn idempotency_key(key: &str) -> Result<HeaderValue> {
+    let wrong = || Error::validation("Idempotency-Key", "an idempotency key has 1 to 255 visible ASCII characters");
+    if key.is_empty() || key.len() > 255 || !key.bytes().all(|b| b.is_ascii_graphic() || b == b' ') {
+        return Err(wrong());
+    }
+    HeaderValue::from_str(key).map_err(|_| wrong())
+}
+
+pub(crate) fn insert_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
+    let name = HeaderName::try_from(name).map_err(|_| Error::validation("header", "not the name of a header"))?;
+    if matches!(name.as_str(), "authorization" | "cookie" | "proxy-authorization") {
+        return Err(Error::validation("header", "credentials are set on the client, not as a header"));
+    }
+    let value = HeaderValue::try_from(value)
+        .map_err(|_| Error::validation("header", "the value holds characters that a header cannot carry"))?;
+    headers.insert(name, value);
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! The wall clock, asked in one place: for dates in `Retry-After` that come without a `Date`, for windows of time that
+//! end "now", and for the age of journal entries. All waiting is done on the runtime's own clock.
+
+use deeplink_core::time::Timestamp;
+
+pub(crate) fn now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

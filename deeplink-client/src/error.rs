@@ -1,0 +1,362 @@
+//! What went wrong, as one opaque value that can be asked questions.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use deeplink_core::bulk::RowError;
+use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use http::{HeaderMap, StatusCode};
+
+use crate::auth::AuthKind;
+use crate::transport::{Failure, TransportError};
+
+/// Most bytes of a body that an error shows.
+pub(crate) const SHOWN_BODY: usize = 512;
+
+/// Why a call failed. One pointer wide.
+pub struct Error(Box<Inner>);
+
+/// The result of a call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+struct Inner {
+    kind: Kind,
+    message: String,
+    status: Option<StatusCode>,
+    record: Option<ErrorBody>,
+    field: Option<String>,
+    code: Option<ErrorCode>,
+    rows: Vec<RowError>,
+    request_id: Option<String>,
+    retry_after: Option<Duration>,
+    attempts: u32,
+    retryable: bool,
+    ambiguous: bool,
+    body: Option<Bytes>,
+    challenge: Option<String>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What sort of failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The input breaks a rule; nothing was sent.
+    Validation,
+    /// The operation does not take the client's credential; nothing was sent.
+    WrongCredential {
+        /// What the operation takes.
+        needs: AuthKind,
+        /// What the client has.
+        have: AuthKind,
+    },
+    /// The client cannot be built like this.
+    Builder,
+    /// 401: no credential, or one that is unknown.
+    Auth,
+    /// 403: the credential does not reach this operation.
+    Forbidden,
+    /// 404: nothing is there, or it belongs to somebody else.
+    NotFound,
+    /// 409: it is taken, or in the way of something else.
+    Conflict,
+    /// 400, 413, 415: the service refused the input.
+    BadRequest,
+    /// 402: the plan's limit is reached, or payment is asked for.
+    PaymentRequired,
+    /// 429: too many requests.
+    RateLimited,
+    /// 503: the service cannot do it now.
+    Unavailable,
+    /// Another 5xx.
+    Server,
+    /// Any other status.
+    Api,
+    /// No connection; nothing was sent.
+    Connect,
+    /// Time ran out.
+    Timeout,
+    /// The connection broke.
+    Transport,
+    /// The reply is not what it should be.
+    Decode,
+}
+
+/// What a 402 says beside its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PaymentRequired<'a> {
+    /// What ran out, such as `links`.
+    pub resource: Option<&'a str>,
+    /// How many the plan includes.
+    pub limit: Option<i64>,
+    /// How many there are.
+    pub current: Option<i64>,
+    /// The payment challenge of the header, as sent; one in the body is in [`Error::body`].
+    pub challenge: Option<&'a str>,
+}
+
+impl Error {
+    fn bare(kind: Kind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            status: None,
+            record: None,
+            field: None,
+            code: None,
+            rows: Vec::new(),
+            request_id: None,
+            retry_after: None,
+            attempts: 0,
+            retryable: false,
+            ambiguous: false,
+            body: None,
+            challenge: None,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn builder(message: impl Into<String>) -> Self {
+        Self::bare(Kind::Builder, message)
+    }
+
+    pub(crate) fn validation(field: &'static str, message: impl Into<String>) -> Self {
+        let mut error = Self::bare(Kind::Validation, message);
+        error.0.field = Some(field.to_owned());
+        error
+    }
+
+    pub(crate) fn invalid(invalid: Invalid) -> Self {
+        let mut error = Self::bare(Kind::Validation, invalid.message);
+        error.0.field = invalid.field.map(std::borrow::Cow::into_owned);
+        error.0.code = Some(invalid.code);
+        error
+    }
+
+    pub(crate) fn invalid_rows(rows: Vec<RowError>) -> Self {
+        let mut error = Self::bare(Kind::Validation, format!("{} rows of the batch are invalid", rows.len()));
+        error.0.code = Some(ErrorCode::InvalidBatch);
+        error.0.rows = rows;
+        error
+    }
+
+    pub(crate) fn wrong_credential(needs: AuthKind, have: AuthKind) -> Self {
+        Self::bare(
+            Kind::WrongCredential { needs, have },
+            format!("this operation needs {needs}, the client has {have}"),
+        )
+    }
+
+    pub(crate) fn from_source(
+        kind: Kind,
+        message: impl Into<String>,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
+        let mut error = Self::bare(kind, message);
+        error.0.source = Some(source.into());
+        error
+    }
+
+    pub(crate) fn transport(failure: TransportError) -> Self {
+        let kind = match failure.failure() {
+            Failure::Connect => Kind::Connect,
+            Failure::Timeout => Kind::Timeout,
+            Failure::Broken => Kind::Transport,
+        };
+        Self::from_source(kind, failure.to_string(), failure.into_source())
+    }
+
+    /// A reply that is not a success.
+    pub(crate) fn reply(status: StatusCode, headers: &HeaderMap, body: Bytes, retry_after: Option<Duration>) -> Self {
+        let kind = match status.as_u16() {
+            401 => Kind::Auth,
+            403 => Kind::Forbidden,
+            404 => Kind::NotFound,
+            409 => Kind::Conflict,
+            400 | 413 | 415 => Kind::BadRequest,
+            402 => Kind::PaymentRequired,
+            429 => Kind::RateLimited,
+            503 => Kind::Unavailable,
+            500..=599 => Kind::Server,
+            _ => Kind::Api,
+        };
+        let record = serde_json::from_slice::<ErrorBody>(&body).ok();
+        let message = record.as_ref().map_or_else(
+            || format!("the service answered {}", status.canonical_reason().unwrap_or("with an error")),
+            |record| record.error.clone(),
+        );
+        let mut error = Self::bare(kind, message);
+        let inner = &mut *error.0;
+        inner.status = Some(status);
+        inner.retry_after = retry_after;
+        inner.challenge = header(headers, "payment-required").or_else(|| header(headers, "www-authenticate"));
+        inner.request_id = header(headers, "x-request-id");
+        if let Some(record) = record {
+            inner.code = Some(record.code.clone());
+            inner.field.clone_from(&record.field);
+            inner.rows.clone_from(&record.errors);
+            inner.rows.sort_by_key(|row| row.index);
+            inner.request_id = record.request_id.clone().or(inner.request_id.take());
+            inner.record = Some(record);
+            inner.body = Some(body);
+        } else {
+            // A proxy's page: its beginning says whose it is.
+            inner.body = Some(Bytes::copy_from_slice(&body[..body.len().min(SHOWN_BODY)]));
+        }
+        error
+    }
+
+    pub(crate) fn with_status(mut self, status: StatusCode, request_id: Option<String>) -> Self {
+        self.0.status = Some(status);
+        self.0.request_id = request_id;
+        self
+    }
+
+    pub(crate) fn say(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
+    pub(crate) fn with_body(mut self, body: &[u8]) -> Self {
+        self.0.body = Some(Bytes::copy_from_slice(&body[..body.len().min(SHOWN_BODY)]));
+        self
+    }
+
+    pub(crate) fn with_request_id(mut self, id: &str) -> Self {
+        self.0.request_id.get_or_insert_with(|| id.to_owned());
+        self
+    }
+
+    pub(crate) fn after(mut self, attempts: u32, retryable: bool, ambiguous: bool) -> Self {
+        self.0.attempts = attempts;
+        self.0.retryable = retryable;
+        self.0.ambiguous = ambiguous;
+        self
+    }
+
+    /// What sort of failure it was.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// The HTTP status, if there was a reply.
+    pub fn status(&self) -> Option<StatusCode> {
+        self.0.status
+    }
+
+    /// The service's code, or the one it would have answered with.
+    pub fn code(&self) -> Option<&ErrorCode> {
+        self.0.code.as_ref()
+    }
+
+    /// What happened, for people.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The field at fault, if it is one.
+    pub fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
+    }
+
+    /// The request's id, to find it in the service's logs.
+    pub fn request_id(&self) -> Option<&str> {
+        self.0.request_id.as_deref()
+    }
+
+    /// How long the service asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// How many times the request was sent, or tried to be.
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        self.0.retryable
+    }
+
+    /// Whether a write may have taken effect although the call failed.
+    pub fn is_ambiguous(&self) -> bool {
+        self.0.ambiguous
+    }
+
+    /// With `invalid_batch`: every row that failed, by index.
+    pub fn batch_errors(&self) -> &[RowError] {
+        &self.0.rows
+    }
+
+    /// The body of the reply: whole if it was the service's error record, else its first 512 bytes.
+    pub fn body(&self) -> Option<&[u8]> {
+        self.0.body.as_deref()
+    }
+
+    /// With [`Kind::PaymentRequired`]: what ran out, and what would pay for it. The client never pays.
+    pub fn payment(&self) -> Option<PaymentRequired<'_>> {
+        let record = self.0.record.as_ref();
+        (self.0.kind == Kind::PaymentRequired).then(|| PaymentRequired {
+            resource: record.and_then(|record| record.resource.as_deref()),
+            limit: record.and_then(|record| record.limit),
+            current: record.and_then(|record| record.current),
+            challenge: self.0.challenge.as_deref(),
+        })
+    }
+}
+
+fn header(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        let mut separator = " (";
+        let mut part = |f: &mut fmt::Formatter<'_>, text: fmt::Arguments<'_>| {
+            f.write_str(std::mem::replace(&mut separator, ", "))?;
+            f.write_fmt(text)
+        };
+        if let Some(code) = &self.0.code {
+            part(f, format_args!("{code}"))?;
+        }
+        if let Some(status) = self.0.status {
+            part(f, format_args!("HTTP {}", status.as_u16()))?;
+        }
+        if let Some(id) = &self.0.request_id {
+            part(f, format_args!("request {id}"))?;
+        }
+        if separator == ", " { f.write_str(")") } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.0;
+        let body =
+            inner.body.as_deref().map(|body| String::from_utf8_lossy(&body[..body.len().min(SHOWN_BODY)]).into_owned());
+        f.debug_struct("Error")
+            .field("kind", &inner.kind)
+            .field("message", &inner.message)
+            .field("status", &inner.status)
+            .field("code", &inner.code)
+            .field("field", &inner.field)
+            .field("request_id", &inner.request_id)
+            .field("retry_after", &inner.retry_after)
+            .field("attempts", &inner.attempts)
+            .field("ambiguous", &inner.ambiguous)
+            .field("body", &body)
+            .field("source", &inner.source)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}

@@ -1,0 +1,164 @@
+//! When a failed attempt is repeated: the table, the waiting, and the budget that keeps a struggling service from being
+//! asked ever more. Everything here is a pure decision; `send` carries it out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use deeplink_core::secret::Random;
+use http::Method;
+
+use crate::transport::Failure;
+
+mod after;
+pub(crate) use after::retry_after;
+
+/// How often and after what wait a call is repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    attempts: u32,
+    base: Duration,
+    cap: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 3, base: Duration::from_millis(250), cap: Duration::from_secs(8) }
+    }
+}
+
+impl Retry {
+    /// One attempt, no repeat.
+    pub fn none() -> Self {
+        Self::attempts(1)
+    }
+
+    /// At most this many attempts, the first included; at least one is made.
+    pub fn attempts(attempts: u32) -> Self {
+        Self { attempts: attempts.max(1), ..Self::default() }
+    }
+
+    /// Sets the waits: before the second attempt at random up to `base`, twice as long before each further one, up to
+    /// `cap`.
+    pub fn backoff(mut self, base: Duration, cap: Duration) -> Self {
+        self.base = base;
+        self.cap = cap;
+        self
+    }
+
+    pub(crate) fn allows_another(&self, made: u32) -> bool {
+        made < self.attempts
+    }
+
+    /// The wait after `made` attempts; what the service asked for is a floor.
+    pub(crate) fn delay(&self, made: u32, asked: Option<Duration>, random: &mut Random) -> Duration {
+        let factor = 1_u32.checked_shl(made.saturating_sub(1)).unwrap_or(u32::MAX);
+        let most = self.base.saturating_mul(factor).min(self.cap);
+        let chosen = random.below(u64::try_from(most.as_micros()).unwrap_or(u64::MAX).saturating_add(1));
+        Duration::from_micros(chosen).max(asked.unwrap_or_default())
+    }
+}
+
+/// Longest `Retry-After` that a call waits for by itself.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// What repeating a request means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// A read, or a write that says the same however often it is said.
+    Safe,
+    /// A POST whose key makes the service apply it once.
+    Keyed,
+    /// A POST that would be applied again.
+    Once,
+}
+
+impl Repeat {
+    pub(crate) fn of(method: &Method, keyed: bool) -> Self {
+        match *method {
+            Method::POST if keyed => Self::Keyed,
+            Method::GET | Method::HEAD | Method::PUT | Method::PATCH | Method::DELETE | Method::OPTIONS => Self::Safe,
+            _ if keyed => Self::Keyed,
+            _ => Self::Once,
+        }
+    }
+}
+
+/// How an attempt ended, as far as repeating goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// No reply.
+    Failed(Failure),
+    /// A reply that is not a success.
+    Refused {
+        status: u16,
+        /// Its body is the service's own error record, not a proxy's page.
+        own: bool,
+        /// A "not configured" code: asking again cannot help.
+        not_configured: bool,
+        /// The key was used for another request: an earlier attempt was not what it seemed.
+        key_conflict: bool,
+        asked_to_wait: bool,
+    },
+}
+
+impl Ending {
+    /// The retry table.
+    pub(crate) fn may_repeat(self, repeat: Repeat) -> bool {
+        let known_harmless = repeat != Repeat::Once;
+        match self {
+            Self::Failed(Failure::Connect) => true,
+            Self::Failed(Failure::Timeout | Failure::Broken) => known_harmless,
+            Self::Refused { not_configured: true, .. } => false,
+            Self::Refused { status: 429, .. } | Self::Refused { status: 503, asked_to_wait: true, .. } => true,
+            Self::Refused { status: 408 | 500 | 502 | 503 | 504, .. } => known_harmless,
+            Self::Refused { .. } => false,
+        }
+    }
+
+    /// Whether a write that ended like this may have taken effect. The service's own 503 says that it did not.
+    pub(crate) fn is_ambiguous(self) -> bool {
+        match self {
+            Self::Failed(failure) => failure != Failure::Connect,
+            Self::Refused { key_conflict, .. } if key_conflict => false,
+            Self::Refused { status: 503, own, .. } => !own,
+            Self::Refused { status, .. } => status >= 500,
+        }
+    }
+
+    /// Whether this ending leaves open what an earlier, ambiguous attempt did.
+    pub(crate) fn leaves_earlier_open(self) -> bool {
+        match self {
+            Self::Failed(_) => true,
+            Self::Refused { status, key_conflict, .. } => {
+                key_conflict || matches!(status, 401 | 403 | 408 | 429) || status >= 500
+            }
+        }
+    }
+}
+
+/// Tokens that repeats cost: shared by all clones of a client, so that many calls failing at once do not multiply the
+/// load on a service in trouble.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget(Arc<AtomicU32>);
+
+impl Budget {
+    const FULL: u32 = 500;
+
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(AtomicU32::new(Self::FULL)))
+    }
+
+    /// Pays for a repeat; `false` when there is not enough left.
+    pub(crate) fn pay(&self, after: Ending) -> bool {
+        let price = if after == Ending::Failed(Failure::Timeout) { 10 } else { 5 };
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(price)).is_ok()
+    }
+
+    /// A success gives one token back.
+    pub(crate) fn earn(&self) {
+        let grow = |left: u32| (left < Self::FULL).then_some(left + 1);
+        // Already full is as good as earned.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grow);
+    }
+}

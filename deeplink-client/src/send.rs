@@ -1,0 +1,295 @@
+//! Carrying a call out: attempts, waits, and the decision to go on. What may be repeated is decided in `retry`.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use deeplink_core::error::{ErrorBody, ErrorCode};
+use deeplink_core::secret::SecretKey;
+use futures_util::TryStreamExt;
+use http::header::{AUTHORIZATION, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::auth::{Auth, AuthKind};
+use crate::call::{Access, Draft, Options, Target};
+use crate::client::{Client, Inner};
+use crate::error::{Error, Kind, Result};
+use crate::place;
+use crate::retry::{Ending, LONGEST_WAIT, Repeat, Retry, retry_after};
+use crate::trace;
+use crate::transport::{Failure, TransportError};
+
+/// Largest body of a reply.
+pub(crate) const MAX_BODY: usize = 16 * 1024 * 1024;
+
+/// The reply that a call ended with, whatever its status.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) request_id: Option<String>,
+    pub(crate) attempts: u32,
+    pub(crate) is_write: bool,
+    ambiguous: bool,
+    retryable: bool,
+}
+
+impl Reply {
+    /// The error that a reply without success is.
+    pub(crate) fn refusal(&self) -> Error {
+        Error::reply(self.status, &self.headers, self.body.clone(), retry_after(&self.headers))
+            .with_request_id(self.request_id.as_deref().unwrap_or_default())
+            .after(self.attempts, self.retryable, self.ambiguous)
+    }
+}
+
+/// A reply as one attempt brought it.
+type Answer = (StatusCode, HeaderMap, Bytes);
+
+/// One attempt's end.
+enum Attempt {
+    Reply(Answer),
+    Failed(TransportError),
+    TooLarge(StatusCode),
+}
+
+/// A call under way.
+struct Run<'a> {
+    inner: &'a Inner,
+    draft: &'a Draft,
+    retry: &'a Retry,
+    deadline: Instant,
+    is_write: bool,
+    repeat: Repeat,
+    unpaused: bool,
+    attempts: u32,
+    /// An attempt so far may have taken effect, and nothing since has said whether.
+    open: bool,
+}
+
+pub(crate) async fn perform(client: &Client, draft: &Draft, options: &Options) -> Result<Reply> {
+    let inner = client.inner();
+    let mut key = credential(inner, draft, None).await?;
+    let mut headers = draft.headers.clone();
+    let request_id = common_headers(inner, &mut headers);
+    let keyed = match (&options.idempotency_key, &draft.method, &key) {
+        (Some(given), ..) => Some(given.clone()),
+        (None, &Method::POST, Some(_)) => Some(random_header(inner)),
+        _ => None,
+    };
+    let mut run = Run {
+        inner,
+        draft,
+        retry: options.retry.as_ref().unwrap_or(&inner.limits.retry),
+        deadline: Instant::now() + options.timeout.unwrap_or(inner.limits.call),
+        is_write: !matches!(draft.method, Method::GET | Method::HEAD | Method::OPTIONS),
+        repeat: Repeat::of(&draft.method, keyed.is_some()),
+        unpaused: options.unpaused || key.is_none(),
+        attempts: 0,
+        open: false,
+    };
+    if let Some(value) = keyed {
+        headers.insert("idempotency-key", value);
+    }
+    let mut asked_again = false;
+    let span = trace::Span::open(draft, &request_id);
+    loop {
+        authorize(&mut headers, key.as_ref())?;
+        run.wait_for_pause().await;
+        run.attempts += 1;
+        let attempt = span.within(run.attempt(&headers)).await;
+        span.attempted(run.attempts, attempt.status());
+        let refused = matches!(attempt.status(), Some(StatusCode::UNAUTHORIZED));
+        if refused && !asked_again && matches!(inner.auth, Auth::Provider(_)) && key.is_some() {
+            asked_again = true;
+            key = credential(inner, draft, key.as_ref()).await?;
+            run.attempts -= 1;
+            continue;
+        }
+        if let Some(end) = run.settle(attempt, &request_id).await {
+            return end.map_err(|error| error.with_request_id(&request_id));
+        }
+    }
+}
+
+impl Attempt {
+    fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Reply((status, ..)) | Self::TooLarge(status) => Some(*status),
+            Self::Failed(_) => None,
+        }
+    }
+}
+
+impl Run<'_> {
+    async fn wait_for_pause(&self) {
+        if let Some(until) = self.inner.pause.until().filter(|until| !self.unpaused && *until < self.deadline) {
+            sleep_until(until).await;
+        }
+    }
+
+    async fn attempt(&self, headers: &HeaderMap) -> Attempt {
+        let late = || TransportError::new(Failure::Timeout, "no reply within the time limit");
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let exchange = exchange(self.inner, self.draft, headers.clone());
+        match timeout(left.min(self.inner.limits.attempt), exchange).await {
+            Ok(attempt) => attempt,
+            Err(_) => Attempt::Failed(late()),
+        }
+    }
+
+    /// What an attempt's end means for the call: its result, or nothing after the wait before the next attempt.
+    async fn settle(&mut self, attempt: Attempt, request_id: &str) -> Option<Result<Reply>> {
+        let (ending, asked) = match &attempt {
+            Attempt::Reply((status, headers, body)) if status.is_client_error() || status.is_server_error() => {
+                let asked = retry_after(headers);
+                (refusal(*status, body, asked.is_some()), asked)
+            }
+            Attempt::Reply(answer) => {
+                self.inner.shared.budget.earn();
+                return Some(Ok(self.reply(answer.clone(), request_id, false, false)));
+            }
+            Attempt::TooLarge(status) => {
+                let message = format!("the reply is larger than {} MiB", MAX_BODY / 1024 / 1024);
+                let error = Error::from_source(Kind::Decode, message, "too large").with_status(*status, None);
+                return Some(Err(error.after(self.attempts, false, self.is_write)));
+            }
+            Attempt::Failed(why) => (Ending::Failed(why.failure()), None),
+        };
+        if let (Ending::Refused { status: 404, .. }, &Method::DELETE, true) = (ending, &self.draft.method, self.open) {
+            // The earlier attempt whose reply was lost has deleted it.
+            let gone = (StatusCode::NO_CONTENT, HeaderMap::new(), Bytes::new());
+            return Some(Ok(self.reply(gone, request_id, false, false)));
+        }
+        self.share_pause(ending, asked);
+        if let Some(wait) = self.next_wait(ending, asked) {
+            self.open = self.is_write && (ending.is_ambiguous() || self.open && ending.leaves_earlier_open());
+            tokio::time::sleep(wait).await;
+            return None;
+        }
+        let conflict = matches!(ending, Ending::Refused { key_conflict: true, .. }) && self.attempts > 1;
+        let open = self.open && ending.leaves_earlier_open();
+        let ambiguous = self.is_write && (ending.is_ambiguous() || open || conflict);
+        let retryable = ending.may_repeat(Repeat::Safe);
+        Some(match attempt {
+            Attempt::Reply(answer) => Ok(self.reply(answer, request_id, ambiguous, retryable)),
+            Attempt::Failed(why) => Err(Error::transport(why).after(self.attempts, retryable, ambiguous)),
+            Attempt::TooLarge(_) => return None,
+        })
+    }
+
+    fn reply(&self, (status, headers, body): Answer, request_id: &str, ambiguous: bool, retryable: bool) -> Reply {
+        let request_id = headers
+            .get("x-request-id")
+            .and_then(|value| value.to_str().ok())
+            .map_or_else(|| request_id.to_owned(), str::to_owned);
+        Reply {
+            status,
+            headers,
+            body,
+            request_id: Some(request_id),
+            attempts: self.attempts,
+            is_write: self.is_write,
+            ambiguous,
+            retryable,
+        }
+    }
+
+    /// Other calls with this credential wait too when the service asks for it.
+    fn share_pause(&self, ending: Ending, asked: Option<Duration>) {
+        if let (Ending::Refused { status: 429 | 503, not_configured: false, .. }, Some(asked)) = (ending, asked)
+            && asked <= LONGEST_WAIT
+            && !self.unpaused
+        {
+            self.inner.pause.extend(Instant::now() + asked);
+        }
+    }
+
+    /// How long to wait before the next attempt, if there is to be one.
+    fn next_wait(&self, ending: Ending, asked: Option<Duration>) -> Option<Duration> {
+        if !ending.may_repeat(self.repeat) || !self.retry.allows_another(self.attempts) {
+            return None;
+        }
+        let wait = self.inner.shared.random(|random| self.retry.delay(self.attempts, asked, random));
+        let in_time = asked.unwrap_or_default() <= LONGEST_WAIT && Instant::now() + wait < self.deadline;
+        (in_time && self.inner.shared.budget.pay(ending)).then_some(wait)
+    }
+}
+
+fn refusal(status: StatusCode, body: &[u8], asked_to_wait: bool) -> Ending {
+    let code = serde_json::from_slice::<ErrorBody>(body).ok().map(|record| record.code);
+    Ending::Refused {
+        status: status.as_u16(),
+        own: code.is_some(),
+        not_configured: code.as_ref().is_some_and(ErrorCode::is_not_configured),
+        key_conflict: code == Some(ErrorCode::IdempotencyConflict),
+        asked_to_wait,
+    }
+}
+
+/// Sends the request once and reads the whole reply.
+async fn exchange(inner: &Inner, draft: &Draft, headers: HeaderMap) -> Attempt {
+    let uri = match place::uri(&inner.base, &draft.target) {
+        Ok(uri) => uri,
+        // Judged when the call was made; what is left cannot be sent.
+        Err(error) => return Attempt::Failed(TransportError::new(Failure::Connect, error)),
+    };
+    let mut request = Request::new(draft.body.clone().unwrap_or_default());
+    *request.method_mut() = draft.method.clone();
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    let reply = match inner.shared.transport.send(request).await {
+        Ok(reply) => reply,
+        Err(failure) => return Attempt::Failed(failure),
+    };
+    let (parts, mut stream) = reply.into_parts();
+    let mut body = BytesMut::new();
+    loop {
+        match stream.try_next().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() > MAX_BODY => return Attempt::TooLarge(parts.status),
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => return Attempt::Reply((parts.status, parts.headers, body.freeze())),
+            Err(failure) => return Attempt::Failed(failure),
+        }
+    }
+}
+
+/// The key for a request, or nothing where it takes none.
+async fn credential(inner: &Inner, draft: &Draft, refused: Option<&SecretKey>) -> Result<Option<SecretKey>> {
+    let wanted = match (draft.access, &draft.target) {
+        (Access::Public, _) | (_, Target::Url(_)) => false,
+        (Access::SecretKey, _) => true,
+        (Access::Any, _) => inner.auth.kind() != AuthKind::None,
+    };
+    match &inner.auth {
+        _ if !wanted => Ok(None),
+        Auth::None => Err(Error::wrong_credential(AuthKind::SecretKey, AuthKind::None)),
+        Auth::SecretKey(key) => Ok(Some(key.clone())),
+        Auth::Provider(provider) => {
+            let key = provider.secret_key(refused).await;
+            key.map(Some).map_err(|why| Error::from_source(Kind::Auth, "the credential provider gave no key", why))
+        }
+    }
+}
+
+fn authorize(headers: &mut HeaderMap, key: Option<&SecretKey>) -> Result<()> {
+    let Some(key) = key else { return Ok(()) };
+    let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose()))
+        .map_err(|_| Error::validation("secret_key", "the key holds characters that a header cannot carry"))?;
+    value.set_sensitive(true);
+    headers.insert(AUTHORIZATION, value);
+    Ok(())
+}
+
+/// What every request of a call carries; the result is the request's id.
+fn common_headers(inner: &Inner, headers: &mut HeaderMap) -> String {
+    headers.entry(USER_AGENT).or_insert_with(|| inner.user_agent.clone());
+    headers.entry("x-request-id").or_insert_with(|| random_header(inner)).to_str().unwrap_or_default().to_owned()
+}
+
+/// 32 random hex digits.
+fn random_header(inner: &Inner) -> HeaderValue {
+    let text: String = inner.shared.random(|random| (0..32).map(|_| random.pick(b"0123456789abcdef")).collect());
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("0"))
+}

@@ -1,0 +1,18 @@
+//! How the service says that it works.
+
+use serde::{Deserialize, Serialize};
+
+/// The reply of `/health` (`ok`) and `/ready` (`ready`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Health {
+    /// `ok` or `ready`.
+    pub status: String,
+}
+
+impl Health {
+    /// A reply with this word.
+    pub fn new(status: impl Into<String>) -> Self {
+        Self { status: status.into() }
+    }
+}
