@@ -1,0 +1,110 @@
+//! The page as a parser sees it: its head, its body, and that no value changes its shape.
+
+mod body;
+mod head;
+mod inert;
+
+use deeplink_core::resolve::{LandingPlan, LinkView, Outcome, Surroundings, decide};
+use deeplink_core::visitor::{AgentTraits, Visitor};
+use serde_json::Value;
+
+use super::*;
+use crate::visit::dom::{Dom, Element};
+
+const IPHONE: &str =
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Version/17.5 Safari/604.1";
+const ANDROID: &str = "Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 Chrome/126.0 Mobile Safari/537.36";
+const MAC: &str = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 Version/17.5 Safari/605.1.15";
+const LINUX: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/126.0 Safari/537.36";
+const NONCE: &str = "AAECAwQFBgcICQoLDA0ODw==";
+
+const EVERYTHING: LinkView<'static> = LinkView {
+    link_id: "AbC12345",
+    url: "https://go.example.com/AbC12345",
+    ios_deep_link: Some("shop://promo/1"),
+    ios_store_url: Some("https://apps.apple.com/app/id123456789"),
+    android_deep_link: Some("shop://promo/1?x=2&y"),
+    android_store_url: Some("https://play.google.com/store/apps/details?id=com.example.app"),
+    web_url: Some("https://shop.example.com/promo?a=1&b=2"),
+    has_social_preview: true,
+    has_agent_context: true,
+    is_active: true,
+};
+
+const NOTHING: LinkView<'static> = LinkView {
+    ios_deep_link: None,
+    ios_store_url: None,
+    android_deep_link: None,
+    android_store_url: None,
+    web_url: None,
+    ..EVERYTHING
+};
+
+fn plan<'a>(agent: &str, link: &LinkView<'a>) -> Box<LandingPlan<'a>> {
+    let visitor = Visitor::new(AgentTraits::of(agent), None);
+    match decide(link, &Surroundings::default(), visitor, None) {
+        Outcome::Landing(plan) => plan,
+        other => panic!("no landing page: {other:?}"),
+    }
+}
+
+/// The parts of a page besides its buttons; every text can be replaced.
+#[derive(Clone, Copy)]
+struct Texts<'a> {
+    preview: Option<Preview<'a>>,
+    agent: Option<Agent<'a>>,
+    apps: Apps<'a>,
+    tenant_domain: Option<&'a str>,
+}
+
+const NO_TEXTS: Texts<'static> = Texts {
+    preview: None,
+    agent: None,
+    apps: Apps { display: None, ios_name: None, android_name: None },
+    tenant_domain: None,
+};
+
+const TEXTS: Texts<'static> = Texts {
+    preview: Some(Preview {
+        title: Some("Spring sale"),
+        description: Some("Seeds, tools and pots."),
+        image_url: Some("https://example.com/image.jpg"),
+    }),
+    agent: Some(Agent {
+        action: Some("purchase"),
+        cta: Some("Claim the discount"),
+        description: Some("Valid once per customer."),
+    }),
+    apps: Apps {
+        display: Some(DisplayApp {
+            name: Some("Greenhouse"),
+            icon_url: Some("https://example.com/icon.png"),
+            theme_color: Some("#2E7D4F"),
+        }),
+        ios_name: Some("Greenhouse for iOS"),
+        android_name: Some("Greenhouse for Android"),
+    },
+    tenant_domain: Some("example.com"),
+};
+
+fn html(agent: &str, link: &LinkView<'_>, texts: Texts<'_>) -> String {
+    let plan = plan(agent, link);
+    let Texts { preview, agent, apps, tenant_domain } = texts;
+    let page =
+        LandingPage { plan: &plan, preview, agent, apps, tenant_domain, tenant_verified: tenant_domain.is_some() };
+    render(&page, NONCE).expect("the page renders")
+}
+
+fn dom(agent: &str, link: &LinkView<'_>, texts: Texts<'_>) -> Dom {
+    Dom::parse(&html(agent, link, texts))
+}
+
+fn json_ld(dom: &Dom) -> Value {
+    let scripts = dom.all("script");
+    let block = scripts.iter().find(|script| script.attr("type").as_deref() == Some("application/ld+json"));
+    serde_json::from_str(&block.expect("a JSON-LD block").text()).expect("JSON")
+}
+
+fn data(dom: &Dom) -> Value {
+    serde_json::from_str(&dom.by_id("dl-data").expect("the data").text()).expect("JSON")
+}

@@ -1,0 +1,46 @@
+(() => {
+  "use strict";
+  const find = (id) => document.getElementById(id);
+  const data = JSON.parse(find("dl-data").textContent);
+  let open = find("open");
+  let { fallback, copy } = data;
+
+  // An iPad in desktop mode sends a Mac's headers; only its fingers give it away.
+  if (data.ios && navigator.maxTouchPoints > 1) {
+    ({ fallback, copy } = data.ios);
+    if (open) {
+      const web = open.cloneNode(true);
+      web.id = "web";
+      if (data.ios.open !== open.getAttribute("href")) open.after(web);
+    } else {
+      open = document.createElement("a");
+      open.id = "open";
+      open.dir = "auto";
+      find("none").replaceWith(open);
+    }
+    open.href = data.ios.open;
+    open.textContent = data.ios.label;
+  }
+
+  // Where nothing has opened, the page is still in view after a moment and goes on to the fallback.
+  let timer;
+  const stop = () => clearTimeout(timer);
+  document.addEventListener("visibilitychange", () => document.hidden && stop());
+  addEventListener("pagehide", stop);
+  if (open && fallback) {
+    open.addEventListener("click", () => {
+      stop();
+      timer = setTimeout(() => { location.href = fallback; }, 1500);
+    });
+  }
+
+  // A store carries nothing to the app, so the link itself waits on the clipboard. The tap never waits for it.
+  if (copy && navigator.clipboard) {
+    find("copies").hidden = false;
+    for (const id of ["open", "store", "ios-store"]) {
+      find(id)?.addEventListener("click", () => {
+        try { navigator.clipboard.writeText(copy).catch(() => {}); } catch { /* the tap goes on */ }
+      });
+    }
+  }
+})();
