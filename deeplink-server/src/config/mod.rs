@@ -7,7 +7,7 @@
 mod environment;
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::CommandFactory;
@@ -147,13 +147,38 @@ pub struct Limits {
     pub signups_per_hour: u32,
 }
 
-/// Which database to open.
+/// Which database to open: `sqlite://PATH` or `postgres://…`. It can hold a password, so it does not show itself.
 #[derive(Clone, PartialEq, Eq)]
-pub enum DatabaseUrl {
-    /// A file.
-    Sqlite(PathBuf),
-    /// A server, with its whole URL; it can hold a password, so `Debug` does not show it.
-    Postgres(String),
+pub struct DatabaseUrl(Box<str>);
+
+impl DatabaseUrl {
+    /// The file.
+    pub fn sqlite(path: &Path) -> Self {
+        Self(format!("sqlite://{}", path.display()).into())
+    }
+
+    /// The whole URL, with the password if it has one.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The file, if it is one.
+    pub fn sqlite_path(&self) -> Option<&Path> {
+        self.0.strip_prefix("sqlite://").map(Path::new)
+    }
+}
+
+/// Shows where the database is, without user, password and parameters.
+impl std::fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.sqlite_path().is_some() {
+            return f.write_str(&self.0);
+        }
+        let url = Url::parse(&self.0).ok();
+        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+        let port = url.as_ref().and_then(Url::port).map(|port| format!(":{port}")).unwrap_or_default();
+        write!(f, "postgres://{host}{port}{}", url.as_ref().map_or("", Url::path))
+    }
 }
 
 impl std::fmt::Debug for DatabaseUrl {
@@ -162,46 +187,19 @@ impl std::fmt::Debug for DatabaseUrl {
     }
 }
 
-/// Shows where the database is, without user and password.
-impl std::fmt::Display for DatabaseUrl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
-            Self::Postgres(url) => {
-                let url = Url::parse(url).ok();
-                let host = url.as_ref().and_then(Url::host_str).unwrap_or("");
-                let port = url.as_ref().and_then(Url::port).map(|port| format!(":{port}")).unwrap_or_default();
-                write!(f, "postgres://{host}{port}{}", url.as_ref().map_or("", Url::path))
-            }
-        }
-    }
-}
-
-impl DatabaseUrl {
-    /// The whole URL, with the password if it has one.
-    pub fn as_url(&self) -> String {
-        match self {
-            Self::Sqlite(path) => format!("sqlite://{}", path.display()),
-            Self::Postgres(url) => url.clone(),
-        }
-    }
-}
-
 impl FromStr for DatabaseUrl {
     type Err = String;
 
     // What is refused may hold a password, so no message repeats it.
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")) {
-            return match path {
-                "" | ":memory:" => Err("sqlite:// must be followed by the path of a file".into()),
-                path if path.contains('?') => Err("parameters after the path are not supported".into()),
-                path => Ok(Self::Sqlite(path.into())),
-            };
-        }
-        match Url::parse(text) {
-            Ok(url) if matches!(url.scheme(), "postgres" | "postgresql") => Ok(Self::Postgres(text.into())),
-            _ => Err("not a URL of the form sqlite://PATH or postgres://USER:PASSWORD@HOST/NAME".into()),
+        match text.strip_prefix("sqlite://") {
+            Some("" | ":memory:") => Err("sqlite:// must be followed by the path of a file".into()),
+            Some(path) if path.contains('?') => Err("parameters after the path are not supported".into()),
+            Some(_) => Ok(Self(text.into())),
+            None => match Url::parse(text) {
+                Ok(url) if matches!(url.scheme(), "postgres" | "postgresql") => Ok(Self(text.into())),
+                _ => Err("not a URL of the form sqlite://PATH or postgres://USER:PASSWORD@HOST/NAME".into()),
+            },
         }
     }
 }
@@ -212,7 +210,7 @@ impl Config {
         let data_dir = PathBuf::from(or_default("DEEPLINK_DATA_DIR", &settings.data_dir));
         let database = match environment.secret("DEEPLINK_DATABASE_URL")? {
             Some(text) => setting("DEEPLINK_DATABASE_URL", &text, str::parse)?,
-            None => DatabaseUrl::Sqlite(data_dir.join("deeplink.db")),
+            None => DatabaseUrl::sqlite(&data_dir.join("deeplink.db")),
         };
         let master_keys = match environment.secret("DEEPLINK_MASTER_KEY")? {
             Some(text) => setting("DEEPLINK_MASTER_KEY", &text, master_keys)?,
@@ -255,7 +253,7 @@ impl Config {
     pub fn for_tests(data_dir: impl Into<PathBuf>) -> Self {
         let data_dir = data_dir.into();
         Self {
-            database: DatabaseUrl::Sqlite(data_dir.join("deeplink.db")),
+            database: DatabaseUrl::sqlite(&data_dir.join("deeplink.db")),
             data_dir,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin_listen: None,

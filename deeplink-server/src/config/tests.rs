@@ -16,7 +16,7 @@ fn read(flags: &[&str], variables: &[(&str, &str)]) -> Result<Config, BadSetting
 fn without_settings_the_documented_defaults_hold() {
     let config = read(&[], &[]).expect("the defaults");
     assert_eq!(config.data_dir, PathBuf::from("./data"));
-    assert_eq!(config.database, DatabaseUrl::Sqlite("./data/deeplink.db".into()));
+    assert_eq!(config.database, DatabaseUrl::sqlite(Path::new("./data/deeplink.db")));
     assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
     assert!(config.admin_listen.is_none() && config.public_url.is_none() && config.master_keys.is_empty());
     assert!(config.signup_open && config.sessions && !config.enforce_quotas && config.trusted_proxies.is_empty());
@@ -105,7 +105,7 @@ fn a_secret_can_come_from_a_file_but_not_twice() {
     std::fs::write(file.path(), "postgres://db.example.com/links\n").expect("written");
     let path = file.path().to_str().expect("UTF-8");
     let config = read(&[], &[("DEEPLINK_DATABASE_URL_FILE", path)]).expect("a file");
-    assert_eq!(config.database.as_url(), "postgres://db.example.com/links");
+    assert_eq!(config.database.as_str(), "postgres://db.example.com/links");
     let both = [("DEEPLINK_DATABASE_URL_FILE", path), ("DEEPLINK_DATABASE_URL", "sqlite://x.db")];
     assert_eq!(read(&[], &both).expect_err("two values").variable, "DEEPLINK_DATABASE_URL");
 }
