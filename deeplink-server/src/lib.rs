@@ -1,1 +1,32 @@
-//! stub
+//! The deeplink service: links, the visits that follow them, and the clicks that are counted.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | [`start`] | from a configuration to a running service |
+//! | `service`, `routes` | a request's way in; the route table |
+//! | `api` | operations for programs, one noun a file |
+//! | `visit` | what a tap meets: redirect, page, JSON |
+//! | `db` | one set of SQL texts for two databases, one door for writes |
+//! | `clicks`, `cache` | the click log's way in; what is kept in memory |
+//! | `http` | connections, credentials, bodies, limits |
+//! | `work` | what runs behind the replies |
+//! | `admin` | operator commands |
+//! | [`config`], [`clock`], [`vault`] | settings, time, sealed secrets |
+
+pub mod admin;
+mod api;
+mod cache;
+mod clicks;
+pub mod clock;
+pub mod config;
+pub mod db;
+mod error;
+pub mod http;
+pub mod openapi;
+mod routes;
+mod service;
+pub mod start;
+mod state;
+pub mod vault;
+mod visit;
+mod work;

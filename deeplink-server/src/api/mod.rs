@@ -1,0 +1,7 @@
+//! Operations that programs call, one noun a file: parameters, handler, documentation.
+
+pub(crate) mod bulk;
+pub(crate) mod health;
+pub(crate) mod links;
+pub(crate) mod signup;
+pub(crate) mod timeseries;

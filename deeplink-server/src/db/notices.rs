@@ -1,0 +1,94 @@
+//! Telling other nodes what changed. On SQLite there are none; operator commands are noticed by the writer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deeplink_core::id::TenantId;
+use sqlx::postgres::PgListener;
+
+use super::{Conn, DbError};
+use crate::state::App;
+
+const CHANNEL: &str = "deeplink";
+/// How often a quiet listener proves that it still hears.
+const PROOF: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Tells other nodes, with the commit, that a link changed or went. Never called for creates or clicks: notices
+/// serialise commits.
+pub(crate) async fn link_changed(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<(), DbError> {
+    notify(db, &format!("link {tenant} {link_id}")).await
+}
+
+/// Tells other nodes that keys, affiliates or domains changed.
+pub(crate) async fn credentials_changed(db: &mut Conn<'_>) -> Result<(), DbError> {
+    notify(db, "credentials").await
+}
+
+async fn notify(db: &mut Conn<'_>, payload: &str) -> Result<(), DbError> {
+    if let Conn::Postgres(conn) = db {
+        sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(payload).execute(&mut **conn).await?;
+    }
+    Ok(())
+}
+
+/// Listens for as long as the process runs. While nothing is heard, cached entries are believed for seconds only; what
+/// was said meanwhile is lost, so everything cached is read again after each loss.
+pub(crate) async fn listen(app: Arc<App>, url: String) {
+    loop {
+        if let Err(error) = hear(&app, &url).await {
+            tracing::warn!(%error, "notices from other nodes are not heard; cached entries are kept for seconds only");
+        }
+        app.links.belief.set_hears(false);
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+async fn hear(app: &App, url: &str) -> Result<(), sqlx::Error> {
+    // A connection of its own: one taken from the pool would keep a place there for ever.
+    let mut listener = PgListener::connect(url).await?;
+    listener.ignore_pool_close_event(true);
+    listener.eager_reconnect(false);
+    listener.listen(CHANNEL).await?;
+    app.links.belief.doubt_all(app.clock.monotonic_millis());
+    app.callers.clear();
+    app.hosts.clear();
+    app.links.belief.set_hears(true);
+    loop {
+        match tokio::time::timeout(PROOF, listener.try_recv()).await {
+            Ok(Ok(Some(notice))) => apply(app, notice.payload()),
+            // `None` says that the connection was lost and with it what was notified.
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => {
+                let proof = sqlx::query("SELECT 1").execute(&mut listener);
+                match tokio::time::timeout(PROOF, proof).await {
+                    Ok(done) => drop(done?),
+                    Err(_) => return Ok(()),
+                }
+            }
+        }
+    }
+}
+
+fn apply(app: &App, notice: &str) {
+    let mut words = notice.split(' ');
+    match (words.next(), words.next(), words.next()) {
+        (Some("link"), Some(tenant), Some(link_id)) => app.links.drop_link(tenant, link_id),
+        _ => {
+            app.callers.clear();
+            app.hosts.clear();
+            app.links.belief.doubt_all(app.clock.monotonic_millis());
+        }
+    }
+}
+
+/// Watches for commits of operator commands on the SQLite file.
+pub(crate) async fn watch_file(app: Arc<App>) {
+    let Some(mut commits) = app.db.foreign_commits() else { return };
+    while commits.changed().await.is_ok() {
+        app.callers.clear();
+        app.hosts.clear();
+        app.links.belief.doubt_all(app.clock.monotonic_millis());
+    }
+}

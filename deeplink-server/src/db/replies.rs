@@ -1,0 +1,88 @@
+//! Replies kept for `Idempotency-Key`: claimed first, in the transaction of the effect, and filled before it commits.
+
+use deeplink_core::time::Timestamp;
+use sqlx::FromRow;
+
+use super::{Conn, DbError, on};
+
+/// How long a reply is kept.
+pub(crate) const KEPT_MILLIS: i64 = 24 * 3_600_000;
+/// Most expired replies that one sweep removes.
+const SWEEP: i64 = 500;
+
+/// A reply as it went out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) location: Option<String>,
+    pub(crate) body: String,
+}
+
+/// What a key means when a request comes with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// The first request with it: do the work.
+    First,
+    /// The same request again: this was the reply.
+    Again(Reply),
+    /// Another request under the same key.
+    Other,
+}
+
+#[derive(FromRow)]
+struct Row {
+    request: String,
+    status: Option<i64>,
+    location: Option<String>,
+    body: Option<String>,
+    expires_at: i64,
+}
+
+/// Claims a key for a request. On PostgreSQL a second claim waits here until the first transaction ends.
+pub(crate) async fn claim(db: &mut Conn<'_>, id: &str, request: &str, now: Timestamp) -> Result<Claim, DbError> {
+    const INSERT: &str =
+        "INSERT INTO replies (id, request, expires_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING";
+    const SELECT: &str = "SELECT request, status, location, body, expires_at FROM replies WHERE id = $1";
+    const RENEW: &str =
+        "UPDATE replies SET request = $2, expires_at = $3, status = NULL, location = NULL, body = NULL WHERE id = $1";
+    let until = now.plus_millis(KEPT_MILLIS).as_millis();
+    let inserted = on!(db, c => sqlx::query(INSERT).bind(id).bind(request).bind(until)
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    if inserted == 1 {
+        return Ok(Claim::First);
+    }
+    let row: Option<Row> = on!(db, c => sqlx::query_as(SELECT).bind(id).fetch_optional(c).await)?;
+    match row {
+        Some(row) if row.expires_at > now.as_millis() => {
+            if row.request != request {
+                return Ok(Claim::Other);
+            }
+            let status = row.status.and_then(|status| u16::try_from(status).ok());
+            match (status, row.body) {
+                (Some(status), Some(body)) => Ok(Claim::Again(Reply { status, location: row.location, body })),
+                _ => Err(DbError::corrupt("replies", "body", id)),
+            }
+        }
+        _ => {
+            on!(db, c => sqlx::query(RENEW).bind(id).bind(request).bind(until).execute(c).await.map(|_| ()))?;
+            Ok(Claim::First)
+        }
+    }
+}
+
+/// Keeps the reply of a claimed key.
+pub(crate) async fn keep(db: &mut Conn<'_>, id: &str, reply: &Reply) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE replies SET status = $2, location = $3, body = $4 WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(id).bind(i64::from(reply.status)).bind(reply.location.as_deref())
+        .bind(&reply.body).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Removes some expired replies; `true` when more may be left.
+pub(crate) async fn sweep(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
+    const SQL: &str = "
+        DELETE FROM replies WHERE id IN (SELECT id FROM replies WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)";
+    let removed = on!(db, c => sqlx::query(SQL).bind(now.as_millis()).bind(SWEEP)
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(i64::try_from(removed).unwrap_or(0) == SWEEP)
+}

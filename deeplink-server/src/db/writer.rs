@@ -1,0 +1,495 @@
+//! The SQLite writer: one connection, one task, group commit.
+//!
+//! It takes what is queued, opens one `BEGIN IMMEDIATE`, runs each job in a savepoint of its own, commits at
+//! `synchronous=FULL`, and only then answers. While one batch is synced the next gathers, so durability costs one sync
+//! per batch. Clicks come through a lane of their own; a batch of nothing but clicks may commit without waiting for
+//! the disk, because the next full commit or checkpoint, at most a second later, syncs it.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Connection, PgPool, Postgres, SqliteConnection, Transaction};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::error::{is_busy, is_io};
+use super::{Conn, DbError, WriteError};
+
+/// Writes that may wait.
+const QUEUE: usize = 4_096;
+/// Writes of one transaction.
+const BATCH: usize = 64;
+/// How long a write may wait before it is refused unexecuted.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// How long a batch of clicks alone gathers.
+const GATHER: Duration = Duration::from_millis(1);
+/// How long one attempt to get the file's lock takes; between attempts overdue writes are refused.
+const LOCK_WAIT: Duration = Duration::from_millis(50);
+/// A log that a checkpoint could not shrink below this is truncated when nobody reads.
+const TRUNCATE_ABOVE: u64 = 64 << 20;
+
+/// What became of a job inside its transaction.
+pub(crate) enum Ran {
+    /// It stays.
+    Keep,
+    /// It is rolled back; the others go on.
+    Undo,
+    /// It is rolled back because the database failed; if it took the transaction with it, this is why.
+    Failed(DbError),
+}
+
+/// Work for the writer, without its types.
+pub(crate) trait Job: Send {
+    /// Does the work on the connection. Panics are caught by the writer.
+    fn run<'a>(&'a mut self, conn: Conn<'a>) -> BoxFuture<'a, Ran>;
+    /// Answers whoever waits, after COMMIT or instead of it.
+    fn answer(self: Box<Self>, outcome: Result<(), DbError>);
+}
+
+/// A place where relaxed work gathers: the clicks.
+pub(crate) trait Lane: Send + Sync {
+    /// Resolves when something waits.
+    fn ready(&self) -> BoxFuture<'_, ()>;
+    /// Takes what has gathered, as one job.
+    fn take(&self) -> Option<Box<dyn Job>>;
+    /// Whether so much waits that gathering longer gains nothing.
+    fn is_full(&self) -> bool;
+}
+
+struct Queued {
+    job: Box<dyn Job>,
+    deadline: Instant,
+}
+
+pub(super) struct Writer {
+    queue: std::sync::Mutex<Option<mpsc::Sender<Queued>>>,
+    lane: Arc<OnceLock<Arc<dyn Lane>>>,
+    attached: Arc<Notify>,
+    failed: watch::Receiver<bool>,
+    foreign: watch::Receiver<u64>,
+    ended: watch::Receiver<bool>,
+}
+
+impl Writer {
+    pub(super) async fn start(options: SqliteConnectOptions) -> Result<Self, sqlx::Error> {
+        let conn = SqliteConnection::connect_with(&options.clone().busy_timeout(LOCK_WAIT)).await?;
+        let maintenance = SqliteConnection::connect_with(&options).await?;
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        let (failed_tx, failed) = watch::channel(false);
+        let (foreign_tx, foreign) = watch::channel(0);
+        let (ended_tx, ended) = watch::channel(false);
+        let lane = Arc::new(OnceLock::new());
+        let attached = Arc::new(Notify::new());
+        let commits = Arc::new(AtomicU64::new(0));
+        let path = options.get_filename().to_owned();
+        tokio::spawn(checkpoint(maintenance, Arc::clone(&commits), path, ended.clone()));
+        let task = Task {
+            conn,
+            waiting,
+            lane: Arc::clone(&lane),
+            attached: Arc::clone(&attached),
+            held: VecDeque::new(),
+            relaxed: false,
+            commits,
+            failed: failed_tx,
+            foreign: foreign_tx,
+            data_version: None,
+        };
+        tokio::spawn(async move {
+            task.run().await;
+            ended_tx.send_replace(true);
+        });
+        Ok(Self { queue: std::sync::Mutex::new(Some(queue)), lane, attached, failed, foreign, ended })
+    }
+
+    pub(super) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: WriteError,
+        F: for<'c> Fn(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + Sync + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(Typed { work, result: None, reply });
+        let queued = Queued { job, deadline: Instant::now() + DEADLINE };
+        let sent = match &*self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            Some(queue) => queue.try_send(queued).map_err(|_| DbError::Overloaded),
+            None => Err(DbError::Unavailable("the server is stopping".into())),
+        };
+        sent?;
+        answer.await.unwrap_or_else(|_| Err(DbError::Unknown("the writer ended".into()).into()))
+    }
+
+    pub(super) fn attach(&self, lane: Arc<dyn Lane>) {
+        if self.lane.set(lane).is_ok() {
+            self.attached.notify_one();
+        }
+    }
+
+    pub(super) async fn failed(&self) {
+        let mut failed = self.failed.clone();
+        if failed.wait_for(|failed| *failed).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    pub(super) fn foreign_commits(&self) -> watch::Receiver<u64> {
+        self.foreign.clone()
+    }
+
+    pub(super) async fn close(&self) {
+        drop(self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take());
+        let mut ended = self.ended.clone();
+        // An error means that the task is gone already.
+        drop(ended.wait_for(|ended| *ended).await);
+    }
+}
+
+struct Typed<T, E, F> {
+    work: F,
+    result: Option<Result<T, E>>,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<T, E, F> Job for Typed<T, E, F>
+where
+    T: Send + 'static,
+    E: WriteError,
+    F: for<'c> Fn(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + Sync + 'static,
+{
+    fn run<'a>(&'a mut self, conn: Conn<'a>) -> BoxFuture<'a, Ran> {
+        let work = AssertUnwindSafe(|| (self.work)(conn));
+        let future = std::panic::catch_unwind(work);
+        async move {
+            let result = match future {
+                Ok(future) => AssertUnwindSafe(future).catch_unwind().await,
+                Err(panic) => Err(panic),
+            };
+            let result = result.unwrap_or_else(|_| Err(DbError::Panicked.into()));
+            let ran = match &result {
+                Ok(_) => Ran::Keep,
+                Err(refusal) => refusal.database().map_or(Ran::Undo, |error| Ran::Failed(copy(error))),
+            };
+            self.result = Some(result);
+            ran
+        }
+        .boxed()
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<(), DbError>) {
+        let result = match (outcome, self.result) {
+            // A refusal stands whatever became of the batch: nothing of it was to stay.
+            (_, Some(Err(refusal))) => Err(refusal),
+            (Ok(()), Some(Ok(value))) => Ok(value),
+            (Ok(()), None) => Err(DbError::Unknown("the job did not run".into()).into()),
+            (Err(error), _) => Err(error.into()),
+        };
+        // The caller may have gone; the work is done all the same.
+        drop(self.reply.send(result));
+    }
+}
+
+struct Task {
+    conn: SqliteConnection,
+    waiting: mpsc::Receiver<Queued>,
+    lane: Arc<OnceLock<Arc<dyn Lane>>>,
+    attached: Arc<Notify>,
+    held: VecDeque<Queued>,
+    /// Whether the connection is at `synchronous=NORMAL` now.
+    relaxed: bool,
+    commits: Arc<AtomicU64>,
+    failed: watch::Sender<bool>,
+    foreign: watch::Sender<u64>,
+    data_version: Option<i64>,
+}
+
+enum Wake {
+    Job,
+    Clicks,
+    Tick,
+    Closed,
+}
+
+impl Task {
+    async fn run(mut self) {
+        let mut tick = tokio::time::interval(Duration::from_secs(1));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let wake = self.wait(&mut tick).await;
+            match wake {
+                Wake::Tick => self.look_for_foreign_commits().await,
+                Wake::Job | Wake::Clicks => {
+                    let clicks = self.gather(matches!(wake, Wake::Clicks)).await;
+                    self.batch(clicks).await;
+                }
+                Wake::Closed => {
+                    while let Some(clicks) = self.lane.get().and_then(|lane| lane.take()) {
+                        self.batch(Some(clicks)).await;
+                    }
+                    break;
+                }
+            }
+        }
+        if let Err(error) = self.conn.close().await {
+            tracing::warn!(%error, "the writer's connection did not close cleanly");
+        }
+    }
+
+    async fn wait(&mut self, tick: &mut tokio::time::Interval) -> Wake {
+        if !self.held.is_empty() {
+            return Wake::Job;
+        }
+        let lane = self.lane.get().cloned();
+        let clicks = async {
+            match &lane {
+                Some(lane) => lane.ready().await,
+                None => {
+                    self.attached.notified().await;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            job = self.waiting.recv() => match job {
+                Some(job) => {
+                    self.held.push_back(job);
+                    Wake::Job
+                }
+                None => Wake::Closed,
+            },
+            () = clicks => Wake::Clicks,
+            _ = tick.tick() => Wake::Tick,
+        }
+    }
+
+    /// Takes what is queued without waiting for more; clicks alone may wait a millisecond, since fewer, larger batches
+    /// cost less.
+    async fn gather(&mut self, clicks_alone: bool) -> Option<Box<dyn Job>> {
+        let lane = self.lane.get().cloned();
+        if clicks_alone && lane.as_ref().is_some_and(|lane| !lane.is_full()) {
+            tokio::select! {
+                biased;
+                job = self.waiting.recv() => self.held.extend(job),
+                () = tokio::time::sleep(GATHER) => {}
+            }
+        }
+        while self.held.len() < BATCH {
+            let Ok(job) = self.waiting.try_recv() else { break };
+            self.held.push_back(job);
+        }
+        lane.and_then(|lane| lane.take())
+    }
+
+    async fn batch(&mut self, mut clicks: Option<Box<dyn Job>>) {
+        let relaxed = self.held.is_empty();
+        if let Err(error) = self.begin(relaxed, &mut clicks).await {
+            self.refuse(clicks, || copy(&error)).await;
+            return;
+        }
+        // Overdue writes were refused while the lock was waited for; nothing may be left to do.
+        let mut done: Vec<Box<dyn Job>> = Vec::with_capacity(self.held.len() + 1);
+        let jobs = self.held.drain(..BATCH.min(self.held.len())).map(|queued| queued.job).chain(clicks);
+        let mut broken = None;
+        for mut job in jobs {
+            if broken.is_none() {
+                broken = run_in_savepoint(&mut self.conn, job.as_mut()).await.err();
+            }
+            done.push(job);
+        }
+        let outcome = match broken {
+            Some(error) => {
+                // Some errors end the transaction by themselves, so the rollback may find none.
+                drop(sqlx::query("ROLLBACK").execute(&mut self.conn).await);
+                Err(error)
+            }
+            None => self.commit().await,
+        };
+        for job in done {
+            job.answer(match &outcome {
+                Ok(()) => Ok(()),
+                Err(error) => Err(copy(error)),
+            });
+        }
+    }
+
+    async fn begin(&mut self, relaxed: bool, clicks: &mut Option<Box<dyn Job>>) -> Result<(), DbError> {
+        if relaxed != self.relaxed {
+            // Legal only between transactions.
+            let mode = if relaxed { "PRAGMA synchronous=NORMAL" } else { "PRAGMA synchronous=FULL" };
+            sqlx::query(mode).execute(&mut self.conn).await?;
+            self.relaxed = relaxed;
+        }
+        loop {
+            match sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await {
+                Ok(_) => return Ok(()),
+                Err(error) if is_busy(&error) => {
+                    self.refuse_overdue();
+                    // What came meanwhile gets its deadline watched too.
+                    while self.held.len() < QUEUE {
+                        let Ok(job) = self.waiting.try_recv() else { break };
+                        self.held.push_back(job);
+                    }
+                    if !self.held.is_empty() && self.relaxed {
+                        // A write joined a batch that began as clicks alone: its commit must wait for the disk.
+                        sqlx::query("PRAGMA synchronous=FULL").execute(&mut self.conn).await?;
+                        self.relaxed = false;
+                    }
+                    if self.waiting.is_closed() && self.held.is_empty() && clicks.is_none() {
+                        return Err(error.into());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn refuse_overdue(&mut self) {
+        let now = Instant::now();
+        while self.held.front().is_some_and(|queued| queued.deadline <= now) {
+            if let Some(queued) = self.held.pop_front() {
+                queued.job.answer(Err(DbError::Overloaded));
+            }
+        }
+    }
+
+    async fn refuse(&mut self, clicks: Option<Box<dyn Job>>, error: impl Fn() -> DbError) {
+        for job in self.held.drain(..).map(|queued| queued.job).chain(clicks) {
+            job.answer(Err(error()));
+        }
+        // A disk that is full or gone stays so for a while; asking it again at once would only spin.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+
+    async fn commit(&mut self) -> Result<(), DbError> {
+        match sqlx::query("COMMIT").execute(&mut self.conn).await {
+            Ok(_) => {
+                self.commits.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => {
+                drop(sqlx::query("ROLLBACK").execute(&mut self.conn).await);
+                if is_io(&error) {
+                    // After a failed sync the kernel may have dropped the pages: a second sync would report success
+                    // for data that is gone. The node stops.
+                    tracing::error!(%error, "the database could not be synced; the process ends");
+                    self.failed.send_replace(true);
+                }
+                Err(DbError::commit(error))
+            }
+        }
+    }
+
+    /// `data_version` changes when another connection commits. Read on the writer's own connection it ignores our
+    /// writes and shows only those of other processes.
+    async fn look_for_foreign_commits(&mut self) {
+        let version: Result<i64, _> = sqlx::query_scalar("PRAGMA data_version").fetch_one(&mut self.conn).await;
+        if let Ok(version) = version {
+            if self.data_version.is_some_and(|before| before != version) {
+                self.foreign.send_modify(|count| *count += 1);
+            }
+            self.data_version = Some(version);
+        }
+    }
+}
+
+/// An error means that the transaction is gone, and everything in it.
+async fn run_in_savepoint(conn: &mut SqliteConnection, job: &mut dyn Job) -> Result<(), DbError> {
+    sqlx::query("SAVEPOINT job").execute(&mut *conn).await?;
+    let cause = match job.run(Conn::Sqlite(conn)).await {
+        Ran::Keep => {
+            sqlx::query("RELEASE job").execute(&mut *conn).await?;
+            return Ok(());
+        }
+        Ran::Undo => None,
+        Ran::Failed(error) => Some(error),
+    };
+    for statement in ["ROLLBACK TO job", "RELEASE job"] {
+        if let Err(error) = sqlx::query(statement).execute(&mut *conn).await {
+            return Err(match cause {
+                Some(full @ DbError::Full) => full,
+                _ => DbError::Unavailable(error.to_string()),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The same failure for each job of a batch.
+fn copy(error: &DbError) -> DbError {
+    match error {
+        DbError::Overloaded => DbError::Overloaded,
+        DbError::Full => DbError::Full,
+        DbError::Unavailable(text) => DbError::Unavailable(text.clone()),
+        DbError::Deadlock(text) => DbError::Deadlock(text.clone()),
+        other => DbError::Unknown(other.to_string()),
+    }
+}
+
+/// Moves the log's pages into the database at least once a second while there are new ones, away from the writer,
+/// which would otherwise stop for it. This is also what syncs the commits of clicks.
+async fn checkpoint(
+    mut conn: SqliteConnection,
+    commits: Arc<AtomicU64>,
+    path: std::path::PathBuf,
+    mut ended: watch::Receiver<bool>,
+) {
+    let log = path.with_file_name(format!("{}-wal", path.file_name().unwrap_or_default().to_string_lossy()));
+    let (mut seen, mut idle) = (0, 0_u32);
+    loop {
+        let end = tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(700)) => false,
+            _ = ended.wait_for(|ended| *ended) => true,
+        };
+        let now = commits.load(Ordering::Relaxed);
+        idle = if now == seen { idle.saturating_add(1) } else { 0 };
+        let large = std::fs::metadata(&log).is_ok_and(|log| log.len() > TRUNCATE_ABOVE);
+        let pragma = if end || large || idle == 10 {
+            "PRAGMA wal_checkpoint(TRUNCATE)"
+        } else if idle == 0 {
+            "PRAGMA wal_checkpoint(PASSIVE)"
+        } else {
+            continue;
+        };
+        seen = now;
+        if let Err(error) = sqlx::query(pragma).execute(&mut conn).await {
+            tracing::warn!(%error, "a checkpoint failed");
+        }
+        if end {
+            // Failing to close loses nothing: everything is in the log or the database.
+            drop(conn.close().await);
+            return;
+        }
+    }
+}
+
+/// Opens a transaction on PostgreSQL. Call it only from a task that nobody cancels.
+#[expect(clippy::disallowed_methods, reason = "this is the one door to a transaction")]
+pub(super) async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, DbError> {
+    Ok(pool.begin().await?)
+}
+
+/// One click batch on PostgreSQL: the commit does not wait for the disk, which may cost the last second of clicks at a
+/// power failure and nothing at a crash of this process.
+pub(super) async fn run_on_postgres(pool: PgPool, mut job: Box<dyn Job>) {
+    let outcome = async {
+        let mut tx = begin(&pool).await?;
+        sqlx::query("SET LOCAL synchronous_commit = off").execute(&mut *tx).await?;
+        match AssertUnwindSafe(job.run(Conn::Postgres(&mut tx))).catch_unwind().await {
+            Ok(Ran::Keep) => tx.commit().await.map_err(DbError::commit),
+            Ok(Ran::Undo) => Ok(tx.rollback().await?),
+            Ok(Ran::Failed(error)) => {
+                // The connection may be what failed; the pool drops it then.
+                drop(tx.rollback().await);
+                Err(error)
+            }
+            Err(_) => Err(DbError::Panicked),
+        }
+    };
+    let outcome = outcome.await;
+    job.answer(outcome);
+}

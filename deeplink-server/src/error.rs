@@ -1,0 +1,179 @@
+//! Every failure of the service as one enum, and its one way out: status, error record, headers.
+
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use deeplink_core::bulk::RowError;
+use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use http::{HeaderValue, StatusCode, header};
+
+use crate::db::{DbError, WriteError};
+
+/// Seconds after which a request refused for load may be repeated.
+const RETRY_SOON: u64 = 1;
+
+/// Why a request was refused or failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApiError {
+    /// Input broke a rule.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Rows of a batch broke rules.
+    #[error("{} of the rows are invalid, nothing was stored", .0.len())]
+    Rows(Vec<RowError>),
+    /// A code and a sentence say it all.
+    #[error("{1}")]
+    Plain(ErrorCode, &'static str),
+    /// Too many requests; the number is the seconds to wait.
+    #[error("too many requests")]
+    RateLimited(u64),
+    /// The path exists, but not with this method. The methods it takes, unless the router adds them.
+    #[error("this path does not take this method")]
+    MethodNotAllowed(Option<&'static str>),
+    /// The plan's limit is reached.
+    #[error("the plan includes {limit} {resource}; there are {current}")]
+    Quota {
+        /// What ran out.
+        resource: &'static str,
+        /// How many the plan includes.
+        limit: i64,
+        /// How many there are.
+        current: i64,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] DbError),
+    /// Something inside failed; the text is for the log.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl ApiError {
+    /// Nothing is there, or it is not the caller's.
+    pub(crate) fn not_found() -> Self {
+        Self::Plain(ErrorCode::NotFound, "there is nothing here")
+    }
+
+    /// The link id is in use.
+    pub(crate) fn link_id_taken(id: &str) -> Self {
+        let message = format!("the id \"{id}\" is already in use");
+        Self::Invalid(Invalid::field(ErrorCode::LinkIdTaken, "custom_id", message))
+    }
+
+    /// No credential where one is needed.
+    pub(crate) fn unauthorized() -> Self {
+        Self::Plain(ErrorCode::Unauthorized, "send a secret key as Authorization: Bearer")
+    }
+
+    /// Unknown and revoked keys look alike.
+    pub(crate) fn invalid_key() -> Self {
+        Self::Plain(ErrorCode::InvalidKey, "this key is not valid")
+    }
+
+    /// The credential's scope does not reach this operation.
+    pub(crate) fn forbidden_scope() -> Self {
+        Self::Plain(ErrorCode::ForbiddenScope, "an affiliate's key cannot do this")
+    }
+
+    /// The request is malformed.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::Invalid(Invalid::whole(ErrorCode::BadRequest, message))
+    }
+
+    /// A parameter or field is malformed.
+    pub(crate) fn bad_field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid(Invalid::field(ErrorCode::BadRequest, field.into(), message))
+    }
+
+    /// The code and what the caller is told. What failed inside stays inside.
+    fn body(&self) -> ErrorBody {
+        match self {
+            Self::Invalid(invalid) => invalid.clone().into(),
+            Self::Rows(rows) => {
+                let mut body = ErrorBody::new(ErrorCode::InvalidBatch, self.to_string());
+                body.errors.clone_from(rows);
+                body
+            }
+            Self::Plain(code, message) => ErrorBody::new(code.clone(), *message),
+            Self::RateLimited(seconds) => {
+                ErrorBody::new(ErrorCode::RateLimited, format!("too many requests; try again in {seconds} s"))
+            }
+            Self::MethodNotAllowed(_) => ErrorBody::new(ErrorCode::MethodNotAllowed, self.to_string()),
+            Self::Quota { resource, limit, current } => {
+                let mut body = ErrorBody::new(ErrorCode::QuotaExceeded, self.to_string());
+                body.resource = Some((*resource).to_owned());
+                body.limit = Some(*limit);
+                body.current = Some(*current);
+                body
+            }
+            Self::Database(DbError::Overloaded) => {
+                ErrorBody::new(ErrorCode::Overloaded, "too much work waits; nothing was done, try again")
+            }
+            Self::Database(DbError::Full) => {
+                ErrorBody::new(ErrorCode::StorageFull, "the service's disk is full; nothing was done")
+            }
+            Self::Database(DbError::Unavailable(_) | DbError::Deadlock(_)) => ErrorBody::new(
+                ErrorCode::DatabaseUnavailable,
+                "the database cannot be reached or written; nothing was done, try again",
+            ),
+            Self::Database(_) | Self::Internal(_) => {
+                ErrorBody::new(ErrorCode::Internal, "something failed inside; it is logged under the request id")
+            }
+        }
+    }
+}
+
+impl WriteError for ApiError {
+    fn database(&self) -> Option<&DbError> {
+        if let Self::Database(error) = self { Some(error) } else { None }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        self.to_response()
+    }
+}
+
+impl ApiError {
+    /// The answer that says so.
+    pub(crate) fn to_response(&self) -> Response {
+        let body = self.body();
+        let status = body.code.status().and_then(|status| StatusCode::from_u16(status).ok());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if status.is_server_error() {
+            tracing::error!(code = %body.code, error = %self, "request failed");
+        }
+        let mut response = Response::new(axum::body::Body::empty());
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Self::MethodNotAllowed(Some(methods)) = self {
+            headers.insert(header::ALLOW, HeaderValue::from_static(methods));
+        }
+        if let Self::RateLimited(seconds) = self {
+            headers.insert(header::RETRY_AFTER, (*seconds).max(1).into());
+        } else if status == StatusCode::SERVICE_UNAVAILABLE && !body.code.is_not_configured() {
+            headers.insert(header::RETRY_AFTER, RETRY_SOON.into());
+        }
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // The record is written last, when the request's id is known.
+        response.extensions_mut().insert(Record(body));
+        response
+    }
+}
+
+/// The error record of a response that has not been given its request id yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Record(pub(crate) ErrorBody);
+
+impl Record {
+    /// The record as JSON, with the request's id.
+    pub(crate) fn into_bytes(mut self, request_id: &str) -> Bytes {
+        self.0.request_id = Some(request_id.to_owned());
+        serde_json::to_vec(&self.0).map_or_else(|_| Bytes::from_static(b"{\"code\":\"internal\",\"error\":\"\"}"), Bytes::from)
+    }
+}

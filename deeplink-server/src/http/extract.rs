@@ -1,0 +1,197 @@
+//! Bodies and parameters whose refusals are our error record.
+
+use axum::extract::{FromRequestParts, Request};
+use axum::extract::path::ErrorKind;
+use bytes::{Bytes, BytesMut};
+use deeplink_core::error::{ErrorCode, Invalid};
+use deeplink_core::metadata::{MAX_DEPTH, depth};
+use http::request::Parts;
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
+
+use crate::error::ApiError;
+
+/// Most bytes of a request's body.
+pub(crate) const BODY_LIMIT: usize = 64 << 10;
+/// Most bytes of a bulk request's body.
+pub(crate) const BULK_BODY_LIMIT: usize = 1 << 20;
+
+/// Reads a JSON body: 415 before 413 before 400.
+pub(crate) async fn json_body(request: Request, limit: usize) -> Result<Bytes, ApiError> {
+    let (parts, body) = request.into_parts();
+    if !is_json(&parts.headers) {
+        return Err(ApiError::Plain(ErrorCode::UnsupportedMediaType, "send Content-Type: application/json"));
+    }
+    let too_large = || {
+        let message = format!("the body is larger than {limit} bytes");
+        ApiError::Invalid(Invalid::whole(ErrorCode::PayloadTooLarge, message))
+    };
+    let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if declared.is_some_and(|length: usize| length > limit) {
+        return Err(too_large());
+    }
+    let mut body = std::pin::pin!(body);
+    let mut read = BytesMut::with_capacity(declared.unwrap_or(0).min(limit));
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::bad_request("the body broke off"))?;
+        if let Ok(data) = frame.into_data() {
+            if read.len() + data.len() > limit {
+                return Err(too_large());
+            }
+            read.extend_from_slice(&data);
+        }
+    }
+    Ok(read.freeze())
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(header::CONTENT_TYPE).iter();
+    let essence = values
+        .next()
+        .and_then(|value| value.to_str().ok())
+        .map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    let json = essence.is_some_and(|essence| {
+        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    });
+    json && values.next().is_none()
+}
+
+/// Parses a JSON body into a request type. The error names the field at fault.
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    if depth(body) > MAX_DEPTH {
+        return Err(ApiError::bad_request(format!("the JSON is nested deeper than {MAX_DEPTH} levels")));
+    }
+    let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
+    if !text.trim_start().starts_with('{') {
+        return Err(ApiError::bad_request("the body must be a JSON object"));
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner();
+        let message = format!("malformed JSON: {inner}");
+        if path == "." || path == "?" || !inner.is_data() {
+            ApiError::bad_request(message)
+        } else {
+            ApiError::bad_field(path, message)
+        }
+    })?;
+    json.end().map_err(|error| ApiError::bad_request(format!("malformed JSON: {error}")))?;
+    Ok(value)
+}
+
+/// Path parameters; one that cannot be one is something that is not there.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        use axum::extract::rejection::PathRejection;
+        match axum::extract::Path::<T>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(value)) => Ok(Self(value)),
+            Err(PathRejection::FailedToDeserializePathParams(error))
+                if matches!(error.kind(), ErrorKind::WrongNumberOfParameters { .. } | ErrorKind::UnsupportedType { .. }) =>
+            {
+                Err(ApiError::Internal(error.to_string()))
+            }
+            Err(_) => Err(ApiError::not_found()),
+        }
+    }
+}
+
+/// Query parameters as pairs, in the order they came. Unknown names are ignored by whoever reads them.
+#[derive(Debug)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// The value of a parameter. A repeated one has no single meaning and is refused.
+    pub(crate) fn one(&self, name: &'static str) -> Result<Option<&str>, ApiError> {
+        let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let first = values.next();
+        if values.next().is_some() {
+            return Err(ApiError::bad_field(name, format!("{name} stands more than once")));
+        }
+        if first.is_some_and(|value| deeplink_core::text::find_control(value, false).is_some()) {
+            return Err(ApiError::bad_field(name, format!("{name} holds a control character")));
+        }
+        Ok(first)
+    }
+
+    /// A parameter read by its own parser; the refusal names it and says what would be right.
+    pub(crate) fn parsed<T>(
+        &self,
+        name: &'static str,
+        expected: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, ApiError> {
+        self.one(name)?
+            .map(|text| parse(text).ok_or_else(|| ApiError::bad_field(name, format!("{name} is {expected}"))))
+            .transpose()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Query {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let query = parts.uri.query().unwrap_or_default();
+        Ok(Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deeplink_core::link::CreateLink;
+
+    fn refusal(body: &[u8]) -> Option<String> {
+        match parse::<CreateLink>(body) {
+            Ok(_) => None,
+            Err(ApiError::Invalid(invalid)) => Some(invalid.field.map_or("-".into(), std::borrow::Cow::into_owned)),
+            Err(other) => Some(other.to_string()),
+        }
+    }
+
+    #[test]
+    fn malformed_bodies_are_refused_and_name_their_field() {
+        for (body, field) in [
+            (&b""[..], "-"),
+            (b"{", "-"),
+            (b"[]", "-"),
+            (b"null", "-"),
+            (b"\"x\"", "-"),
+            (b"{} {}", "-"),
+            (b"{\"web_url\":\"\xff\"}", "-"),
+            (b"{\"web_url\":1}", "web_url"),
+            (b"{\"agent_context\":{\"cta\":1}}", "agent_context.cta"),
+            (b"{\"web_url\":\"a\",\"web_url\":\"b\"}", "-"),
+            (b"{\"agent_context\":\"x\"}", "agent_context"),
+        ] {
+            let refused = refusal(body).expect("a refusal");
+            assert!(refused == field || (field == "-" && refused == "web_url"), "{body:?}: {refused}");
+        }
+        assert!(refusal(format!("{{\"x\":{}1{}}}", "[".repeat(40), "]".repeat(40)).as_bytes()).is_some());
+        assert_eq!(refusal(b" {\"unknown\":[1,{}]} "), None);
+    }
+
+    #[test]
+    fn json_media_types() {
+        for (value, expected) in [
+            (Some("application/json"), true),
+            (Some("Application/JSON; charset=utf-8"), true),
+            (Some("application/merge-patch+json"), true),
+            (Some("text/plain"), false),
+            (Some("text/json"), false),
+            (Some("application/x-www-form-urlencoded"), false),
+            (None, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = value {
+                headers.insert(header::CONTENT_TYPE, value.parse().expect("a header value"));
+            }
+            assert_eq!(is_json(&headers), expected, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The description of the interface, the page that shows it, and the one for language models.
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::middleware::{self, Next};
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use http::header::{self, HeaderValue};
+use tower_http::compression::CompressionLayer;
+use utoipa::OpenApi as _;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
+use utoipa_swagger_ui::SwaggerUi;
+
+use crate::state::Shared;
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "deeplink",
+        version = "0.1.0",
+        description = "Deep links: one URL takes a person to the right place on iOS, Android or the web, and tells an agent in JSON what it is for.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
+    ),
+    tags(
+        (name = "resolve", description = "Following links"),
+        (name = "links", description = "Making and managing links"),
+        (name = "account", description = "Accounts"),
+        (name = "service", description = "The service itself"),
+    ),
+    components(schemas(deeplink_core::error::ErrorBody)),
+)]
+struct Base;
+
+/// The document before any route is in it.
+pub(crate) fn base() -> OpenApi {
+    Base::openapi()
+}
+
+/// The document with what all operations share.
+pub(crate) fn finished(mut document: OpenApi) -> OpenApi {
+    let scheme = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("A secret key, such as `dl_live_…`"))
+        .build();
+    document.components.get_or_insert_default().add_security_scheme("secret_key", SecurityScheme::Http(scheme));
+    for item in document.paths.paths.values_mut() {
+        for operation in operations(item) {
+            for (status, description) in [
+                ("400", "The request is malformed"),
+                ("500", "Something failed inside"),
+            ] {
+                operation.responses.responses.entry(status.to_owned()).or_insert_with(|| error_response(description));
+            }
+        }
+    }
+    document
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().flatten()
+}
+
+fn error_response(description: &str) -> RefOr<utoipa::openapi::Response> {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
+    ResponseBuilder::new().description(description).content("application/json", content).build().into()
+}
+
+static DOCUMENT: LazyLock<String> =
+    LazyLock::new(|| crate::routes::description().to_pretty_json().unwrap_or_default());
+
+/// The document as `/openapi.json` serves it.
+pub fn text() -> &'static str {
+    &DOCUMENT
+}
+
+/// The description of this interface.
+#[utoipa::path(
+    get, path = "/openapi.json", operation_id = "openapi", tag = "service",
+    responses((status = 200, description = "OpenAPI 3.1", content_type = "application/json", body = serde_json::Value))
+)]
+pub(crate) async fn document() -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text()).into_response()
+}
+
+/// The description of this interface for language models.
+#[utoipa::path(
+    get, path = "/llms.txt", operation_id = "llms", tag = "service",
+    responses((status = 200, description = "Markdown", content_type = "text/plain", body = String))
+)]
+pub(crate) async fn llms() -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], include_str!("../templates/llms.txt"))
+        .into_response()
+}
+
+/// The pages around the interface: `/docs` and the small files that crawlers ask for.
+pub(crate) fn pages() -> Router<Shared> {
+    let docs: Router<Shared> = SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/openapi.json")).into();
+    docs.layer(CompressionLayer::new()).layer(middleware::from_fn(docs_headers)).merge(crate::api::health::files())
+}
+
+/// The docs page runs scripts of its own origin and nothing else.
+async fn docs_headers(request: Request, next: Next) -> Response {
+    const POLICY: HeaderValue = HeaderValue::from_static(
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; \
+         base-uri 'none'; frame-ancestors 'none'",
+    );
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, POLICY);
+    response
+}

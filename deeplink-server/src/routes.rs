@@ -1,0 +1,62 @@
+//! The route table: method and path stand on each handler, and this is every handler there is.
+//!
+//! Grouped by who calls. A handler's extractor is its permission; one without an extractor is public.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::api::{bulk, health, links, signup, timeseries};
+use crate::error::ApiError;
+use crate::service::RouteName;
+use crate::state::Shared;
+use crate::{openapi, visit};
+
+/// Every route with its documentation.
+fn table() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(openapi::base())
+        // Everybody
+        .routes(routes!(visit::resolve))
+        .routes(routes!(health::health))
+        .routes(routes!(health::ready))
+        .routes(routes!(openapi::document))
+        .routes(routes!(openapi::llms))
+        .routes(routes!(signup::create))
+        // Secret keys, and affiliates' for their own links
+        .routes(routes!(links::list, links::create))
+        .routes(routes!(bulk::create))
+        // Secret keys; reading also for affiliates
+        .routes(routes!(links::get, links::update, links::delete))
+        .routes(routes!(timeseries::get))
+}
+
+/// The description of every route.
+pub(crate) fn description() -> OpenApi {
+    openapi::finished(table().into_openapi())
+}
+
+/// The router of everything but visits.
+pub(crate) fn router(app: Shared) -> Router {
+    let (router, _) = table().split_for_parts();
+    router
+        .merge(openapi::pages())
+        .route_layer(middleware::from_fn(name_route))
+        .fallback(|| async { ApiError::not_found() })
+        .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed(None) })
+        .with_state(app)
+}
+
+/// Notes which route answered, by its template.
+async fn name_route(request: Request, next: Next) -> Response {
+    let template = request.extensions().get::<axum::extract::MatchedPath>().map(|path| path.as_str().to_owned());
+    let mut response = next.run(request).await;
+    let known = deeplink_core::routes::ALL.iter().find(|route| Some(route.path) == template.as_deref());
+    if let Some(route) = known {
+        response.extensions_mut().insert(RouteName(route.path));
+    }
+    response
+}

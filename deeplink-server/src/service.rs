@@ -1,0 +1,153 @@
+//! One request from its head to its answer: which half of the service it belongs to, and what every answer carries.
+//!
+//! Visits go past the router: they are most of the traffic, and their path is all that is matched. Everything else is
+//! in the route table of `routes.rs`.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::header::{self, HeaderValue};
+use http::Request;
+use http::request::Parts;
+use tower::ServiceExt;
+
+use crate::error::{ApiError, Record};
+use crate::http::listen::{RequestBody, is_refused_method};
+use crate::http::{client_ip, host, request_id};
+use crate::state::{App, Shared};
+use crate::visit::{self, Place};
+
+/// The address of the socket's other end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// The route that answered, for logs and metrics; never the path, which can hold a token.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RouteName(pub(crate) &'static str);
+
+/// The service of one connection.
+#[derive(Clone)]
+pub(crate) struct Service {
+    app: Shared,
+    router: Router,
+    peer: IpAddr,
+}
+
+impl Service {
+    pub(crate) fn new(app: Shared, router: Router, peer: SocketAddr) -> Self {
+        Self { app, router, peer: peer.ip() }
+    }
+}
+
+impl hyper::service::Service<Request<RequestBody>> for Service {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn call(&self, request: Request<RequestBody>) -> Self::Future {
+        let app = Arc::clone(&self.app);
+        let peer = self.peer;
+        if request.uri().path().starts_with("/r/") && !is_refused_method(request.method()) {
+            return async move {
+                let (parts, _) = request.into_parts();
+                let id = request_id::of(&parts.headers);
+                let answer = AssertUnwindSafe(visit::answer(&app, peer, &parts)).catch_unwind().await;
+                let response = answer.unwrap_or_else(|_| panicked().into_response());
+                app.metrics.visit(response.status());
+                Ok(dressed(&app, response, id))
+            }
+            .boxed();
+        }
+        let router = self.router.clone();
+        async move { Ok(rest(app, router, peer, request).await) }.boxed()
+    }
+}
+
+fn panicked() -> ApiError {
+    ApiError::Internal("a handler panicked".into())
+}
+
+/// Everything but `/r/{id}`: a tenant's host has its links and little else, every other host has the API.
+async fn rest(app: Shared, router: Router, peer: IpAddr, request: Request<RequestBody>) -> Response {
+    let started = app.clock.monotonic_millis();
+    let (mut parts, body) = request.into_parts();
+    let id = request_id::of(&parts.headers);
+    let method = parts.method.clone();
+    let span = tracing::info_span!("request", request_id = id.to_str().unwrap_or_default());
+    let answer = async {
+        let place = if parts.uri.path() == "/health" { Ok(Place::Service) } else { visit::place(&app, peer, &parts).await };
+        match place {
+            Err(error) => error.into_response(),
+            Ok(_) if is_refused_method(&parts.method) => ApiError::MethodNotAllowed(None).into_response(),
+            Ok(Place::Custom(_)) if parts.uri.path().trim_start_matches('/').contains('/') => {
+                ApiError::not_found().into_response()
+            }
+            Ok(Place::Custom(_)) => visit::answer(&app, peer, &parts).await,
+            Ok(Place::Service | Place::Unknown) => {
+                parts.extensions.insert(Peer(peer));
+                let request = Request::from_parts(parts, Body::new(body));
+                match router.oneshot(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            }
+        }
+    };
+    use tracing::Instrument;
+    let response = AssertUnwindSafe(answer.instrument(span.clone())).catch_unwind().await;
+    let response = span.in_scope(|| response.unwrap_or_else(|_| panicked().into_response()));
+    let millis = app.clock.monotonic_millis().saturating_sub(started);
+    let route = response.extensions().get::<RouteName>().map_or("other", |route| route.0);
+    app.metrics.request(&method, route, response.status(), millis);
+    span.in_scope(|| tracing::info!(%method, route, status = response.status().as_u16(), millis, "answered"));
+    dressed(&app, response, id)
+}
+
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// What every answer carries, whatever made it.
+fn dressed(app: &App, mut response: Response, id: HeaderValue) -> Response {
+    if let Some(record) = response.extensions_mut().remove::<Record>() {
+        let body = record.into_bytes(id.to_str().unwrap_or_default());
+        response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
+        *response.body_mut() = Body::from(body);
+    }
+    let headers = response.headers_mut();
+    headers.insert(request_id::HEADER, id);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+    if app.is_https {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
+    }
+    response
+}
+
+impl App {
+    /// The host that a request names, in lower case, without port and final dot. A trusted proxy may name another.
+    pub(crate) fn asked_host<'a>(&self, peer: IpAddr, parts: &'a Parts) -> Result<Cow<'a, str>, ApiError> {
+        let host = match client_ip::forwarded_host(peer, &parts.headers, &self.config.trusted_proxies) {
+            Some(forwarded) => host::normalized(forwarded),
+            None => host::host_of(parts),
+        };
+        host.map_err(|_| ApiError::bad_request("the request names no host, or more than one"))
+    }
+
+    /// Whether a host is the service's own. One that runs on this machine goes by every name of this machine.
+    pub(crate) fn is_service_host(&self, host: &str) -> bool {
+        host == self.service_host || (self.is_loopback && is_loopback_name(host))
+    }
+}
+
+fn is_loopback_name(host: &str) -> bool {
+    host == "localhost"
+        || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || host == "[::1]"
+}

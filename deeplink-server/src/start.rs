@@ -1,0 +1,136 @@
+//! From a configuration to a running service, and back to rest without losing anything.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::clicks::Clicks;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::db::{Access, Db, OpenError, notices};
+use crate::http::listen::{self, Limits, Stop};
+use crate::service::Service;
+use crate::state::{App, Shared};
+use crate::vault::{UnlockError, Vault};
+use crate::{routes, work};
+
+/// How long clicks that wait may take to be stored at the end.
+const LAST_CLICKS: Duration = Duration::from_secs(2);
+
+/// Why the service did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The database cannot be used.
+    #[error(transparent)]
+    Database(#[from] OpenError),
+    /// The server keys do not fit.
+    #[error(transparent)]
+    Keys(#[from] UnlockError),
+    /// The address cannot be served on.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// The data directory cannot be used.
+    #[error("the data directory cannot be used: {0}")]
+    Files(#[from] std::io::Error),
+}
+
+/// A service that runs.
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Where operators reach it, if they can.
+    pub admin_address: Option<SocketAddr>,
+    app: Shared,
+    stop: watch::Sender<Stop>,
+    serving: JoinHandle<usize>,
+}
+
+/// Starts the service: when this returns, requests are answered.
+pub async fn start(config: Config, clock: Clock) -> Result<Running, StartError> {
+    start_with(config, clock, Limits::default()).await
+}
+
+/// As [`start`], with limits of connections that a test can shorten.
+pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<Running, StartError> {
+    let listen_on = |address| async move {
+        let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })?;
+        let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
+        Ok::<_, StartError>((listener, bound))
+    };
+    let db = Db::open(config.database.as_str(), Access::Serve).await?;
+    let (listener, address) = listen_on(config.listen).await?;
+    let public_url = config.public_url_at(address);
+    let vault = Vault::unlock(&config, &db, &public_url).await?;
+    let clicks = Clicks::start(db.clone(), clock.clone(), &config.data_dir)?;
+    let admin = match config.admin_listen {
+        Some(address) => Some(listen_on(address).await?),
+        None => None,
+    };
+    let app = Arc::new(App::new(config, public_url, db, clock, vault, clicks));
+    let (stop, stopping) = watch::channel(Stop::Not);
+    let admin_address = admin.as_ref().map(|(_, bound)| *bound);
+    if let Some((listener, _)) = admin {
+        tokio::spawn(crate::http::metrics::serve(listener, Arc::clone(&app), stopping.clone()));
+    }
+    if let Some(url) = app.db.postgres_url().map(str::to_owned) {
+        tokio::spawn(notices::listen(Arc::clone(&app), url));
+    } else {
+        tokio::spawn(notices::watch_file(Arc::clone(&app)));
+    }
+    work::start(&app);
+    let router = routes::router(Arc::clone(&app));
+    let serving = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move {
+            listen::serve(listener, limits, stopping, |peer| Service::new(Arc::clone(&app), router.clone(), peer)).await
+        }
+    });
+    Ok(Running { address, admin_address, app, stop, serving })
+}
+
+impl Running {
+    /// Where people reach the service.
+    pub fn public_url(&self) -> &url::Url {
+        &self.app.public_url
+    }
+
+    /// The state, for commands and tests of this crate.
+    pub(crate) fn app(&self) -> &Shared {
+        &self.app
+    }
+
+    /// Resolves when the database could not be synced: the process must end with a failure.
+    pub async fn failed(&self) {
+        self.app.db.failed().await;
+    }
+
+    /// Asks for a stop, and can ask for a faster one later.
+    pub fn ask_to_stop(&self, how: Stop) {
+        self.app.stopping.store(true, Ordering::Relaxed);
+        self.stop.send_if_modified(|now| {
+            let sooner = how > *now;
+            *now = how.max(*now);
+            sooner
+        });
+    }
+
+    /// Waits until every admitted request is answered, then stores what waits and closes the database. The result is
+    /// the number of connections that had to be cut.
+    pub async fn stopped(mut self) -> usize {
+        let cut = (&mut self.serving).await.unwrap_or(0);
+        self.app.clicks.drain(LAST_CLICKS).await;
+        self.app.db.close().await;
+        cut
+    }
+}

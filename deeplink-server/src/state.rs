@@ -1,0 +1,168 @@
+//! What every request can reach: everything is present, nothing is optional.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deeplink_core::id::TenantId;
+use deeplink_core::secret::Random;
+use deeplink_core::time::Timestamp;
+use url::Url;
+
+use crate::cache::{Brief, LinkCache};
+use crate::clicks::Clicks;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::db::Db;
+use crate::http::auth::Caller;
+use crate::http::metrics::Metrics;
+use crate::http::rate_limit::Limiter;
+use crate::vault::Vault;
+
+/// The state behind every handler.
+pub(crate) type Shared = Arc<App>;
+
+/// The running service.
+pub(crate) struct App {
+    pub(crate) config: Config,
+    /// Where people reach the service.
+    pub(crate) public_url: Url,
+    /// The host of the public URL.
+    pub(crate) service_host: String,
+    /// Whether the public URL is this machine.
+    pub(crate) is_loopback: bool,
+    pub(crate) is_https: bool,
+    pub(crate) db: Db,
+    pub(crate) clock: Clock,
+    pub(crate) vault: Vault,
+    pub(crate) clicks: Arc<Clicks>,
+    pub(crate) links: LinkCache,
+    /// Whom a key stands for, by the key's hash.
+    pub(crate) callers: Brief<Arc<Caller>>,
+    /// Whose a host is, by name.
+    pub(crate) hosts: Brief<Option<Arc<Host>>>,
+    pub(crate) limits: Limiters,
+    pub(crate) metrics: Metrics,
+    pub(crate) positions: Positions,
+    /// Wakes whoever sends mails.
+    pub(crate) mail_waits: tokio::sync::Notify,
+    /// Set once the service is asked to stop: `/ready` says so at once.
+    pub(crate) stopping: std::sync::atomic::AtomicBool,
+    random: Mutex<Random>,
+}
+
+/// A verified custom host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(crate) tenant: TenantId,
+    pub(crate) alternate: bool,
+}
+
+/// Limits by client address; each node counts for itself.
+pub(crate) struct Limiters {
+    /// Resolves of links that are not there.
+    pub(crate) misses: Limiter,
+    /// Sign-ups.
+    pub(crate) signups: Limiter,
+}
+
+impl App {
+    /// Puts the parts together.
+    pub(crate) fn new(
+        config: Config,
+        public_url: Url,
+        db: Db,
+        clock: Clock,
+        vault: Vault,
+        clicks: Arc<Clicks>,
+    ) -> Self {
+        let hears = db.is_sqlite();
+        let mut random = Random::system();
+        Self {
+            links: LinkCache::new(u64::from(config.link_cache_mb) << 20, hears),
+            callers: Brief::new(10_000),
+            hosts: Brief::new(10_000),
+            limits: Limiters {
+                misses: Limiter::per_minute(config.limits.misses_per_minute),
+                signups: Limiter::per_hour(config.limits.signups_per_hour),
+            },
+            metrics: Metrics::new(),
+            positions: Positions::new(&mut random),
+            mail_waits: tokio::sync::Notify::new(),
+            stopping: std::sync::atomic::AtomicBool::new(false),
+            random: Mutex::new(random),
+            service_host: public_url.host_str().unwrap_or_default().to_owned(),
+            is_loopback: crate::config::is_loopback(&public_url),
+            is_https: public_url.scheme() == "https",
+            config,
+            public_url,
+            db,
+            clock,
+            vault,
+            clicks,
+        }
+    }
+
+    /// Uses the source of randomness.
+    pub(crate) fn random<T>(&self, draw: impl FnOnce(&mut Random) -> T) -> T {
+        draw(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The address of a link: its tenant's oldest verified primary domain, else the service's own host. A link without
+    /// the claim on that host keeps the domain it was made under.
+    pub(crate) fn link_url(&self, link_id: &str, primary: Option<&str>) -> String {
+        match primary {
+            Some(domain) => format!("https://{domain}/{link_id}"),
+            None => format!("{}/r/{link_id}", self.public_url.as_str().trim_end_matches('/')),
+        }
+    }
+}
+
+/// Bits of a position below the milliseconds: a count within the millisecond, then the node's salt.
+const COUNT_BITS: u32 = 11;
+const SALT_BITS: u32 = 10;
+
+/// Draws the positions of new links: unique, and in the order of time. On several nodes the salt keeps them apart; the
+/// unique index settles the rest.
+pub(crate) struct Positions {
+    last: AtomicI64,
+    salt: i64,
+}
+
+impl Positions {
+    fn new(random: &mut Random) -> Self {
+        let salt = i64::try_from(random.below(1 << SALT_BITS)).unwrap_or(0);
+        Self { last: AtomicI64::new(0), salt }
+    }
+
+    /// `count` positions that follow each other, each larger than any drawn before on this node.
+    pub(crate) fn draw(&self, now: Timestamp, count: usize) -> impl Iterator<Item = i64> + use<> {
+        let count = i64::try_from(count).unwrap_or(0);
+        let floor = now.as_millis().max(0) << COUNT_BITS;
+        let next = |last: i64| last.max(floor - 1) + count;
+        let last = self.last.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(next(last)));
+        let end = next(last.unwrap_or_else(|last| last));
+        let salt = self.salt;
+        (end - count + 1..=end).map(move |step| (step << SALT_BITS) | salt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn positions_grow_whatever_the_clock_does(steps in proptest::collection::vec((0_i64..3_000, 1_usize..200), 1..50)) {
+            let positions = Positions::new(&mut Random::seeded(1));
+            let mut last = -1;
+            for (millis, count) in steps {
+                let drawn: Vec<i64> = positions.draw(Timestamp::from_millis(1_795_167_000_000 + millis), count).collect();
+                proptest::prop_assert_eq!(drawn.len(), count);
+                for position in drawn {
+                    proptest::prop_assert!(position > last);
+                    last = position;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! What a tap meets: read, decide, count, answer.
+//!
+//! The link comes from the cache, the decision from `deeplink_core::resolve`, and the click is in the database before
+//! the answer leaves. A visit is never refused because its click could not be stored.
+
+#[cfg(test)]
+mod dom;
+mod json;
+pub(crate) mod landing;
+pub(crate) mod notice;
+pub(crate) mod page;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use deeplink_core::error::ErrorBody;
+use deeplink_core::link::{AgentContext, LinkStatus, ResolvedLink, SocialPreview, is_link_id};
+use deeplink_core::resolve::{self, Fetch, LandingPlan, Outcome, Surroundings};
+use deeplink_core::visitor::{Form, Visitor, is_prefetch, wants_json};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::request::Parts;
+use http::{Method, StatusCode};
+
+use self::landing::{Agent, Apps, LandingPage, Preview};
+use self::notice::Notice;
+use crate::cache::{Face, Known, Lookup};
+use crate::clicks::Click;
+use crate::db::{DbError, hosts, links};
+use crate::error::ApiError;
+use crate::http::client_ip::{client_ip, limit_key};
+use crate::state::{App, Host, Shared};
+
+const VARY: HeaderValue = HeaderValue::from_static("Accept, User-Agent, Sec-CH-UA-Platform");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// Where a visit arrived.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// The service's own host, where `/r/{id}` has one namespace.
+    Service,
+    /// A tenant's verified host.
+    Custom(Arc<Host>),
+    /// A host that is nobody's.
+    Unknown,
+}
+
+/// Follows a link.
+///
+/// A browser gets a redirect or a page, a program that asks for JSON gets the link's data. One click is counted for
+/// each GET of an active link that is no prefetch.
+#[utoipa::path(
+    get, path = "/r/{link_id}", operation_id = "resolve", tag = "resolve",
+    params(
+        ("link_id" = String, Path, description = "The link's id"),
+        ("redirect" = Option<String>, Query, description = "`1`: go straight to the store or page, without the landing page"),
+    ),
+    responses(
+        (status = 200, description = "The link's data, or a landing or warning page", content(
+            (ResolvedLink = "application/json"), (String = "text/html"))),
+        (status = 302, description = "To the destination", headers(("Location" = String))),
+        (status = 404, description = "There is no such link", content((ErrorBody = "application/json"), (String = "text/html"))),
+        (status = 410, description = "The link has expired or was disabled", content((String = "text/html"))),
+        (status = 429, description = "Too many unknown links were asked for", headers(("Retry-After" = u64)), content((ErrorBody = "application/json"), (String = "text/html"))),
+        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn resolve(State(app): State<Shared>, request: Request) -> Response {
+    let peer = request.extensions().get::<crate::service::Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+    let (parts, _) = request.into_parts();
+    answer(&app, peer, &parts).await
+}
+
+/// Answers any request to `/r/{id}`, or to `/{id}` on a tenant's host.
+pub(crate) async fn answer(app: &Shared, peer: IpAddr, parts: &Parts) -> Response {
+    let fetch = match parts.method {
+        Method::HEAD => Fetch::Head,
+        Method::GET if is_prefetched(&parts.headers) => Fetch::Prefetch,
+        Method::GET => Fetch::Get,
+        Method::OPTIONS => return preflight(),
+        _ => return ApiError::MethodNotAllowed(Some(METHODS)).into_response(),
+    };
+    let form = wants_json(parts.headers.get_all(header::ACCEPT));
+    let place = match place(app, peer, parts).await {
+        Ok(place) => place,
+        Err(error) => return with_negotiation(error.into_response()),
+    };
+    match find(app, peer, parts, &place).await {
+        Ok(Some(link)) => respond(app, parts, &link, form, fetch, &place).await,
+        Ok(None) => {
+            let error = ApiError::not_found();
+            refused(app, &error, form).unwrap_or_else(|| with_negotiation(error.into_response()))
+        }
+        Err(error) => refused(app, &error, form).unwrap_or_else(|| with_negotiation(error.into_response())),
+    }
+}
+
+/// Whose the host is that a request names.
+pub(crate) async fn place(app: &App, peer: IpAddr, parts: &Parts) -> Result<Place, ApiError> {
+    let host = app.asked_host(peer, parts)?;
+    if app.is_service_host(&host) {
+        return Ok(Place::Service);
+    }
+    let now = app.clock.monotonic_millis();
+    if let Some(known) = app.hosts.get(&host, now) {
+        return Ok(known.map_or(Place::Unknown, Place::Custom));
+    }
+    let generation = app.hosts.generation();
+    let found = hosts::find(&mut app.db.read().await?.conn(), &host).await?.map(Arc::new);
+    app.hosts.fill(&host, found.clone(), generation, now);
+    Ok(found.map_or(Place::Unknown, Place::Custom))
+}
+
+fn is_prefetched(headers: &HeaderMap) -> bool {
+    let value = |name| headers.get(name).map(HeaderValue::as_bytes);
+    is_prefetch([value("sec-purpose"), value("purpose")], value("x-moz"))
+}
+
+/// The id in the path: percent-decoded once; what cannot be an id is nowhere looked up.
+fn asked_id(path: &str) -> Option<std::borrow::Cow<'_, str>> {
+    let segment = path.strip_prefix("/r/").or_else(|| path.strip_prefix('/'))?;
+    if is_link_id(segment) {
+        return Some(segment.into());
+    }
+    if !segment.contains('%') {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let [first, tail @ ..] = rest {
+        (rest, _) = match (first, tail) {
+            (b'%', [high, low, tail @ ..]) => {
+                let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                (tail, bytes.push(digit(*high)? << 4 | digit(*low)?))
+            }
+            (byte, tail) => (tail, bytes.push(*byte)),
+        };
+    }
+    String::from_utf8(bytes).ok().filter(|id| is_link_id(id)).map(Into::into)
+}
+
+/// The link that the request asks for, from memory or from the database.
+async fn find(app: &App, peer: IpAddr, parts: &Parts, place: &Place) -> Result<Option<Arc<Known>>, ApiError> {
+    let Some(id) = asked_id(parts.uri.path()) else { return Ok(None) };
+    let scoped;
+    let name: &str = match place {
+        Place::Service if parts.uri.path().starts_with("/r/") => &id,
+        Place::Service | Place::Unknown => return Ok(None),
+        Place::Custom(host) => {
+            scoped = format!("{}/{id}", host.tenant);
+            &scoped
+        }
+    };
+    let now = app.clock.monotonic_millis();
+    let (old, generation) = match app.links.get(name, now) {
+        Lookup::Known(known) => return Ok(Some(known)),
+        Lookup::Absent => {
+            miss(app, peer, parts)?;
+            return Ok(None);
+        }
+        Lookup::Ask { old, generation } => (old, generation),
+    };
+    match load(app, place, &id, now).await {
+        Ok(known) => {
+            app.links.fill(name, known.clone(), generation, now);
+            if known.is_none() {
+                miss(app, peer, parts)?;
+            }
+            Ok(known)
+        }
+        // While the database cannot be read, what was true a while ago is the better answer.
+        Err(error @ (DbError::Unavailable(_) | DbError::Overloaded)) => match old {
+            Some(old) => {
+                app.metrics.stale_answers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                Ok(Some(old))
+            }
+            None => Err(error.into()),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Counts a miss against the address that asks; hits are never limited.
+fn miss(app: &App, peer: IpAddr, parts: &Parts) -> Result<(), ApiError> {
+    let client = client_ip(peer, &parts.headers, &app.config.trusted_proxies);
+    app.limits.misses.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)
+}
+
+async fn load(app: &App, place: &Place, id: &str, now: u64) -> Result<Option<Arc<Known>>, DbError> {
+    let mut reader = app.db.read().await?;
+    let link = match place {
+        Place::Custom(host) => links::find(&mut reader.conn(), &host.tenant, id).await?,
+        _ => links::find_claimed(&mut reader.conn(), id).await?,
+    };
+    let Some(link) = link else { return Ok(None) };
+    let (face, primary) = hosts::face_of(&mut reader.conn(), &link.tenant).await?.unzip();
+    let url = app.url_of(&link, primary.flatten().as_deref());
+    Ok(Some(Arc::new(Known::pack(&link, &url, face.map(Arc::new), now))))
+}
+
+async fn respond(
+    app: &App,
+    parts: &Parts,
+    link: &Known,
+    form: Form,
+    fetch: Fetch,
+    place: &Place,
+) -> Response {
+    let now = app.clock.now();
+    let status = link.status_at(now);
+    let view = link.view(status == LinkStatus::Active);
+    let alternate = link.face().and_then(|face| face.alternate.as_deref());
+    let around = Surroundings {
+        alternate,
+        only_android_package: None,
+        on_alternate: matches!(place, Place::Custom(host) if host.alternate),
+    };
+    let texts = app.clicks.texts();
+    let agent = texts.agent(parts.headers.get(header::USER_AGENT).map(HeaderValue::as_bytes));
+    let hint = parts.headers.get("sec-ch-ua-platform").and_then(|value| value.to_str().ok());
+    let visitor = Visitor::new(agent.traits(), hint);
+    let response = if form == Form::Json {
+        json_response(json::render(link, &status))
+    } else {
+        match resolve::decide(&view, &around, visitor, parts.uri.query()) {
+            Outcome::Redirect(target) => redirect(&target),
+            Outcome::Landing(plan) => landing_page(app, link, &plan),
+            Outcome::Notice => notice_page(app, &status),
+        }
+    };
+    if let Some(kind) = resolve::counts(&view, &around, visitor, fetch) {
+        let referer = texts.referer(parts.headers.get(header::REFERER).map(HeaderValue::as_bytes));
+        app.clicks
+            .record(Click {
+                link: link.position,
+                at: now.as_millis(),
+                kind: kind.code(),
+                platform: visitor.platform.code(),
+                agent: agent.text(),
+                referer,
+            })
+            .await;
+    }
+    response
+}
+
+fn with_negotiation(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::VARY, VARY);
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    response
+}
+
+fn redirect(target: &str) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::FOUND;
+    match HeaderValue::from_str(target) {
+        Ok(location) => {
+            response.headers_mut().insert(header::LOCATION, location);
+            with_negotiation(response)
+        }
+        // Stored targets are ASCII without control characters, so this is a corrupt row.
+        Err(_) => ApiError::Internal("a stored URL is no header value".into()).into_response(),
+    }
+}
+
+fn json_response(body: String) -> Response {
+    let mut response = Response::new(Body::from(Bytes::from(body)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    with_negotiation(response)
+}
+
+fn page_response(app: &App, status: StatusCode, render: impl FnOnce(&str) -> askama::Result<String>) -> Response {
+    let nonce = app.random(|random| {
+        use base64::Engine;
+        base64::engine::general_purpose::STANDARD.encode(random.bytes::<16>())
+    });
+    match render(&nonce) {
+        Ok(page) => {
+            let mut response = Response::new(Body::from(page));
+            *response.status_mut() = status;
+            response.headers_mut().extend(page::headers(&nonce));
+            with_negotiation(response)
+        }
+        Err(error) => ApiError::Internal(error.to_string()).into_response(),
+    }
+}
+
+fn landing_page(app: &App, link: &Known, plan: &LandingPlan<'_>) -> Response {
+    let agent: Option<AgentContext> = link.agent_context().and_then(|json| serde_json::from_str(json).ok());
+    let preview: Option<SocialPreview> = link.social_preview().and_then(|json| serde_json::from_str(json).ok());
+    let page = LandingPage {
+        plan,
+        preview: preview.as_ref().map(|preview| Preview {
+            title: preview.title.as_deref(),
+            description: preview.description.as_deref(),
+            image_url: preview.image_url.as_deref(),
+        }),
+        agent: agent.as_ref().map(|agent| Agent {
+            action: agent.action.as_ref().map(deeplink_core::link::Action::as_str),
+            cta: agent.cta.as_deref(),
+            description: agent.description.as_deref(),
+        }),
+        apps: Apps { display: None, ios_name: None, android_name: None },
+        tenant_domain: link.face().and_then(|face: &Face| face.domain.as_deref()),
+        tenant_verified: link.face().is_some(),
+    };
+    page_response(app, StatusCode::OK, |nonce| landing::render(&page, nonce))
+}
+
+fn notice_page(app: &App, status: &LinkStatus) -> Response {
+    let notice = match status {
+        LinkStatus::Flagged => Notice::Flagged,
+        LinkStatus::Expired => Notice::Expired,
+        _ => Notice::Disabled,
+    };
+    page_response(app, notice.status(), |nonce| notice::render(notice, nonce))
+}
+
+/// A refusal in the form that was asked for: a small page where HTML was named, else the error record.
+fn refused(app: &App, error: &ApiError, form: Form) -> Option<Response> {
+    let notice = match error {
+        ApiError::Plain(deeplink_core::error::ErrorCode::NotFound, _) => Notice::NotFound,
+        ApiError::RateLimited(_) => Notice::TooMany,
+        _ => return None,
+    };
+    let mut response = if form == (Form::Html { explicit: true }) {
+        page_response(app, notice.status(), |nonce| notice::render(notice, nonce))
+    } else {
+        let mut response = error.to_response();
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        response
+    };
+    if let ApiError::RateLimited(seconds) = error {
+        response.headers_mut().insert(header::RETRY_AFTER, (*seconds).max(1).into());
+    }
+    Some(with_negotiation(response))
+}
+
+/// A web page of any origin may read a link: it is public data.
+fn preflight() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("accept"));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+    headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_decoded_once() {
+        for (path, id) in [
+            ("/r/abc", Some("abc")),
+            ("/abc", Some("abc")),
+            ("/r/a%62c", Some("abc")),
+            ("/r/a%2562c", None),
+            ("/r/abc/", None),
+            ("/r/ab", None),
+            ("/r/a%2fb", None),
+            ("/r/abc%", None),
+            ("/r/abc%6", None),
+            ("/r/%ff%fe%fd", None),
+            ("/r/", None),
+            ("/", None),
+        ] {
+            assert_eq!(asked_id(path).as_deref(), id, "{path}");
+        }
+    }
+}
