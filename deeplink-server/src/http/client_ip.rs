@@ -1,0 +1,161 @@
+//! Who is calling: the address of the peer, or what a trusted proxy says it was.
+//!
+//! Anybody can send forwarding headers. They count only from a trusted peer, and are read from the right: each hop
+//! appends the address it saw, so the first address from the right that is not a trusted proxy's is the last one
+//! that somebody trustworthy has seen. What stands left of it may be invented.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use http::header::HeaderName;
+use http::{HeaderMap, HeaderValue};
+use ipnet::IpNet;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// The address of the client.
+pub(crate) fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+    let mut client = peer.to_canonical();
+    if !is_trusted(client, trusted) {
+        return client;
+    }
+    // The lines of a repeated header are one list, in their order.
+    let hops = headers.get_all(FORWARDED_FOR).iter().rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
+    for hop in hops {
+        // A hop that is no address hides who is behind it; the nearest one known stands for them.
+        let Some(address) = address(hop) else { break };
+        client = address;
+        if !is_trusted(client, trusted) {
+            break;
+        }
+    }
+    client
+}
+
+/// The host that the client asked for, where a trusted proxy says so: the last value, which is the nearest proxy's.
+pub(crate) fn forwarded_host<'h>(peer: IpAddr, headers: &'h HeaderMap, trusted: &[IpNet]) -> Option<&'h [u8]> {
+    if trusted.is_empty() || !is_trusted(peer.to_canonical(), trusted) {
+        return None;
+    }
+    let line: &HeaderValue = headers.get_all(FORWARDED_HOST).iter().next_back()?;
+    line.as_bytes().rsplit(|byte| *byte == b',').next().map(<[u8]>::trim_ascii)
+}
+
+/// By what an address is limited: itself, or the /64 of an IPv6 address, which is what one customer has.
+pub(crate) fn limit_key(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
+    trusted.iter().any(|net| net.contains(&address))
+}
+
+/// One hop: an address, which some proxies write with a port or in quotes.
+fn address(hop: &[u8]) -> Option<IpAddr> {
+    let hop = str::from_utf8(hop).ok()?.trim().trim_matches('"');
+    let bare = match hop.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?.0,
+        None => match hop.split_once(':') {
+            Some((bare, port)) if !port.contains(':') => bare,
+            _ => hop,
+        },
+    };
+    bare.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROXIES: [&str; 3] = ["10.0.0.0/8", "192.0.2.7/32", "2001:db8:ffff::/48"];
+
+    fn headers(name: &HeaderName, lines: &[&str]) -> HeaderMap {
+        lines.iter().map(|line| (name.clone(), HeaderValue::from_bytes(line.as_bytes()).unwrap())).collect()
+    }
+
+    fn trusted() -> Vec<IpNet> {
+        PROXIES.iter().map(|net| net.parse().unwrap()).collect()
+    }
+
+    /// X6: the client is the socket's peer; forwarding headers count only from trusted proxies, the right-most
+    /// untrusted hop.
+    #[test]
+    fn x6_client_addresses() {
+        let cases: [(&str, &[&str], &str); 23] = [
+            // Not a proxy: whatever it says is ignored.
+            ("198.51.100.1", &[], "198.51.100.1"),
+            ("198.51.100.1", &["203.0.113.9"], "198.51.100.1"),
+            ("::ffff:198.51.100.1", &["203.0.113.9"], "198.51.100.1"),
+            // A proxy.
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.9"], "203.0.113.9"),
+            ("::ffff:10.0.0.1", &["203.0.113.9"], "203.0.113.9"),
+            ("2001:db8:ffff::1", &["2001:db8:1::9"], "2001:db8:1::9"),
+            // The left part is the client's invention.
+            ("10.0.0.1", &["1.2.3.4, 203.0.113.9"], "203.0.113.9"),
+            ("10.0.0.1", &["10.9.9.9,203.0.113.9"], "203.0.113.9"),
+            ("10.0.0.1", &["1.2.3.4", "203.0.113.9"], "203.0.113.9"),
+            // Several proxies in a row, over several lines.
+            ("10.0.0.1", &["203.0.113.9, 192.0.2.7, 10.1.1.1"], "203.0.113.9"),
+            ("10.0.0.1", &["1.2.3.4, 203.0.113.9", "192.0.2.7", "10.1.1.1"], "203.0.113.9"),
+            ("10.0.0.1", &["203.0.113.9, 192.0.2.8, 10.1.1.1"], "192.0.2.8"),
+            // Only proxies: the first of them called.
+            ("10.0.0.1", &["10.2.2.2, 10.1.1.1"], "10.2.2.2"),
+            // Forms in which hops are written.
+            ("10.0.0.1", &["203.0.113.9:4711"], "203.0.113.9"),
+            ("10.0.0.1", &["[2001:db8:1::9]:4711"], "2001:db8:1::9"),
+            ("10.0.0.1", &["\"[2001:db8:1::9]\""], "2001:db8:1::9"),
+            ("10.0.0.1", &["::ffff:203.0.113.9"], "203.0.113.9"),
+            // What is no address hides who is behind it.
+            ("10.0.0.1", &["203.0.113.9, unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.9, unknown, 10.1.1.1"], "10.1.1.1"),
+            ("10.0.0.1", &["203.0.113.9,"], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.9, 010.1.1.1"], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.9, \u{e9}"], "10.0.0.1"),
+        ];
+        for (peer, lines, expected) in cases {
+            let client = client_ip(peer.parse().unwrap(), &headers(&FORWARDED_FOR, lines), &trusted());
+            assert_eq!(client.to_string(), expected, "{peer} {lines:?}");
+        }
+    }
+
+    /// X6: with no trusted proxies there is no way to be somebody else.
+    #[test]
+    fn x6_nobody_is_trusted_by_default() {
+        let headers = headers(&FORWARDED_FOR, &["203.0.113.9"]);
+        assert_eq!(client_ip("127.0.0.1".parse().unwrap(), &headers, &[]).to_string(), "127.0.0.1");
+    }
+
+    /// X6: two addresses of a /64 share one allowance, and a mapped address is the one it maps.
+    #[test]
+    fn x6_limits_are_per_64_bits_of_ipv6() {
+        let key = |address: &str| limit_key(address.parse().unwrap()).to_string();
+        assert_eq!(key("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(key("2001:db8:1:2:ffff::"), "2001:db8:1:2::");
+        assert_eq!(key("2001:db8:1:3::"), "2001:db8:1:3::");
+        assert_eq!(key("203.0.113.9"), "203.0.113.9");
+        assert_eq!(key("::ffff:203.0.113.9"), "203.0.113.9");
+    }
+
+    /// X6: a host is believed from a trusted proxy only.
+    #[test]
+    fn x6_forwarded_hosts() {
+        let cases: [(&str, &[&str], Option<&str>); 6] = [
+            ("198.51.100.1", &["go.example.com"], None),
+            ("10.0.0.1", &[], None),
+            ("10.0.0.1", &["go.example.com"], Some("go.example.com")),
+            ("::ffff:10.0.0.1", &["go.example.com:443"], Some("go.example.com:443")),
+            ("10.0.0.1", &["evil.example, go.example.com"], Some("go.example.com")),
+            ("10.0.0.1", &["evil.example", "go.example.com"], Some("go.example.com")),
+        ];
+        for (peer, lines, expected) in cases {
+            let headers = headers(&FORWARDED_HOST, lines);
+            let host = forwarded_host(peer.parse().unwrap(), &headers, &trusted());
+            assert_eq!(host, expected.map(str::as_bytes), "{peer} {lines:?}");
+        }
+        assert_eq!(forwarded_host("10.0.0.1".parse().unwrap(), &headers(&FORWARDED_HOST, &["a.example"]), &[]), None);
+    }
+}
