@@ -9,9 +9,10 @@
   if (data.ios && navigator.maxTouchPoints > 1) {
     ({ fallback, copy } = data.ios);
     if (open) {
+      // What the button led to so far stays within reach.
       const web = open.cloneNode(true);
       web.id = "web";
-      if (data.ios.open !== open.getAttribute("href")) open.after(web);
+      if (data.ios.open !== open.getAttribute("href")) find("ways").append(web);
     } else {
       open = document.createElement("a");
       open.id = "open";
@@ -38,9 +39,8 @@
   if (copy && navigator.clipboard) {
     find("copies").hidden = false;
     for (const id of ["open", "store", "ios-store"]) {
-      find(id)?.addEventListener("click", () => {
-        try { navigator.clipboard.writeText(copy).catch(() => {}); } catch { /* the tap goes on */ }
-      });
+      const way = find(id);
+      if (way) way.addEventListener("click", () => navigator.clipboard.writeText(copy).catch(() => {}));
     }
   }
 })();
