@@ -1,1 +1,73 @@
-fn main(){}
+//! Measures the service against a bare server that answers a constant 302, both in the same run.
+//!
+//! The server runs on one core, the load on the other. What counts is requests per CPU-second of the server process
+//! (user and system time from `/proc`), because wall-clock figures of a shared machine say little. Each scenario runs
+//! several rounds, the yardstick's between them, and the median of the ratios is printed.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+mod load;
+mod process;
+mod scenario;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Benchmarks of the deeplink service.
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serves a constant 302 on a port, as little as an axum server can do.
+    Yardstick {
+        /// Port on 127.0.0.1.
+        port: u16,
+    },
+    /// Runs scenarios and prints their figures.
+    Run {
+        /// The server to measure.
+        #[arg(long, default_value = "target/release/deeplink-server")]
+        server: PathBuf,
+        /// The command line to measure.
+        #[arg(long, default_value = "target/release/dl")]
+        dl: PathBuf,
+        /// Rounds of each scenario; the median counts.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Seconds of load in a round.
+        #[arg(long, default_value_t = 4)]
+        seconds: u64,
+        /// Scenarios: redirect, json, landing, create, bulk, import, start, memory, version.
+        #[arg(default_values_t = ["redirect", "json", "landing", "create", "bulk", "import", "start", "memory", "version"].map(String::from))]
+        scenarios: Vec<String>,
+    },
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match Arguments::parse().command {
+        Command::Yardstick { port } => {
+            let many = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            many.block_on(yardstick(port))
+        }
+        Command::Run { server, dl, rounds, seconds, scenarios } => {
+            runtime.block_on(scenario::run(&scenario::Plan { server, dl, rounds, seconds }, &scenarios))
+        }
+    }
+}
+
+async fn yardstick(port: u16) -> Result<(), Box<dyn std::error::Error>> {
+    use axum::http::{StatusCode, header};
+    let app = axum::Router::new().route(
+        "/r/{id}",
+        axum::routing::get(|| async { (StatusCode::FOUND, [(header::LOCATION, "https://example.com/landing/page")]) }),
+    );
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    Ok(axum::serve(listener, app).await?)
+}

@@ -1,0 +1,125 @@
+//! Load over keep-alive connections: one request at a time on each, the next when the answer is read.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// What one round of load saw.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) answers: u64,
+    /// Answers whose status was not the expected one.
+    pub(crate) wrong: u64,
+    pub(crate) elapsed: Duration,
+    latencies: Vec<u32>,
+}
+
+impl Seen {
+    /// A quantile of the latencies, in milliseconds.
+    pub(crate) fn quantile_millis(&mut self, quantile: f64) -> f64 {
+        self.latencies.sort_unstable();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an index from a share")]
+        let at = ((self.latencies.len() as f64) * quantile) as usize;
+        self.latencies.get(at.min(self.latencies.len().saturating_sub(1))).map_or(0.0, |micros| f64::from(*micros) / 1000.0)
+    }
+}
+
+/// Makes the request that a connection sends as its nth.
+pub(crate) type Requests = Rc<dyn Fn(usize, usize) -> Vec<u8>>;
+
+/// Sends requests on `connections` connections for a while, or until each has sent `most`.
+pub(crate) async fn run(
+    address: &str,
+    connections: usize,
+    time: Duration,
+    most: usize,
+    status: &'static str,
+    requests: Requests,
+) -> Result<Seen, Failure> {
+    let started = Instant::now();
+    let local = tokio::task::LocalSet::new();
+    let mut tasks = Vec::new();
+    for connection in 0..connections {
+        let (address, requests) = (address.to_owned(), Rc::clone(&requests));
+        tasks.push(local.spawn_local(async move {
+            converse(&address, connection, started + time, most, status, &requests).await.map_err(|error| error.to_string())
+        }));
+    }
+    let mut all = Seen::default();
+    local
+        .run_until(async {
+            for task in tasks {
+                let seen = task.await??;
+                all.answers += seen.answers;
+                all.wrong += seen.wrong;
+                all.latencies.extend(seen.latencies);
+            }
+            Ok::<_, Failure>(())
+        })
+        .await?;
+    all.elapsed = started.elapsed();
+    Ok(all)
+}
+
+async fn converse(
+    address: &str,
+    connection: usize,
+    end: Instant,
+    most: usize,
+    status: &str,
+    requests: &Requests,
+) -> Result<Seen, Failure> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let mut seen = Seen::default();
+    let mut buffer = Vec::with_capacity(64 << 10);
+    for nth in 0..most {
+        let request = requests(connection, nth);
+        let sent = Instant::now();
+        if sent >= end {
+            break;
+        }
+        stream.write_all(&request).await?;
+        let (length, right) = read_answer(&mut stream, &mut buffer, status).await?;
+        buffer.drain(..length);
+        seen.latencies.push(u32::try_from(sent.elapsed().as_micros()).unwrap_or(u32::MAX));
+        seen.answers += 1;
+        seen.wrong += u64::from(!right);
+    }
+    Ok(seen)
+}
+
+/// Reads one answer; gives its length in the buffer and whether it has the expected status.
+async fn read_answer(stream: &mut TcpStream, buffer: &mut Vec<u8>, status: &str) -> Result<(usize, bool), Failure> {
+    loop {
+        if let Some(head) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+            let text = String::from_utf8_lossy(&buffer[..head]);
+            let body: usize = text
+                .split("\r\n")
+                .find_map(|line| line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("content-length")))
+                .map_or(Ok(0), |(_, value)| value.trim().parse())?;
+            let end = head + 4 + body;
+            if buffer.len() >= end {
+                return Ok((end, text.get(9..12) == Some(status)));
+            }
+        }
+        if stream.read_buf(buffer).await? == 0 {
+            return Err("the server closed a connection".into());
+        }
+    }
+}
+
+/// One request on a connection of its own; gives status and body.
+pub(crate) async fn once(address: &str, request: &[u8]) -> Result<(String, String), Failure> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(request).await?;
+    let mut buffer = Vec::new();
+    let (length, _) = read_answer(&mut stream, &mut buffer, "").await?;
+    let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    Ok((head.get(9..12).unwrap_or_default().to_owned(), body.to_owned()))
+}

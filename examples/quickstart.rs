@@ -1,0 +1,35 @@
+//! Makes a link, follows it as a program would, and lists what there is.
+//!
+//! Run a server first, then: `DL_API_KEY=… cargo run --example quickstart -- http://127.0.0.1:8080`
+
+use deeplink_client::{AgentContext, Client, CreateLink, LinkFilter, Resolution, SecretKey};
+use deeplink_core::link::Action;
+use futures_util::TryStreamExt;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let base = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:8080".into());
+    #[expect(clippy::disallowed_methods, reason = "an example takes its key where a program would")]
+    let key = SecretKey::new(std::env::var("DL_API_KEY")?);
+    let dl = Client::builder(&base).secret_key(key).build()?;
+
+    let mut context = AgentContext::default();
+    context.action = Some(Action::Purchase);
+    context.cta = Some("Buy now".into());
+    let made = dl.links().create(&CreateLink::new().web_url("https://example.com/p/42").agent_context(context)).await?;
+    writeln(&format!("made {}", made.url))?;
+
+    if let Resolution::Json(link) = dl.public().resolve(&made.link_id).await? {
+        writeln(&format!("it is {} and leads to {:?}", link.service_meta.status, link.web_url))?;
+    }
+
+    let links: Vec<_> = dl.links().list(&LinkFilter::new()).items().try_collect().await?;
+    writeln(&format!("there are {} links", links.len()))?;
+    dl.links().delete(&made.link_id).await?;
+    Ok(())
+}
+
+fn writeln(line: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    writeln!(std::io::stdout(), "{line}")
+}
