@@ -1,1 +1,5 @@
-fn main(){}
+//! The server's process: everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    deeplink_server::admin::main()
+}

@@ -125,6 +125,11 @@ impl Running {
         });
     }
 
+    /// A way to ask for a faster stop while [`Running::stopped`] waits.
+    pub fn stop_sender(&self) -> watch::Sender<Stop> {
+        self.stop.clone()
+    }
+
     /// Waits until every admitted request is answered, then stores what waits and closes the database. The result is
     /// the number of connections that had to be cut.
     pub async fn stopped(mut self) -> usize {

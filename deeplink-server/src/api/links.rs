@@ -160,7 +160,7 @@ pub(super) async fn count(tx: &mut Conn<'_>, app: &App, caller: &Caller, links: 
 }
 
 /// A link that is ready to be stored, under the id its creator chose or a generated one.
-pub(super) fn new_link(
+pub(crate) fn new_link(
     app: &App,
     caller: &Caller,
     content: NewLink,

@@ -7,10 +7,12 @@ mod error;
 mod open;
 mod writer;
 
+pub(crate) mod accounts;
 pub(crate) mod affiliates;
 pub(crate) mod clicks;
 pub(crate) mod domains;
 pub(crate) mod hosts;
+pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod link_status;
 pub(crate) mod links;

@@ -15,10 +15,13 @@ use tokio::sync::Semaphore;
 use super::writer::Writer;
 use super::{Db, Kind, MAX_WAITING_WRITES};
 
-static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
+pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
 /// The first SQLite without the bug that can corrupt a database when several connections reset its log.
 const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// PostgreSQL's `invalid_catalog_name`.
+pub(super) const NO_SUCH_DATABASE: &str = "3D000";
 
 /// How many connections read on SQLite; each is a thread.
 const READERS: u32 = 4;
@@ -114,7 +117,7 @@ impl Db {
     }
 }
 
-fn sqlite_options(path: &Path) -> SqliteConnectOptions {
+pub(super) fn sqlite_options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
@@ -160,7 +163,7 @@ async fn open_sqlite(path: &Path, access: Access) -> Result<Db, OpenError> {
     Ok(Db(Arc::new(Kind::Sqlite { readers, writer, path: path.to_owned(), _lock: lock })))
 }
 
-async fn check_sqlite(conn: &mut SqliteConnection) -> Result<(), OpenError> {
+pub(super) async fn check_sqlite(conn: &mut SqliteConnection) -> Result<(), OpenError> {
     let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut *conn).await?;
     let number = version.split('.').filter_map(|part| part.parse::<i32>().ok()).fold(0, |all, part| all * 1000 + part);
     if number < OLDEST_SQLITE {
@@ -195,8 +198,7 @@ async fn open_postgres(url: &str) -> Result<Db, OpenError> {
     let options: PgConnectOptions = url.parse::<PgConnectOptions>()?.disable_statement_logging();
     let mut conn = match PgConnection::connect_with(&options).await {
         Ok(conn) => conn,
-        // invalid_catalog_name: the database does not exist
-        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("3D000") => {
+        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(NO_SUCH_DATABASE) => {
             create_postgres(&options).await?;
             PgConnection::connect_with(&options).await?
         }
@@ -245,7 +247,7 @@ async fn create_postgres(options: &PgConnectOptions) -> Result<(), OpenError> {
     Ok(())
 }
 
-async fn check_postgres(conn: &mut PgConnection) -> Result<(), OpenError> {
+pub(super) async fn check_postgres(conn: &mut PgConnection) -> Result<(), OpenError> {
     let fsync: String = sqlx::query_scalar("SHOW fsync").fetch_one(&mut *conn).await?;
     let standby: bool = sqlx::query_scalar("SELECT pg_is_in_recovery()").fetch_one(&mut *conn).await?;
     let read_only: String = sqlx::query_scalar("SHOW default_transaction_read_only").fetch_one(&mut *conn).await?;

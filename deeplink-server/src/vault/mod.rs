@@ -18,6 +18,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+pub(crate) use unlock::Proof;
 pub use unlock::{KeyFileError, UnlockError};
 
 /// Bytes of a cursor's signature.

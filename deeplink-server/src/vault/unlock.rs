@@ -66,6 +66,15 @@ pub enum UnlockError {
     Database(#[from] DbError),
 }
 
+/// What became of trying the keys.
+#[derive(Debug)]
+pub(crate) enum Proof {
+    /// They fit, or nothing is sealed yet.
+    Opens(Vault),
+    /// No key is set, and none was ever used.
+    FileIsMissing,
+}
+
 impl crate::db::WriteError for UnlockError {
     fn database(&self) -> Option<&DbError> {
         if let Self::Database(error) = self { Some(error) } else { None }
@@ -77,19 +86,42 @@ impl Vault {
     /// proves that they open what the database keeps.
     pub async fn unlock(config: &Config, db: &Db, public_url: &Url) -> Result<Self, UnlockError> {
         let known = vault_check::find(&mut db.read().await?.conn()).await?;
+        if let Proof::FileIsMissing = Self::prove(config, public_url, known.as_deref())? {
+            let path = config.key_file();
+            make_key(&path).map_err(|error| KeyFileError::File { path, error })?;
+        }
+        // Proved again, because two processes may have made the file at the same time.
+        match Self::prove(config, public_url, known.as_deref())? {
+            Proof::Opens(vault) => {
+                if known.is_none_or(|known| !vault.is_current(&known)) {
+                    vault.take_over(db).await?;
+                }
+                Ok(vault)
+            }
+            Proof::FileIsMissing => Err(UnlockError::KeyFileMissing(config.key_file())),
+        }
+    }
+
+    /// Takes the keys from where they are and tries them on the check value. Changes nothing.
+    pub(crate) fn prove(config: &Config, public_url: &Url, known: Option<&str>) -> Result<Proof, UnlockError> {
         let vault = match config.master_keys.split_first() {
             Some((first, older)) => Self::of(first, older),
-            None if !db.is_sqlite() && !is_loopback(public_url) => return Err(UnlockError::MustBeSet),
-            None => Self::of(&key_from_file(&config.key_file(), known.is_some())?, &[]),
+            None if config.database.sqlite_path().is_none() && !is_loopback(public_url) => {
+                return Err(UnlockError::MustBeSet);
+            }
+            None => match read_key(&config.key_file()) {
+                Err(KeyFileError::File { path, error }) if error.kind() == ErrorKind::NotFound => {
+                    return if known.is_some() {
+                        Err(UnlockError::KeyFileMissing(path))
+                    } else {
+                        Ok(Proof::FileIsMissing)
+                    };
+                }
+                key => Self::of(&key?, &[]),
+            },
         };
-        let current = match known {
-            Some(value) => vault.check(&value)?,
-            None => false,
-        };
-        if !current {
-            vault.take_over(db).await?;
-        }
-        Ok(vault)
+        known.map(|known| vault.check(known)).transpose()?;
+        Ok(Proof::Opens(vault))
     }
 
     /// Whether the check value opens, and with the key that seals now.
@@ -126,20 +158,6 @@ impl Vault {
             .boxed()
         })
         .await
-    }
-}
-
-/// Reads the key file, or makes it where that loses nothing.
-fn key_from_file(path: &Path, must_exist: bool) -> Result<MasterKey, UnlockError> {
-    match read_key(path) {
-        Err(KeyFileError::File { error, .. }) if error.kind() == ErrorKind::NotFound => {
-            if must_exist {
-                return Err(UnlockError::KeyFileMissing(path.to_owned()));
-            }
-            make_key(path).map_err(|error| KeyFileError::File { path: path.to_owned(), error })?;
-            Ok(read_key(path)?)
-        }
-        other => Ok(other?),
     }
 }
 

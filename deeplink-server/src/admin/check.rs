@@ -1,0 +1,115 @@
+//! `check`: are the settings and the database fit to serve. Changes nothing, so it can run beside a server.
+
+use std::net::TcpListener;
+
+use super::{Failure, output};
+use crate::config::{Config, is_loopback};
+use crate::db::inspect::{Inspected, inspect};
+use crate::vault::{Proof, Vault};
+
+/// One thing looked at.
+enum Finding {
+    Fine(String),
+    /// It works, and the operator may want to know.
+    Note(String),
+    /// It does not work.
+    Wrong(String),
+}
+
+use Finding::{Fine, Note, Wrong};
+
+pub(super) async fn run(config: &Config) -> Result<(), Failure> {
+    let (database, vault_check) = database(config).await;
+    let findings = [
+        ("database", database),
+        ("server keys", keys(config, vault_check)),
+        ("data directory", data_dir(config)),
+        ("address", address(config)),
+        ("public URL", public_url(config)),
+        ("mail", mail(config)),
+    ];
+    let mut report = String::new();
+    for (name, finding) in &findings {
+        let (word, text) = match finding {
+            Fine(text) => ("ok", text),
+            Note(text) => ("note", text),
+            Wrong(text) => ("WRONG", text),
+        };
+        report.push_str(&format!("{word:<6} {name:<15} {text}\n"));
+    }
+    output::say(&report);
+    if findings.iter().any(|(_, finding)| matches!(finding, Wrong(_))) { Err(Failure::Told) } else { Ok(()) }
+}
+
+/// The outer option is `None` when the database could not be read, the inner one when nothing is sealed in it.
+async fn database(config: &Config) -> (Finding, Option<Option<String>>) {
+    let place = &config.database;
+    match inspect(place.as_str()).await {
+        Ok(Inspected::Missing) => (Note(format!("{place} is not there yet; the first start makes it")), Some(None)),
+        Ok(Inspected::Usable { tenants, links, pending, vault_check }) => {
+            let counts = format!("{place}: {tenants} accounts, {links} links");
+            let finding = match pending {
+                0 => Fine(counts),
+                pending => Note(format!("{counts}; the next start brings it up to date ({pending} migrations)")),
+            };
+            (finding, Some(vault_check))
+        }
+        Err(error) => (Wrong(format!("{place}: {error}")), None),
+    }
+}
+
+fn keys(config: &Config, vault_check: Option<Option<String>>) -> Finding {
+    let Some(known) = vault_check else { return Note("not tried, because the database cannot be read".into()) };
+    let file = config.key_file();
+    match Vault::prove(config, &config.public_url_at(config.listen), known.as_deref()) {
+        Ok(Proof::FileIsMissing) => Note(format!("the first start makes {}", file.display())),
+        Ok(Proof::Opens(_)) if config.master_keys.is_empty() => Fine(file.display().to_string()),
+        Ok(Proof::Opens(_)) => Fine(format!("{} from DEEPLINK_MASTER_KEY", config.master_keys.len())),
+        Err(error) => Wrong(error.to_string()),
+    }
+}
+
+fn data_dir(config: &Config) -> Finding {
+    let folder = &config.data_dir;
+    if !folder.exists() {
+        return Note(format!("{} is not there yet; the first start makes it", folder.display()));
+    }
+    let probe = folder.join(format!(".check-{}", std::process::id()));
+    let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&probe);
+    match written.and_then(|_| std::fs::remove_file(&probe)) {
+        Ok(()) => Fine(folder.display().to_string()),
+        Err(error) => Wrong(format!("{} cannot be written: {error}", folder.display())),
+    }
+}
+
+fn address(config: &Config) -> Finding {
+    let address = config.listen;
+    match TcpListener::bind(address) {
+        Ok(_) => Fine(format!("{address} is free")),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            Note(format!("{address} is in use, perhaps by this service"))
+        }
+        Err(error) => Wrong(format!("{address}: {error}")),
+    }
+}
+
+fn public_url(config: &Config) -> Finding {
+    let url = config.public_url_at(config.listen);
+    if is_loopback(&url) && !config.listen.ip().is_loopback() {
+        Note(format!("links say {url}, which works on this machine only; set DEEPLINK_PUBLIC_URL"))
+    } else if is_loopback(&url) || url.scheme() == "https" {
+        Fine(url.to_string())
+    } else {
+        Note(format!("{url} is not https: keys travel readably unless a proxy in front encrypts"))
+    }
+}
+
+fn mail(config: &Config) -> Finding {
+    let url = config.public_url_at(config.listen);
+    match (config.mail_dir_at(&url), config.mail_from_at(&url)) {
+        (Some(folder), Some(from)) => Fine(format!("from {from} into {}", folder.display())),
+        (Some(_), None) => Wrong("DEEPLINK_MAIL_FROM is needed with this public URL".into()),
+        (None, _) if !config.sessions => Note("switched off by DEEPLINK_SESSIONS; nobody can sign up".into()),
+        (None, _) => Note("DEEPLINK_MAIL_DIR is not set; nobody can sign up".into()),
+    }
+}

@@ -1,0 +1,45 @@
+//! The log: lines on a terminal, JSON elsewhere, on stderr.
+//!
+//! Libraries may write what they carry (headers, statements), and that can be a secret; so whatever the filter says,
+//! nothing but the service's own modules is logged below `info`.
+
+use std::io::IsTerminal;
+
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+use super::output::Stderr;
+
+/// Starts logging for the process.
+pub(super) fn start(filter: &str) {
+    let subscriber = tracing_subscriber::registry().with(layer(filter, std::io::stderr().is_terminal(), || Stderr));
+    // Fails only where a subscriber is set already, and then that one is meant to stay.
+    drop(subscriber.try_init());
+}
+
+/// The log as a layer, onto any writer.
+fn layer<S, W>(filter: &str, terminal: bool, writer: W) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    // The filter was checked with the settings.
+    let filter = EnvFilter::builder().parse(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    // Reporting its own errors, the formatter would print to stderr and panic when that is closed.
+    let lines = fmt::layer().with_writer(writer).log_internal_errors(false);
+    let lines = if terminal {
+        lines.boxed()
+    } else {
+        lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed()
+    };
+    lines.with_filter(filter).with_filter(filter_fn(may_be_logged)).boxed()
+}
+
+fn may_be_logged(metadata: &Metadata<'_>) -> bool {
+    metadata.target().starts_with("deeplink") || *metadata.level() <= Level::INFO
+}

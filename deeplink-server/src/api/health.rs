@@ -1,0 +1,92 @@
+//! Whether the service works, and the small files that crawlers and researchers look for.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use deeplink_core::error::{ErrorBody, ErrorCode};
+use deeplink_core::health::Health;
+use http::header;
+use url::Url;
+
+use crate::db::vault_check;
+use crate::error::ApiError;
+use crate::state::{App, Shared};
+
+/// How long the database may take to prove that it answers.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Says that the process answers requests.
+///
+/// Never asks the database, so it tells a stuck process from a database that is down.
+#[utoipa::path(
+    get, path = "/health", operation_id = "health", tag = "service",
+    responses((status = 200, description = "The process answers", body = Health))
+)]
+pub(crate) async fn health() -> Json<Health> {
+    Json(Health::new("ok"))
+}
+
+/// Says that requests can be served: the database answers and the process is not stopping.
+#[utoipa::path(
+    get, path = "/ready", operation_id = "ready", tag = "service",
+    responses(
+        (status = 200, description = "Ready", body = Health),
+        (status = 503, description = "Not ready", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn ready(State(app): State<Shared>) -> Result<Json<Health>, ApiError> {
+    readiness(&app).await
+}
+
+/// The answer of `/ready`, on either listener.
+pub(crate) async fn readiness(app: &App) -> Result<Json<Health>, ApiError> {
+    if app.stopping.load(Ordering::Relaxed) {
+        return Err(ApiError::Plain(ErrorCode::DatabaseUnavailable, "the service is stopping"));
+    }
+    let read = async { vault_check::find(&mut app.db.read().await?.conn()).await };
+    match tokio::time::timeout(PATIENCE, read).await {
+        Ok(Ok(_)) => Ok(Json(Health::new("ready"))),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(ApiError::Plain(ErrorCode::DatabaseUnavailable, "the database does not answer")),
+    }
+}
+
+/// Files that are not operations.
+pub(crate) fn files() -> Router<Shared> {
+    Router::new().route("/robots.txt", get(robots)).route("/.well-known/security.txt", get(security))
+}
+
+/// Links may be followed, so that previews of them work; the interface is nothing to index.
+async fn robots() -> Response {
+    text("User-agent: *\nAllow: /r/\nDisallow: /v1/\nDisallow: /docs\n".to_owned())
+}
+
+/// Where to report a vulnerability (RFC 9116).
+async fn security(State(app): State<Shared>) -> Response {
+    const DAY: i64 = 86_400_000;
+    // A moment in the future that stays the same for a day, so that caches agree.
+    let now = app.clock.now();
+    let expires = now.plus_millis(-now.as_millis().rem_euclid(DAY)).plus_days(365);
+    let contact = contact(&app.config.mail_from.as_ref().map(|from| from.email.to_string()), &app.public_url);
+    let base = app.public_url.as_str().trim_end_matches('/');
+    text(format!(
+        "Contact: mailto:{contact}\nExpires: {expires}\nPreferred-Languages: en\n\
+         Canonical: {base}/.well-known/security.txt\n"
+    ))
+}
+
+/// The operator's address for mails, else the mailbox that RFC 2142 reserves for this.
+fn contact(mail_from: &Option<String>, public_url: &Url) -> String {
+    let host = || public_url.domain().unwrap_or("localhost");
+    mail_from.clone().unwrap_or_else(|| format!("security@{}", host()))
+}
+
+fn text(body: String) -> Response {
+    let headers =
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::CACHE_CONTROL, "public, max-age=3600")];
+    (headers, body).into_response()
+}

@@ -1,0 +1,116 @@
+//! Opening an account by mail address.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use deeplink_core::id::MailId;
+use deeplink_core::secret::Token;
+use deeplink_core::user::{SignedUp, Signup};
+use futures_util::FutureExt;
+use http::{HeaderValue, StatusCode, header};
+
+use crate::db::accounts::{self, NewAccount};
+use crate::db::tokens::{self, Purpose};
+use crate::db::users::Standing;
+use crate::db::{Conn, mails};
+use crate::error::ApiError;
+use crate::http::client_ip::{client_ip, limit_key};
+use crate::http::extract::{BODY_LIMIT, json_body, parse};
+use crate::service::Peer;
+use crate::state::{App, Shared};
+use crate::work::mail::Mail;
+
+/// For how long the mailed link works.
+const TOKEN_DAYS: i64 = 7;
+
+/// Opens an account.
+///
+/// Its secret key is in the reply and is never shown again. The address counts as unverified until the mailed link is
+/// confirmed.
+#[utoipa::path(
+    post, path = "/v1/auth/signup", operation_id = "signup", tag = "account",
+    request_body = Signup,
+    responses(
+        (status = 201, description = "Opened", body = SignedUp, headers(("Location" = String))),
+        (status = 400, description = "Not an e-mail address", body = ErrorBody),
+        (status = 403, description = "This service takes no new sign-ups (`signup_closed`)", body = ErrorBody),
+        (status = 409, description = "The address belongs to an account (`email_exists`)", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 429, description = "Too many sign-ups from this address", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "Not applied: mail is not set up (`sessions_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<Shared>,
+    Extension(Peer(peer)): Extension<Peer>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    if !app.config.signup_open {
+        return Err(ApiError::Plain(ErrorCode::SignupClosed, "this service takes no new sign-ups"));
+    }
+    if app.config.mail_dir_at(&app.public_url).is_none() {
+        return Err(ApiError::Plain(
+            ErrorCode::SessionsNotConfigured,
+            "mail is not set up here, so nobody can sign up",
+        ));
+    }
+    let client = client_ip(peer, request.headers(), &app.config.trusted_proxies);
+    app.limits.signups.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
+    let body = json_body(request, BODY_LIMIT).await?;
+    let email = parse::<Signup>(&body)?.check()?;
+    let job = Arc::new(Open::draw(&app, email)?);
+    app.db
+        .write({
+            let job = Arc::clone(&job);
+            move |tx| {
+                let job = Arc::clone(&job);
+                async move { job.run(tx).await }.boxed()
+            }
+        })
+        .await?;
+    app.mail_waits.notify_one();
+    // There is no address of an account; its links are what the new key opens.
+    let headers = [
+        (header::LOCATION, HeaderValue::from_static("/v1/links")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    Ok((StatusCode::CREATED, headers, axum::Json(job.account.opened())).into_response())
+}
+
+/// A sign-up with everything that is stored for it.
+struct Open {
+    account: NewAccount,
+    token: Token,
+    mail: MailId,
+    sealed: String,
+}
+
+impl Open {
+    fn draw(app: &App, email: deeplink_core::user::Email) -> Result<Self, ApiError> {
+        let now = app.clock.now();
+        let (account, token, mail) = app.random(|random| {
+            let account = NewAccount::draw(email, Standing::Unverified, now, random);
+            (account, Token::generate(random), MailId::new(now, random))
+        });
+        let says = Mail::signup(&account.owner.email, &token, now.plus_days(TOKEN_DAYS))
+            .ok_or_else(|| Invalid::field(ErrorCode::InvalidEmail, "email", "no mail can be sent to this address"))?;
+        let sealed = says.seal(&app.vault, &mail);
+        Ok(Self { account, token, mail, sealed })
+    }
+
+    async fn run(&self, mut tx: Conn<'_>) -> Result<(), ApiError> {
+        if !accounts::open(&mut tx, &self.account).await? {
+            let message = "this address belongs to an account already";
+            return Err(Invalid::field(ErrorCode::EmailExists, "email", message).into());
+        }
+        let owner = &self.account.owner;
+        let until = owner.created_at.plus_days(TOKEN_DAYS);
+        tokens::insert(&mut tx, &self.token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
+        mails::insert(&mut tx, &self.mail, &self.sealed, owner.created_at, until).await?;
+        Ok(())
+    }
+}

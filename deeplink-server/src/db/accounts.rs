@@ -1,0 +1,52 @@
+//! Opening an account: the tenant, its owner and its first key come together or not at all.
+
+use deeplink_core::id::{SecretKeyId, TenantId, UserId};
+use deeplink_core::secret::{Random, SecretKey};
+use deeplink_core::time::Timestamp;
+use deeplink_core::user::{Email, SignedUp};
+
+use super::users::{NewUser, Standing};
+use super::{Conn, DbError, keys, tenants, tokens, users};
+
+/// An account to open.
+#[derive(Debug, Clone)]
+pub(crate) struct NewAccount {
+    pub(crate) owner: NewUser,
+    pub(crate) key: keys::NewKey,
+}
+
+impl NewAccount {
+    /// Draws the ids and the first key.
+    pub(crate) fn draw(email: Email, standing: Standing, now: Timestamp, random: &mut Random) -> Self {
+        let (tenant, user) = (TenantId::new(now, random), UserId::new(now, random));
+        let key = keys::NewKey {
+            id: SecretKeyId::new(now, random),
+            tenant: tenant.clone(),
+            affiliate: None,
+            key: SecretKey::generate(random),
+            created_by: Some(user.clone()),
+            created_at: now,
+        };
+        Self { owner: NewUser { id: user, tenant, email, standing, created_at: now }, key }
+    }
+
+    /// What the owner is told, once.
+    pub(crate) fn opened(&self) -> SignedUp {
+        let (owner, key) = (&self.owner, &self.key);
+        SignedUp::new(owner.tenant.clone(), owner.id.clone(), key.id.clone(), key.key.clone(), owner.created_at)
+    }
+}
+
+/// Stores an account. `false`: the address belongs to an account already, and the write must be refused.
+pub(crate) async fn open(db: &mut Conn<'_>, account: &NewAccount) -> Result<bool, DbError> {
+    let owner = &account.owner;
+    tenants::insert(db, &owner.tenant, owner.created_at).await?;
+    if !users::insert_owner(db, owner).await? {
+        return Ok(false);
+    }
+    if owner.standing == Standing::Verified {
+        tokens::lapse(db, &owner.email).await?;
+    }
+    keys::insert(db, &account.key).await?;
+    Ok(true)
+}

@@ -1,0 +1,80 @@
+//! Looks at a database without changing it: for `check`.
+
+use std::path::Path;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
+
+use super::open::{self, MIGRATIONS, OpenError};
+use super::{Conn, DbError, on, vault_check};
+
+/// What there is.
+#[derive(Debug)]
+pub(crate) enum Inspected {
+    /// Nothing yet; the first start makes it.
+    Missing,
+    /// A database that this build can serve.
+    Usable {
+        /// Accounts in it.
+        tenants: i64,
+        /// Links in it.
+        links: i64,
+        /// Changes of the schema that the next start makes.
+        pending: usize,
+        /// The check value of the server keys, if a node has stored it.
+        vault_check: Option<String>,
+    },
+}
+
+/// Inspects the database that `url` names.
+pub(crate) async fn inspect(url: &str) -> Result<Inspected, OpenError> {
+    if let Some(path) = url.strip_prefix("sqlite://").map(Path::new) {
+        if !path.exists() {
+            return Ok(Inspected::Missing);
+        }
+        let options = open::sqlite_options(path).create_if_missing(false).read_only(true);
+        let mut conn = SqliteConnection::connect_with(&options).await?;
+        open::check_sqlite(&mut conn).await?;
+        let verdict: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut conn).await?;
+        if verdict != "ok" {
+            return Err(OpenError::Unsafe(format!("the file is damaged, restore a backup: {verdict}")));
+        }
+        let seen = look(Conn::Sqlite(&mut conn)).await;
+        conn.close().await?;
+        return seen;
+    }
+    let options: PgConnectOptions = url.parse::<PgConnectOptions>()?.disable_statement_logging();
+    let mut conn = match PgConnection::connect_with(&options).await {
+        Ok(conn) => conn,
+        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(open::NO_SUCH_DATABASE) => {
+            return Ok(Inspected::Missing);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    open::check_postgres(&mut conn).await?;
+    let seen = look(Conn::Postgres(&mut conn)).await;
+    conn.close().await?;
+    seen
+}
+
+async fn look(mut db: Conn<'_>) -> Result<Inspected, OpenError> {
+    const TABLE: &str = "SELECT 1 FROM _sqlx_migrations LIMIT 1";
+    const APPLIED: &str = "SELECT version FROM _sqlx_migrations ORDER BY version";
+    const COUNTS: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(link_count), 0) AS BIGINT) FROM tenants";
+    let pending_all = MIGRATIONS.iter().count();
+    // An empty database has no list of what was applied.
+    if on!(&mut db, c => sqlx::query(TABLE).fetch_optional(c).await.map(|_| ())).is_err() {
+        return Ok(Inspected::Usable { tenants: 0, links: 0, pending: pending_all, vault_check: None });
+    }
+    let applied: Vec<i64> = on!(&mut db, c => sqlx::query_scalar(APPLIED).fetch_all(c).await)?;
+    let known = |version: &i64| MIGRATIONS.iter().any(|migration| migration.version == *version);
+    if let Some(version) = applied.iter().find(|version| !known(version)) {
+        return Err(OpenError::Newer(format!("migration {version} is not known here")));
+    }
+    let (tenants, links): (i64, i64) = on!(&mut db, c => sqlx::query_as(COUNTS).fetch_one(c).await)?;
+    let vault_check = vault_check::find(&mut db).await.map_err(|error| match error {
+        DbError::Query(error) => OpenError::Database(error),
+        other => OpenError::Unsafe(other.to_string()),
+    })?;
+    Ok(Inspected::Usable { tenants, links, pending: pending_all.saturating_sub(applied.len()), vault_check })
+}
