@@ -115,6 +115,8 @@ CREATE TABLE link_status_changes (
 
 -- The click log: appended in the order of position, never updated. No index on a random key, since that is what costs.
 CREATE TABLE clicks (
+    -- Follows the order of commits, and is larger than at << 20: no click that happened at or after a moment stands
+    -- before that moment's place.
     position BIGINT NOT NULL,
     -- links.position
     link     BIGINT NOT NULL,
@@ -132,31 +134,43 @@ CREATE INDEX clicks_position ON clicks (position);
 -- Every distinct user agent and referer, once.
 CREATE TABLE visitor_texts (
     -- first 16 bytes of SHA-256 of the text
-    hash BYTEA NOT NULL PRIMARY KEY,
-    text TEXT  NOT NULL
+    hash    BYTEA  NOT NULL PRIMARY KEY,
+    text    TEXT   NOT NULL,
+    -- Start of the last UTC day on which a click named it.
+    used_at BIGINT NOT NULL
 );
+CREATE INDEX visitor_texts_used ON visitor_texts (used_at);
 
--- One row. Whoever appends clicks moves head in the same transaction, so positions follow the order of commits;
--- everything up to folded is in the rollups.
-CREATE TABLE click_log (
-    only_row BIGINT NOT NULL PRIMARY KEY CHECK (only_row = 1),
-    head     BIGINT NOT NULL,
-    folded   BIGINT NOT NULL
+-- Places in the click log, a row each because they are locked apart.
+--   head     the last position given out. On PostgreSQL whoever appends moves it in the same transaction, so positions
+--            follow the order of commits on all nodes; SQLite has one writer, which keeps it in memory.
+--   folded   everything up to here is in click_hours.
+--   removed  everything up to here is past its retention and gone from the log.
+CREATE TABLE click_marks (
+    name     TEXT   NOT NULL PRIMARY KEY,
+    position BIGINT NOT NULL
 );
-INSERT INTO click_log (only_row, head, folded) VALUES (1, 0, 0);
+INSERT INTO click_marks (name, position) VALUES ('head', 0), ('folded', 0), ('removed', 0);
 
--- Batches that reached the log, kept a day: a click that was also spilled to a file is not stored twice.
-CREATE TABLE click_batches (
-    id         BIGINT NOT NULL PRIMARY KEY,
+-- How many clicks of a spill file reached the log; moves with them, so that a file is stored once whenever the process
+-- dies. Kept long after the file is gone, since a node may come back late.
+CREATE TABLE click_spills (
+    number     BIGINT NOT NULL PRIMARY KEY,
+    stored     BIGINT NOT NULL,
     created_at BIGINT NOT NULL
 );
 
--- Clicks by link, hour (unix milliseconds of its start) and kind.
+-- Clicks by link, hour (unix milliseconds of its start) and kind. Where in the log they stand and when the first and
+-- the last happened tells whether part of an hour can be counted without reading the log, and where to read otherwise.
 CREATE TABLE click_hours (
-    link   BIGINT NOT NULL,
-    hour   BIGINT NOT NULL,
-    kind   BIGINT NOT NULL,
-    clicks BIGINT NOT NULL,
+    link           BIGINT NOT NULL,
+    hour           BIGINT NOT NULL,
+    kind           BIGINT NOT NULL,
+    clicks         BIGINT NOT NULL,
+    first_position BIGINT NOT NULL,
+    last_position  BIGINT NOT NULL,
+    first_at       BIGINT NOT NULL,
+    last_at        BIGINT NOT NULL,
     PRIMARY KEY (link, hour, kind)
 );
 

@@ -1,0 +1,156 @@
+//! Clicks of a link over time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use deeplink_core::error::ErrorBody;
+use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
+use deeplink_core::time::Timestamp;
+use http::HeaderValue;
+
+use super::links;
+use crate::db::{DbError, clicks};
+use crate::error::ApiError;
+use crate::http::auth::FullScope;
+use crate::http::extract::{Path, Query};
+use crate::state::Shared;
+
+/// Since when the funnel of `/v1/analytics/stats` is the way to ask: 2026-11-20, as RFC 9745 writes it.
+const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1795132800");
+/// How long counting may take.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Counts a link's clicks over time.
+///
+/// Clicks of people and agents, in UTC. Both ends of the window are included, and the first and the last bucket count
+/// only what lies inside it.
+#[utoipa::path(
+    get, path = "/v1/links/{link_id}/timeseries", operation_id = "link_timeseries", tag = "links",
+    security(("secret_key" = [])),
+    params(
+        ("link_id" = String, Path, description = "The link's id"),
+        ("from" = Option<String>, Query, description = "Start, RFC 3339; 30 days before `to` when absent"),
+        ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent. At most 400 days after `from`"),
+        ("granularity" = Option<Granularity>, Query, description = "Width of a bucket; `daily` when absent"),
+    ),
+    responses(
+        (status = 200, description = "The buckets that the window touches, oldest first, those without a click included", body = Timeseries,
+            headers(("Deprecation" = String), ("Link" = String))),
+        (status = 400, description = "The window is malformed, turned round or too long", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such link", body = ErrorBody),
+        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn get(
+    State(app): State<Shared>,
+    FullScope(caller): FullScope,
+    Path(link_id): Path<String>,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let mut reader = app.db.read().await?;
+    let mut db = reader.conn();
+    let link = links::find(&mut db, &caller, &link_id).await?;
+    let (from, to, granularity) = read(&query)?.window(app.clock.now())?;
+    let counted = clicks::hourly(&mut db, link.position, from.as_millis(), to.as_millis());
+    let hours = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
+    let data = buckets(&hours, from, to, &granularity);
+    let mut response = Json(Timeseries::new(link.link_id, granularity, from, to, data)).into_response();
+    response.headers_mut().insert("deprecation", DEPRECATED_SINCE);
+    response.headers_mut().insert("link", successor(&link_id));
+    Ok(response)
+}
+
+fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {
+    let moment = |text: &str| text.parse::<Timestamp>().ok();
+    let mut asked = TimeseriesQuery::new();
+    asked.from = query.parsed("from", "an RFC 3339 date and time", moment)?;
+    asked.to = query.parsed("to", "an RFC 3339 date and time", moment)?;
+    asked.granularity = query.one("granularity")?.map(Granularity::from);
+    Ok(asked)
+}
+
+/// Every bucket that the window touches, with the clicks of its hours.
+fn buckets(
+    hours: &BTreeMap<i64, i64>,
+    from: Timestamp,
+    to: Timestamp,
+    granularity: &Granularity,
+) -> Vec<Bucket> {
+    let width = granularity.millis();
+    let start = |moment: i64| moment - moment.rem_euclid(width);
+    let mut clicks = BTreeMap::new();
+    for (&hour, &count) in hours {
+        *clicks.entry(start(hour)).or_insert(0) += count;
+    }
+    let (mut bucket, last) = (start(from.as_millis()), start(to.as_millis()));
+    let mut buckets = Vec::new();
+    while bucket <= last {
+        buckets.push(Bucket { date: name(bucket, granularity), clicks: clicks.get(&bucket).copied().unwrap_or(0) });
+        bucket += width;
+    }
+    buckets
+}
+
+/// A date by day, a moment by hour.
+fn name(bucket: i64, granularity: &Granularity) -> String {
+    let moment = Timestamp::from_millis(bucket).to_string();
+    match granularity {
+        Granularity::Hourly => moment,
+        _ => moment.split('T').next().unwrap_or_default().to_owned(),
+    }
+}
+
+fn successor(link_id: &str) -> HeaderValue {
+    const STATS: HeaderValue = HeaderValue::from_static(r#"</v1/analytics/stats>; rel="successor-version""#);
+    // A link id is letters, digits and hyphens, so it needs no escapes.
+    HeaderValue::from_str(&format!(r#"</v1/analytics/stats?link_ids={link_id}>; rel="successor-version""#))
+        .unwrap_or(STATS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("RFC 3339")
+    }
+
+    fn shown(hours: &[(&str, i64)], from: &str, to: &str, granularity: &Granularity) -> Vec<(String, i64)> {
+        let hours = hours.iter().map(|(hour, clicks)| (at(hour).as_millis(), *clicks)).collect();
+        buckets(&hours, at(from), at(to), granularity).into_iter().map(|bucket| (bucket.date, bucket.clicks)).collect()
+    }
+
+    #[test]
+    fn days_add_their_hours_and_empty_days_are_there() {
+        let hours = [("2026-11-18T23:00:00Z", 2), ("2026-11-20T00:00:00Z", 3), ("2026-11-20T23:00:00Z", 4)];
+        let days = shown(&hours, "2026-11-18T23:59:59.999Z", "2026-11-20T23:30:00Z", &Granularity::Daily);
+        assert_eq!(days, [("2026-11-18".into(), 2), ("2026-11-19".into(), 0), ("2026-11-20".into(), 7)]);
+    }
+
+    #[test]
+    fn hours_are_moments_and_an_instant_has_one_bucket() {
+        let hours = [("2026-11-20T09:00:00Z", 5)];
+        let shown = shown(&hours, "2026-11-20T09:30:00Z", "2026-11-20T09:30:00Z", &Granularity::Hourly);
+        assert_eq!(shown, [("2026-11-20T09:00:00.000Z".into(), 5)]);
+    }
+
+    #[test]
+    fn the_longest_window_has_every_bucket() {
+        let (from, to) = ("2025-01-01T12:00:00Z", "2026-02-05T12:00:00Z");
+        assert_eq!(shown(&[], from, to, &Granularity::Daily).len(), 401);
+        assert_eq!(shown(&[], from, to, &Granularity::Hourly).len(), 400 * 24 + 1);
+        assert_eq!(shown(&[], "9999-12-30T00:00:00Z", "9999-12-30T22:00:00Z", &Granularity::Daily).len(), 1);
+        assert_eq!(shown(&[], "1960-01-01T00:00:00Z", "1960-01-02T00:00:00Z", &Granularity::Daily)[1].0, "1960-01-02");
+    }
+
+    #[test]
+    fn the_successor_is_named_for_the_link() {
+        let expected = r#"</v1/analytics/stats?link_ids=SUMMER24>; rel="successor-version""#;
+        assert_eq!(successor("SUMMER24"), expected);
+    }
+}

@@ -1,0 +1,201 @@
+//! Clicks on their way into the log: one statement for up to 1,024 of them.
+//!
+//! Writer and watch decide by one compare-and-swap who has a batch. As long as its position is not decided, the watch
+//! can take it back, and the writer undoes what it did. From then on it may be committed, and what the spill keeps
+//! names the position.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::queue::{Fate, Gathering, lock};
+use super::texts::TextRef;
+use super::{Click, Intake};
+use crate::db::clicks::{self, NewClick, NewText};
+use crate::db::{self, Conn, Db, DbError, Job, Ran};
+
+/// The writer has the batch, and nothing of it can be committed yet.
+const TAKEN: i64 = 0;
+/// The batch is the spill's; the writer leaves nothing of it.
+const GIVEN_UP: i64 = -1;
+
+/// How long clicks gather on PostgreSQL, where they have a task of their own.
+const GATHER: Duration = Duration::from_millis(1);
+/// How long a batch may take on PostgreSQL before the next is tried on another connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A batch that the writer has.
+#[derive(Debug)]
+pub(super) struct Running {
+    clicks: Vec<Click>,
+    fate: Arc<Fate>,
+    pub(super) since: Instant,
+    /// [`TAKEN`], [`GIVEN_UP`], or the position of the first click, which is about to be committed.
+    place: AtomicI64,
+    /// Whether the spill has the clicks.
+    spilled: AtomicBool,
+}
+
+impl Running {
+    fn new(gathering: Gathering) -> Self {
+        let Gathering { clicks, fate, since } = gathering;
+        Self { clicks, fate, since, place: AtomicI64::new(TAKEN), spilled: AtomicBool::new(false) }
+    }
+
+    /// Moves the batch on from [`TAKEN`], unless the other side did so first.
+    fn decide(&self, place: i64) -> bool {
+        self.place.compare_exchange(TAKEN, place, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.place.load(Ordering::Acquire) == GIVEN_UP
+    }
+
+    /// Stops waiting for the writer: the clicks go to the spill as well, and the visits go on.
+    pub(super) fn give_up(&self, intake: &Intake) {
+        let batch = if self.decide(GIVEN_UP) { 0 } else { self.place.load(Ordering::Acquire).max(0) };
+        if !self.spilled.swap(true, Ordering::AcqRel) {
+            intake.keep(&self.clicks, batch);
+        }
+        self.fate.settle();
+    }
+}
+
+impl Intake {
+    fn take(self: &Arc<Self>) -> Option<Box<Store>> {
+        // Under the lock, so that the watch sees the clicks in one place or the other.
+        let mut batches = lock(&self.running);
+        let running = Arc::new(Running::new(self.queue.take()?));
+        batches.push(Arc::clone(&running));
+        drop(batches);
+        Some(Box::new(Store { intake: Arc::clone(self), running, new_texts: Vec::new(), mark: 0, error: None }))
+    }
+
+    async fn ready(&self) {
+        while self.queue.oldest().is_none() {
+            self.wake_writer.notified().await;
+        }
+    }
+}
+
+/// The end at which the SQLite writer takes clicks.
+pub(super) struct Lane(pub(super) Arc<Intake>);
+
+impl db::Lane for Lane {
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        self.0.ready().boxed()
+    }
+
+    fn take(&self) -> Option<Box<dyn Job>> {
+        self.0.take().map(|store| store as Box<dyn Job>)
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.queue.is_full()
+    }
+}
+
+/// The task that stores clicks on PostgreSQL.
+pub(super) async fn pump(intake: Arc<Intake>, db: Db) {
+    loop {
+        intake.ready().await;
+        if !intake.queue.is_full() {
+            tokio::time::sleep(GATHER).await;
+        }
+        if let Some(store) = intake.take() {
+            // A batch that hangs goes on by itself. Its clicks are in the spill by then.
+            drop(tokio::time::timeout(PATIENCE, db.write_relaxed(store)).await);
+        }
+    }
+}
+
+/// Stores one batch.
+struct Store {
+    intake: Arc<Intake>,
+    running: Arc<Running>,
+    /// Texts that are not known to be stored, to be marked once they are.
+    new_texts: Vec<TextRef>,
+    mark: u64,
+    error: Option<DbError>,
+}
+
+impl Store {
+    /// Whether the batch is to be committed.
+    async fn store(&mut self, mut db: Conn<'_>) -> Result<bool, DbError> {
+        if self.running.is_given_up() {
+            return Ok(false);
+        }
+        let (intake, clicks) = (&self.intake, &self.running.clicks);
+        let now = intake.clock.now().as_millis();
+        let day = now - now.rem_euclid(86_400_000);
+        self.mark = intake.texts.stored_mark(day);
+        self.new_texts = new_texts(clicks, self.mark);
+        if !self.new_texts.is_empty() {
+            let texts: Vec<_> =
+                self.new_texts.iter().map(|text| NewText { hash: text.hash(), text: text.text() }).collect();
+            clicks::insert_texts(&mut db, &texts, day).await?;
+        }
+        let rows: Vec<_> = clicks.iter().map(Click::row).collect();
+        let first = clicks::insert(&mut db, &intake.head, base(now, &rows), &rows).await?;
+        Ok(self.running.decide(first))
+    }
+}
+
+/// Each text that is not known to be stored once, in the order of their hashes.
+fn new_texts(clicks: &[Click], mark: u64) -> Vec<TextRef> {
+    let texts = clicks.iter().flat_map(|click| [&click.agent, &click.referer]).flatten();
+    let mut new: Vec<_> = texts.filter(|text| !text.is_stored(mark)).cloned().collect();
+    new.sort_unstable_by_key(|text| text.hash());
+    new.dedup_by_key(|text| text.hash());
+    new
+}
+
+/// The place after which clicks are stored now: neither before the clock nor before any of them happened.
+pub(super) fn base(now: i64, clicks: &[NewClick]) -> i64 {
+    clicks::place(clicks.iter().map(|click| click.at).max().map_or(now, |at| at.max(now)))
+}
+
+impl Job for Store {
+    fn run<'a>(&'a mut self, conn: Conn<'a>) -> BoxFuture<'a, Ran> {
+        async move {
+            match self.store(conn).await {
+                Ok(true) => Ran::Keep,
+                Ok(false) => Ran::Undo,
+                Err(error) => {
+                    self.error = Some(error);
+                    Ran::Undo
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<(), DbError>) {
+        let Self { intake, running, new_texts, mark, error } = *self;
+        lock(&intake.running).retain(|other| !Arc::ptr_eq(other, &running));
+        let failure = error.or(outcome.err());
+        match failure {
+            None => {
+                if !running.is_given_up() {
+                    for text in new_texts {
+                        text.set_stored(mark);
+                    }
+                    intake.stored.fetch_add(running.clicks.len() as u64, Ordering::Relaxed);
+                    running.fate.settle();
+                    intake.wake_fold.notify_one();
+                }
+                intake.end_spilling();
+            }
+            Some(error) => {
+                tracing::warn!(%error, clicks = running.clicks.len(), "clicks were not stored");
+                intake.texts.doubt();
+                intake.begin_spilling();
+                running.give_up(&intake);
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The way of a click from a visit into the log.
+//!
+//! A visit records its click and waits until it is settled: in the database, or past 25 ms in the spill, so that a
+//! killed process loses no click whose visit was answered. A visit never fails because of its click.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `texts` | user agents and referers, interned |
+//! | `queue` | clicks that wait for the writer, visits that wait for their clicks |
+//! | `batch` | clicks on their way into the log |
+//! | `watch` | the one timer: gives up on what took too long |
+//! | `spill`, `record` | files and memory for what the database cannot take |
+//! | `replay` | from the spill into the log |
+//! | `fold` | from the log into counts |
+//!
+//! The invariant: a click is in one place. It leaves the queue once, its batch ends in the log or in the spill, and
+//! where both may be, the spill knows the batch's first position and storing it looks there first.
+
+mod batch;
+mod fold;
+mod queue;
+mod record;
+mod replay;
+mod spill;
+#[cfg(test)]
+mod tests;
+mod texts;
+mod watch;
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use self::batch::Running;
+use self::queue::{Queue, lock};
+use self::spill::Spill;
+use crate::clock::Clock;
+use crate::db::clicks::{Head, NewClick};
+use crate::db::{Db, DbError};
+
+pub(crate) use self::queue::Recorded;
+pub(crate) use self::texts::{TextRef, Texts};
+
+/// A visit that counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Click {
+    /// `links.position`.
+    pub(crate) link: i64,
+    /// Unix milliseconds.
+    pub(crate) at: i64,
+    pub(crate) kind: u8,
+    pub(crate) platform: u8,
+    pub(crate) agent: Option<TextRef>,
+    pub(crate) referer: Option<TextRef>,
+}
+
+impl Click {
+    fn row(&self) -> NewClick {
+        NewClick {
+            link: self.link,
+            at: self.at,
+            kind: self.kind,
+            platform: self.platform,
+            agent: self.agent.as_ref().map(|text| text.hash()),
+            referer: self.referer.as_ref().map(|text| text.hash()),
+        }
+    }
+}
+
+/// What the clicks of this process have come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Status {
+    /// Wait for the writer.
+    pub(crate) queued: usize,
+    /// Wait in memory because no file could be written.
+    pub(crate) in_memory: usize,
+    /// Whether clicks go to the spill without waiting for the writer.
+    pub(crate) spilling: bool,
+    /// Reached the log.
+    pub(crate) stored_total: u64,
+    /// Went to the spill.
+    pub(crate) spilled_total: u64,
+    /// Could be kept nowhere.
+    pub(crate) dropped_total: u64,
+}
+
+/// The clicks of this process.
+pub(crate) struct Clicks {
+    db: Db,
+    intake: Arc<Intake>,
+    tasks: Vec<AbortHandle>,
+}
+
+/// What the writer, the visits and the tasks share. It does not know the database, which in turn knows it.
+struct Intake {
+    clock: Clock,
+    texts: Texts,
+    queue: Queue,
+    /// Batches that the writer has and has not answered.
+    running: Mutex<Vec<Arc<Running>>>,
+    spill: Mutex<Spill>,
+    /// Since the writer took too long, and until it answers: clicks go to the spill without waiting for it.
+    spilling: AtomicBool,
+    /// Whether the watch sleeps until a click comes.
+    unwatched: AtomicBool,
+    head: Head,
+    stored: AtomicU64,
+    spilled: AtomicU64,
+    dropped: AtomicU64,
+    /// Something waits in the queue.
+    wake_writer: Notify,
+    wake_watch: Notify,
+    /// Something may wait in the spill, or a failed attempt to store it may be repeated.
+    wake_replay: Notify,
+    /// A spill file grew.
+    wake_sync: Notify,
+    /// Something was stored.
+    wake_fold: Notify,
+}
+
+impl Clicks {
+    /// Opens the way into the log. What an earlier process left in spill files is stored in the background.
+    pub(crate) fn start(db: Db, clock: Clock, directory: &Path) -> io::Result<Arc<Self>> {
+        std::fs::create_dir_all(directory)?;
+        let intake = Arc::new(Intake::new(clock, directory));
+        let mut tasks = vec![
+            tokio::spawn(watch::run(Arc::clone(&intake))).abort_handle(),
+            tokio::spawn(watch::sync(Arc::clone(&intake))).abort_handle(),
+            tokio::spawn(replay::run(Arc::clone(&intake), db.clone())).abort_handle(),
+            tokio::spawn(fold::run(Arc::clone(&intake), db.clone())).abort_handle(),
+        ];
+        if !db.attach_lane(Arc::new(batch::Lane(Arc::clone(&intake)))) {
+            tasks.push(tokio::spawn(batch::pump(Arc::clone(&intake), db.clone())).abort_handle());
+        }
+        Ok(Arc::new(Self { db, intake, tasks }))
+    }
+
+    /// Takes a click. It is accounted for from now on, whether or not the result is awaited.
+    pub(crate) fn record(&self, click: Click) -> Recorded {
+        self.intake.record(click)
+    }
+
+    /// The user agents and referers known.
+    pub(crate) fn texts(&self) -> &Texts {
+        &self.intake.texts
+    }
+
+    /// What the clicks have come to.
+    pub(crate) fn status(&self) -> Status {
+        let intake = &self.intake;
+        Status {
+            queued: intake.queue.len(),
+            in_memory: lock(&intake.spill).in_memory(),
+            spilling: intake.spilling.load(Ordering::Relaxed),
+            stored_total: intake.stored.load(Ordering::Relaxed),
+            spilled_total: intake.spilled.load(Ordering::Relaxed),
+            dropped_total: intake.dropped.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Stores what waits, for the end of the process. What cannot be stored `within` this time goes to spill files,
+    /// which the next start stores.
+    pub(crate) async fn drain(&self, within: Duration) {
+        let end = Instant::now() + within;
+        self.intake.wake_replay.notify_one();
+        while !self.intake.is_at_rest() && Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        self.intake.spilling.store(true, Ordering::Relaxed);
+        self.end_tasks();
+        self.intake.give_up();
+        let lost = lock(&self.intake.spill).save();
+        self.intake.count_dropped(lost as u64);
+    }
+
+    /// Removes clicks older than `retention_days` (0 keeps them) with the texts that only they named. Counts stay. To
+    /// be called now and then.
+    pub(crate) async fn sweep(&self, retention_days: u32) -> Result<(), DbError> {
+        fold::sweep(&self.db, self.intake.clock.now(), retention_days).await
+    }
+
+    fn end_tasks(&self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Drop for Clicks {
+    fn drop(&mut self) {
+        self.end_tasks();
+    }
+}
+
+impl Intake {
+    fn new(clock: Clock, directory: &Path) -> Self {
+        Self {
+            clock,
+            texts: Texts::new(),
+            queue: Queue::default(),
+            running: Mutex::default(),
+            spill: Mutex::new(Spill::new(directory)),
+            spilling: AtomicBool::new(false),
+            unwatched: AtomicBool::new(false),
+            head: Head::default(),
+            stored: AtomicU64::new(0),
+            spilled: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            wake_writer: Notify::new(),
+            wake_watch: Notify::new(),
+            wake_replay: Notify::new(),
+            wake_sync: Notify::new(),
+            wake_fold: Notify::new(),
+        }
+    }
+
+    fn record(&self, click: Click) -> Recorded {
+        if self.spilling.load(Ordering::Relaxed) {
+            self.keep(std::slice::from_ref(&click), 0);
+            return Recorded::now();
+        }
+        let (recorded, first) = self.queue.push(click);
+        if first {
+            self.wake_writer.notify_one();
+            if self.unwatched.load(Ordering::Relaxed) && self.unwatched.swap(false, Ordering::SeqCst) {
+                self.wake_watch.notify_one();
+            }
+        }
+        recorded
+    }
+
+    /// Gives clicks to the spill, which the batch that begins at position `batch` may store as well.
+    fn keep(&self, clicks: &[Click], batch: i64) {
+        let kept = lock(&self.spill).keep(clicks, batch);
+        self.spilled.fetch_add(kept.spilled, Ordering::Relaxed);
+        self.count_dropped(kept.dropped);
+        self.wake_sync.notify_one();
+        self.wake_replay.notify_one();
+    }
+
+    fn count_dropped(&self, clicks: u64) {
+        if clicks > 0 {
+            self.dropped.fetch_add(clicks, Ordering::Relaxed);
+            tracing::error!(clicks, "neither the database nor a file takes clicks; some are lost");
+        }
+    }
+
+    /// The writer does not answer: from now on clicks go to the spill at once.
+    fn begin_spilling(&self) {
+        if !self.spilling.swap(true, Ordering::Relaxed) {
+            tracing::warn!("the database does not take clicks in time; they go to spill files");
+        }
+    }
+
+    /// The writer answers.
+    fn end_spilling(&self) {
+        if self.spilling.load(Ordering::Relaxed) && self.spilling.swap(false, Ordering::Relaxed) {
+            tracing::info!("the database takes clicks again");
+            self.wake_replay.notify_one();
+        }
+    }
+
+    /// Gives everything that waits for the writer to the spill.
+    fn give_up(&self) {
+        for gathering in self.queue.take_all() {
+            self.keep(&gathering.clicks, 0);
+            gathering.fate.settle();
+        }
+        for running in std::mem::take(&mut *lock(&self.running)) {
+            running.give_up(self);
+        }
+    }
+
+    /// Whether every click is in the log.
+    fn is_at_rest(&self) -> bool {
+        self.queue.oldest().is_none() && lock(&self.running).is_empty() && !lock(&self.spill).is_pending()
+    }
+}

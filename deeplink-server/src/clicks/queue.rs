@@ -1,0 +1,159 @@
+//! Where clicks wait for the writer, and where visits wait for their clicks.
+//!
+//! Clicks that come together share one batch and one [`Fate`], so a click costs no allocation of its own. A click
+//! leaves the queue once: with its batch to the writer, or to the spill.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::time::Instant;
+
+use super::Click;
+
+/// Clicks that the writer takes at once.
+pub(super) const BATCH: usize = 1_024;
+
+/// Whether the clicks of a batch are settled, and who waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Fate {
+    settled: AtomicBool,
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl Fate {
+    /// The clicks are stored, or kept where they will be: the visits go on.
+    pub(super) fn settle(&self) {
+        let mut waiting = lock(&self.waiting);
+        self.settled.store(true, Ordering::Release);
+        let wakers = std::mem::take(&mut *waiting);
+        drop(waiting);
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
+    }
+}
+
+/// Resolves once a click is settled. Dropping it changes nothing for the click.
+#[derive(Debug)]
+#[must_use = "the visit is answered after its click is settled"]
+pub(crate) struct Recorded {
+    fate: Option<Arc<Fate>>,
+    /// Where this visit's waker stands.
+    place: Option<usize>,
+}
+
+impl Recorded {
+    /// For a click that is settled already.
+    pub(super) fn now() -> Self {
+        Self { fate: None, place: None }
+    }
+}
+
+impl Future for Recorded {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Self { fate, place } = &mut *self;
+        let Some(fate) = fate else { return Poll::Ready(()) };
+        if fate.is_settled() {
+            return Poll::Ready(());
+        }
+        let mut waiting = lock(&fate.waiting);
+        if fate.is_settled() {
+            return Poll::Ready(());
+        }
+        match place.and_then(|place| waiting.get_mut(place)) {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => {
+                *place = Some(waiting.len());
+                waiting.push(context.waker().clone());
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Clicks that will be stored together.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    pub(super) clicks: Vec<Click>,
+    pub(super) fate: Arc<Fate>,
+    /// When the first of them came.
+    pub(super) since: Instant,
+}
+
+/// The clicks that wait for the writer.
+#[derive(Debug, Default)]
+pub(super) struct Queue(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    full: VecDeque<Gathering>,
+    open: Option<Gathering>,
+}
+
+impl Waiting {
+    fn front(&self) -> Option<&Gathering> {
+        self.full.front().or(self.open.as_ref())
+    }
+}
+
+impl Queue {
+    /// Adds a click. `true` when it is the first that waits.
+    pub(super) fn push(&self, click: Click) -> (Recorded, bool) {
+        let mut waiting = lock(&self.0);
+        let first = waiting.front().is_none();
+        let gathering = waiting.open.get_or_insert_with(|| Gathering {
+            clicks: Vec::with_capacity(64),
+            fate: Arc::default(),
+            since: Instant::now(),
+        });
+        gathering.clicks.push(click);
+        let fate = Arc::clone(&gathering.fate);
+        if gathering.clicks.len() >= BATCH {
+            let full = waiting.open.take();
+            waiting.full.extend(full);
+        }
+        (Recorded { fate: Some(fate), place: None }, first)
+    }
+
+    /// Takes the clicks of one batch.
+    pub(super) fn take(&self) -> Option<Gathering> {
+        let mut waiting = lock(&self.0);
+        waiting.full.pop_front().or_else(|| waiting.open.take())
+    }
+
+    /// Takes everything.
+    pub(super) fn take_all(&self) -> impl Iterator<Item = Gathering> + use<> {
+        let Waiting { full, open } = std::mem::take(&mut *lock(&self.0));
+        full.into_iter().chain(open)
+    }
+
+    /// Since when the first click waits.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        lock(&self.0).front().map(|gathering| gathering.since)
+    }
+
+    /// Whether a whole batch waits.
+    pub(super) fn is_full(&self) -> bool {
+        !lock(&self.0).full.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        let waiting = lock(&self.0);
+        waiting.full.iter().chain(&waiting.open).map(|gathering| gathering.clicks.len()).sum()
+    }
+}
+
+/// A lock whose holder never panics with a broken state, so poison says nothing.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,198 @@
+//! From the spill into the log: files of this and of earlier processes, then what is in memory only.
+//!
+//! Each piece commits together with the number of the file's clicks that are stored, and a file goes only when all of
+//! them are: whenever the process dies, the next one goes on where this one stopped. Files that another process writes
+//! are locked and left alone.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{File, TryLockError};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::batch::base;
+use super::queue::{BATCH, lock};
+use super::record::Contents;
+use super::{Intake, spill};
+use crate::db::clicks::{self, Claim, Hash, NewClick, NewText};
+use crate::db::{Conn, Db, DbError};
+
+/// Between two attempts while the database does not take anything.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Stores what is in the spill, at the start and whenever something went there.
+pub(super) async fn run(intake: Arc<Intake>, db: Db) {
+    // Files that cannot be read, so as to say so once.
+    let mut unreadable = HashSet::new();
+    loop {
+        match replay(&intake, &db, &mut unreadable).await {
+            // The next click will find out whether the database takes it.
+            Ok(()) => intake.end_spilling(),
+            Err(error) => tracing::debug!(%error, "spilled clicks wait for the database"),
+        }
+        if intake.spilling.load(Ordering::Relaxed) || lock(&intake.spill).is_pending() {
+            tokio::time::sleep(RETRY).await;
+        } else {
+            intake.wake_replay.notified().await;
+        }
+    }
+}
+
+async fn replay(intake: &Arc<Intake>, db: &Db, unreadable: &mut HashSet<PathBuf>) -> Result<(), DbError> {
+    loop {
+        let directory = lock(&intake.spill).directory().to_owned();
+        let files = spill::files(&directory).unwrap_or_else(|error| {
+            tracing::error!(%error, "the data directory cannot be read");
+            Vec::new()
+        });
+        for path in files {
+            if unreadable.contains(&path) {
+                continue;
+            }
+            if let Err(error) = replay_file(intake, db, &path).await? {
+                tracing::error!(path = %path.display(), %error, "a spill file cannot be read; its clicks wait in it");
+                unreadable.insert(path);
+            }
+        }
+        loop {
+            let chunk = lock(&intake.spill).chunk(BATCH);
+            let Some(chunk) = chunk else { break };
+            let texts = chunk.clicks.iter().flat_map(|spilled| [&spilled.click.agent, &spilled.click.referer]);
+            let texts = texts.flatten().map(|text| (text.hash(), text.text().to_owned())).collect();
+            let clicks = chunk.clicks.iter().map(|spilled| (spilled.click.row(), spilled.batch)).collect();
+            store(intake, db, &Arc::new(Pieces { number: chunk.number, clicks, texts })).await?;
+            lock(&intake.spill).chunk = None;
+        }
+        // The file being written comes last, so that an attempt that fails does not leave another small one.
+        if !lock(&intake.spill).close() {
+            return Ok(());
+        }
+    }
+}
+
+/// Stores a file and removes it. The inner error is the file's.
+async fn replay_file(intake: &Arc<Intake>, db: &Db, path: &Path) -> Result<io::Result<()>, DbError> {
+    let opened = tokio::task::spawn_blocking({
+        let path = path.to_owned();
+        move || open(&path)
+    });
+    let (_lock, contents) = match opened.await {
+        Ok(Ok(Some(opened))) => opened,
+        Ok(Ok(None)) => return Ok(Ok(())),
+        Ok(Err(error)) => return Ok(Err(error)),
+        Err(error) => return Ok(Err(io::Error::other(error))),
+    };
+    if contents.torn > 0 {
+        tracing::warn!(path = %path.display(), bytes = contents.torn, "a spill file ends in a broken record");
+    }
+    let count = contents.clicks.len();
+    let pieces = Pieces { number: contents.number, clicks: contents.clicks, texts: contents.texts };
+    store(intake, db, &Arc::new(pieces)).await?;
+    tracing::info!(path = %path.display(), clicks = count, "a spill file is stored");
+    Ok(std::fs::remove_file(path))
+}
+
+/// Reads a file. `None` when another process, or this one, still writes it, or it is gone.
+fn open(path: &Path) -> io::Result<Option<(File, Contents)>> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let contents = Contents::read(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Some((file, contents)))
+}
+
+/// Clicks that are stored piece by piece.
+struct Pieces {
+    number: i64,
+    clicks: Vec<(NewClick, i64)>,
+    texts: BTreeMap<Hash, String>,
+}
+
+async fn store(intake: &Arc<Intake>, db: &Db, pieces: &Arc<Pieces>) -> Result<(), DbError> {
+    let mut from = 0;
+    while from < pieces.clicks.len() {
+        let to = pieces.clicks.len().min(from + BATCH);
+        let (at, pieces) = (Arc::clone(intake), Arc::clone(pieces));
+        let piece = db.write(move |tx| {
+            let (at, pieces) = (Arc::clone(&at), Arc::clone(&pieces));
+            async move { pieces.store(tx, &at, from, to).await }.boxed()
+        });
+        match piece.await? {
+            Stored::Now(clicks) => {
+                intake.stored.fetch_add(clicks as u64, Ordering::Relaxed);
+                from = to;
+            }
+            Stored::Before(clicks) => from = usize::try_from(clicks).unwrap_or(0),
+        }
+        intake.wake_fold.notify_one();
+        intake.end_spilling();
+    }
+    Ok(())
+}
+
+enum Stored {
+    /// So many clicks were stored.
+    Now(usize),
+    /// So many clicks of the file are stored already.
+    Before(i64),
+}
+
+impl Pieces {
+    /// Stores the clicks from the `from`-th up to the `to`-th, but those whose batch is in the log after all.
+    async fn store(&self, mut tx: Conn<'_>, intake: &Intake, from: usize, to: usize) -> Result<Stored, DbError> {
+        let now = intake.clock.now().as_millis();
+        let count = |clicks| i64::try_from(clicks).unwrap_or(i64::MAX);
+        match clicks::claim_spilled(&mut tx, self.number, count(from), count(to), now).await? {
+            Claim::Yours => {}
+            Claim::Stored(clicks) => return Ok(Stored::Before(clicks)),
+        }
+        let piece = &self.clicks[from..to];
+        let stored = stored_batches(&mut tx, piece).await?;
+        let clicks: Vec<_> =
+            piece.iter().filter(|(_, batch)| !stored.contains(batch)).map(|(click, _)| *click).collect();
+        if clicks.is_empty() {
+            return Ok(Stored::Now(0));
+        }
+        let hashes: BTreeMap<_, _> = clicks
+            .iter()
+            .flat_map(|click| [click.agent, click.referer])
+            .flatten()
+            .filter_map(|hash| self.texts.get_key_value(&hash))
+            .collect();
+        let texts: Vec<_> = hashes.into_iter().map(|(hash, text)| NewText { hash: *hash, text }).collect();
+        if !texts.is_empty() {
+            clicks::insert_texts(&mut tx, &texts, now - now.rem_euclid(86_400_000)).await?;
+        }
+        clicks::insert(&mut tx, &intake.head, base(now, &clicks), &clicks).await?;
+        Ok(Stored::Now(clicks.len()))
+    }
+}
+
+/// Which of the batches that the clicks name are in the log.
+async fn stored_batches(tx: &mut Conn<'_>, piece: &[(NewClick, i64)]) -> Result<HashSet<i64>, DbError> {
+    let batches: HashSet<i64> = piece.iter().map(|(_, batch)| *batch).filter(|&batch| batch != 0).collect();
+    let mut stored = HashSet::new();
+    if !batches.is_empty() {
+        // The transaction of such a batch may still be open, with its answer lost on the way.
+        clicks::hold_log(tx).await?;
+    }
+    for batch in batches {
+        if clicks::is_stored(tx, batch).await? {
+            stored.insert(batch);
+        }
+    }
+    Ok(stored)
+}

@@ -1,0 +1,262 @@
+//! User agents and referers, each cleaned, hashed and classified once: a bounded table from the bytes of a header to
+//! what is known of it. Finding a known one allocates nothing.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use deeplink_core::text::clean;
+use deeplink_core::visitor::AgentTraits;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use sha2::{Digest, Sha256};
+
+use crate::db::clicks::Hash;
+
+/// Most characters of a stored text.
+const MAX_CHARS: usize = 512;
+/// A longer header is read anew each time: only odd clients send it, and memory is bounded by this.
+const MAX_KEPT_BYTES: usize = 1_024;
+/// Parts of a table that are locked apart.
+const SHARDS: usize = 16;
+/// Most user agents and referers in memory: at most 10,000 together.
+const AGENTS: usize = 7_008;
+const REFERERS: usize = 2_992;
+
+/// A user agent or referer.
+#[derive(Debug)]
+pub(crate) struct Text {
+    hash: Hash,
+    text: Box<str>,
+    /// The header's bytes where they differ from the text.
+    raw: Option<Box<[u8]>>,
+    traits: AgentTraits,
+    /// Asked for again since the table was last thinned.
+    seen: AtomicBool,
+    /// The day on which it is known to be stored; see [`Texts::stored_mark`].
+    stored: AtomicU64,
+}
+
+/// One text, shared by all clicks that name it.
+pub(crate) type TextRef = Arc<Text>;
+
+impl Text {
+    fn new(raw: &[u8], traits: AgentTraits) -> Self {
+        let text = clean(&String::from_utf8_lossy(raw), MAX_CHARS).into_boxed_str();
+        let mut hash = Hash::default();
+        hash.copy_from_slice(&Sha256::digest(text.as_bytes())[..16]);
+        let raw = (raw != text.as_bytes()).then(|| raw.into());
+        Self { hash, text, raw, traits, seen: AtomicBool::new(false), stored: AtomicU64::new(0) }
+    }
+
+    fn raw(&self) -> &[u8] {
+        self.raw.as_deref().unwrap_or(self.text.as_bytes())
+    }
+
+    /// What the text is stored under.
+    pub(crate) fn hash(&self) -> Hash {
+        self.hash
+    }
+
+    /// Without control characters, and at most 512 characters.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a commit at `mark` or later left the text in the database.
+    pub(super) fn is_stored(&self, mark: u64) -> bool {
+        self.stored.load(Ordering::Relaxed) == mark
+    }
+
+    pub(super) fn set_stored(&self, mark: u64) {
+        self.stored.store(mark, Ordering::Relaxed);
+    }
+}
+
+/// What a User-Agent header says.
+#[derive(Debug, Clone)]
+pub(crate) struct Agent {
+    traits: AgentTraits,
+    text: Option<TextRef>,
+}
+
+impl Agent {
+    /// What sort of program it names.
+    pub(crate) fn traits(&self) -> AgentTraits {
+        self.traits
+    }
+
+    /// The text, if the header was there.
+    pub(crate) fn text(self) -> Option<TextRef> {
+        self.text
+    }
+}
+
+/// The user agents and referers seen lately.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    agents: Table,
+    referers: Table,
+    /// What no User-Agent at all says; also the traits of a referer, which has none.
+    absent: AgentTraits,
+    /// Raised when a commit may have been lost, so that no text counts as stored any more.
+    doubts: AtomicU64,
+}
+
+impl Texts {
+    pub(super) fn new() -> Self {
+        Self {
+            agents: Table::new(AGENTS),
+            referers: Table::new(REFERERS),
+            absent: AgentTraits::of(""),
+            doubts: AtomicU64::new(0),
+        }
+    }
+
+    /// Reads a User-Agent header.
+    pub(crate) fn agent(&self, header: Option<&[u8]>) -> Agent {
+        match header {
+            None => Agent { traits: self.absent, text: None },
+            Some(raw) => {
+                let text = self.agents.get(raw, || AgentTraits::of(raw));
+                Agent { traits: text.traits, text: Some(text) }
+            }
+        }
+    }
+
+    /// Reads a Referer header.
+    pub(crate) fn referer(&self, header: Option<&[u8]>) -> Option<TextRef> {
+        header.map(|raw| self.referers.get(raw, || self.absent))
+    }
+
+    /// What marks a text as stored on the day that began at `day`. Each day a text is stored again, so that the
+    /// database knows which are in use; and after a doubt too.
+    pub(super) fn stored_mark(&self, day: i64) -> u64 {
+        const DAY: i64 = 86_400_000;
+        let day = u64::try_from(day / DAY + 1).unwrap_or(0);
+        (self.doubts.load(Ordering::Relaxed) << 32) | (day & 0xffff_ffff)
+    }
+
+    /// A commit failed or its outcome is unknown: what was stored may be gone.
+    pub(super) fn doubt(&self) {
+        self.doubts.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+struct Table {
+    hasher: DefaultHashBuilder,
+    shards: [RwLock<HashTable<TextRef>>; SHARDS],
+    /// Most texts of a shard.
+    room: usize,
+}
+
+impl Table {
+    fn new(room: usize) -> Self {
+        Self {
+            hasher: DefaultHashBuilder::default(),
+            shards: std::array::from_fn(|_| RwLock::new(HashTable::new())),
+            room: room / SHARDS,
+        }
+    }
+
+    fn get(&self, raw: &[u8], traits: impl FnOnce() -> AgentTraits) -> TextRef {
+        let hash = self.hasher.hash_one(raw);
+        // The table itself uses the other end of the hash.
+        let shard = &self.shards[usize::try_from(hash >> 32).unwrap_or(0) % SHARDS];
+        if let Some(text) =
+            shard.read().unwrap_or_else(PoisonError::into_inner).find(hash, |text| text.raw() == raw)
+        {
+            // Looked at first, so that a text everybody asks for is not written by everybody.
+            if !text.seen.load(Ordering::Relaxed) {
+                text.seen.store(true, Ordering::Relaxed);
+            }
+            return Arc::clone(text);
+        }
+        let new = Arc::new(Text::new(raw, traits()));
+        if raw.len() > MAX_KEPT_BYTES {
+            return new;
+        }
+        let mut table = shard.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = table.find(hash, |text| text.raw() == raw) {
+            return Arc::clone(text);
+        }
+        if table.len() >= self.room {
+            // What came once is thinned out first: a client that sends a new text each time pushes out only its own.
+            table.retain(|text| text.seen.swap(false, Ordering::Relaxed));
+            if table.len() >= self.room {
+                table.clear();
+            }
+        }
+        table.insert_unique(hash, Arc::clone(&new), |text| self.hasher.hash_one(text.raw()));
+        new
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read().unwrap_or_else(PoisonError::into_inner).len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_interned_once() {
+        let texts = Texts::new();
+        let agent = texts.agent(Some(b"curl/8.5.0"));
+        let again = texts.agent(Some(b"curl/8.5.0"));
+        assert_eq!(agent.traits(), AgentTraits::of("curl/8.5.0"));
+        let (agent, again) = (agent.text().expect("a text"), again.text().expect("a text"));
+        assert!(Arc::ptr_eq(&agent, &again));
+        assert_eq!(agent.text(), "curl/8.5.0");
+        assert_eq!(agent.hash(), Sha256::digest("curl/8.5.0")[..16]);
+        assert!(texts.agent(None).text().is_none());
+        assert_eq!(texts.agent(None).traits(), AgentTraits::of(""));
+    }
+
+    // L25: user agent and referer cut to 512 on a character boundary.
+    #[test]
+    fn texts_are_cleaned_and_then_cut() {
+        let texts = Texts::new();
+        let text = |raw: &[u8]| texts.referer(Some(raw)).expect("a text").text().to_owned();
+        assert_eq!(text("👋".repeat(2_560).as_bytes()), "👋".repeat(512));
+        assert_eq!(text(b"a\tb\x00c\x7fd\xc2\x85e"), "abcde");
+        assert_eq!(text(b"x\xffy\xf0\x9f"), "x\u{fffd}y\u{fffd}");
+        let padded = [b"\x01".repeat(600), b"end".to_vec()].concat();
+        assert_eq!(text(&padded), "end");
+        assert_eq!(text(b""), "");
+    }
+
+    #[test]
+    fn a_flood_of_new_texts_stays_bounded_and_leaves_the_old() {
+        let texts = Texts::new();
+        let known = texts.agent(Some(b"known")).text().expect("a text");
+        for n in 0..50_000 {
+            texts.agent(Some(format!("agent {n}").as_bytes()));
+            texts.referer(Some(format!("https://example.com/{n}").as_bytes()));
+            if n % 100 == 0 {
+                let again = texts.agent(Some(b"known")).text().expect("a text");
+                assert!(Arc::ptr_eq(&known, &again), "pushed out after {n}");
+            }
+        }
+        assert!(texts.agents.len() + texts.referers.len() <= 10_000);
+        let long = vec![b'a'; 5_000];
+        let before = texts.agents.len();
+        let agent = texts.agent(Some(&long)).text().expect("a text");
+        assert_eq!((agent.text().len(), texts.agents.len()), (512, before));
+    }
+
+    #[test]
+    fn a_stored_text_is_stored_again_each_day_and_after_a_doubt() {
+        let texts = Texts::new();
+        let text = texts.referer(Some(b"https://example.com/")).expect("a text");
+        let day = 1_795_132_800_000;
+        assert!(!text.is_stored(texts.stored_mark(day)));
+        text.set_stored(texts.stored_mark(day));
+        assert!(text.is_stored(texts.stored_mark(day)));
+        assert!(!text.is_stored(texts.stored_mark(day + 86_400_000)));
+        texts.doubt();
+        assert!(!text.is_stored(texts.stored_mark(day)));
+    }
+}

@@ -1,0 +1,66 @@
+//! The one timer of the clicks: it sleeps until the oldest click that waits has waited too long.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Intake;
+use super::queue::lock;
+
+/// How long a visit waits for its click to be in the database.
+pub(super) const PATIENCE: Duration = Duration::from_millis(25);
+/// How often what is in a spill file is brought onto the disk.
+const SYNC: Duration = Duration::from_secs(1);
+
+/// Gives up on the writer when it takes too long.
+pub(super) async fn run(intake: Arc<Intake>) {
+    loop {
+        match intake.oldest() {
+            Some(oldest) => {
+                tokio::time::sleep_until(oldest + PATIENCE).await;
+                intake.give_up_if_overdue(Instant::now());
+            }
+            None => {
+                intake.unwatched.store(true, Ordering::SeqCst);
+                // A click that came before that was stored woke nobody.
+                if intake.oldest().is_none() {
+                    intake.wake_watch.notified().await;
+                }
+                intake.unwatched.store(false, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+impl Intake {
+    /// Since when the oldest click waits that is not settled.
+    fn oldest(&self) -> Option<Instant> {
+        let running = lock(&self.running);
+        running.iter().map(|running| running.since).chain(self.queue.oldest()).min()
+    }
+
+    /// Once a click has waited too long, nothing waits any longer: the rest would only wait as long.
+    fn give_up_if_overdue(&self, now: Instant) {
+        if self.oldest().is_some_and(|oldest| oldest + PATIENCE <= now) {
+            self.begin_spilling();
+            self.give_up();
+        }
+    }
+}
+
+/// Syncs the spill file while it grows: a power failure costs the last second at most.
+pub(super) async fn sync(intake: Arc<Intake>) {
+    loop {
+        intake.wake_sync.notified().await;
+        tokio::time::sleep(SYNC).await;
+        let file = lock(&intake.spill).unsynced();
+        let Some(file) = file else { continue };
+        let synced = tokio::task::spawn_blocking(move || File::sync_data(&file)).await;
+        if let Ok(Err(error)) = synced {
+            tracing::error!(%error, "a spill file could not be synced");
+        }
+    }
+}

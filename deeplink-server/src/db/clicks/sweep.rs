@@ -1,0 +1,44 @@
+//! Taking away what is past its time, in small batches so that clicks are not held back.
+
+use super::super::{Conn, DbError, on};
+
+/// Clicks of one batch.
+const CLICKS: i64 = 4_096;
+/// Texts of one batch.
+const TEXTS: i64 = 500;
+
+/// Removes the oldest clicks up to the place `until`, if they are counted. `true` when there may be more.
+pub(crate) async fn remove_clicks(db: &mut Conn<'_>, until: i64) -> Result<bool, DbError> {
+    const NEXT: &str = "
+        SELECT MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
+            SELECT position FROM clicks
+            WHERE position <= $1 AND position <= (SELECT position FROM click_marks WHERE name = 'folded')
+            ORDER BY position LIMIT $2
+        ) AS oldest";
+    const MARK: &str = "UPDATE click_marks SET position = $1 WHERE name = 'removed' AND position < $1";
+    const REMOVE: &str = "DELETE FROM clicks WHERE position <= $1";
+    let (to, found): (Option<i64>, i64) =
+        on!(db, c => sqlx::query_as(NEXT).bind(until).bind(CLICKS).fetch_one(c).await)?;
+    let Some(to) = to else { return Ok(false) };
+    on!(db, c => sqlx::query(MARK).bind(to).execute(c).await.map(|_| ()))?;
+    on!(db, c => sqlx::query(REMOVE).bind(to).execute(c).await.map(|_| ()))?;
+    Ok(found == CLICKS)
+}
+
+/// Removes texts that no click has named since `before`. `true` when there may be more.
+pub(crate) async fn remove_texts(db: &mut Conn<'_>, before: i64) -> Result<bool, DbError> {
+    // The outer condition is looked at again after a wait: a text that is used again meanwhile stays.
+    const SQL: &str = "
+        DELETE FROM visitor_texts WHERE used_at < $1
+            AND hash IN (SELECT hash FROM visitor_texts WHERE used_at < $1 ORDER BY used_at LIMIT $2)";
+    let removed =
+        on!(db, c => sqlx::query(SQL).bind(before).bind(TEXTS).execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(i64::try_from(removed) == Ok(TEXTS))
+}
+
+/// Forgets spill files that were stored before `before`.
+pub(crate) async fn forget_spills(db: &mut Conn<'_>, before: i64) -> Result<(), DbError> {
+    const SQL: &str = "DELETE FROM click_spills WHERE created_at < $1";
+    on!(db, c => sqlx::query(SQL).bind(before).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
