@@ -140,12 +140,6 @@ impl<T> Call<T> {
         self
     }
 
-    #[cfg(feature = "bulk")]
-    pub(crate) fn unpaused(mut self) -> Self {
-        self.options.unpaused = true;
-        self
-    }
-
     /// The call that gives the reply with status, headers and raw body.
     pub fn full(self) -> FullCall<T> {
         FullCall(self)

@@ -15,9 +15,13 @@ mod client;
 #[cfg(feature = "http")]
 mod clock;
 #[cfg(feature = "http")]
+mod content;
+#[cfg(feature = "http")]
 mod decode;
 #[cfg(feature = "http")]
 mod error;
+#[cfg(feature = "mock")]
+pub mod mock;
 #[cfg(feature = "http")]
 mod page;
 #[cfg(feature = "http")]
@@ -39,6 +43,7 @@ pub use {
     auth::{Auth, AuthKind, CredentialProvider},
     call::{Call, Full, FullCall, Preview},
     client::{Client, ClientBuilder},
+    content::{Difference, differences},
     error::{Error, Kind, PaymentRequired, Result},
     page::{ItemStream, LinkPages, PageStream},
     raw::{JSON, RawCall, RawReply},

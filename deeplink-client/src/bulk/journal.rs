@@ -60,17 +60,10 @@ impl Opened {
 pub enum Entry {
     /// A request is about to be sent.
     Intent(Intent),
-    /// A request has been answered; rows that are not named were not taken.
+    /// A request has been answered; its rows that are not named were not taken.
     Done(Done),
     /// The run has ended.
-    Finished {
-        /// Its counts.
-        rows: u64,
-        /// Rows that are settled for good.
-        settled: u64,
-        /// Nothing is left to do.
-        complete: bool,
-    },
+    Finished(Finished),
 }
 
 /// A request that is about to be sent.
@@ -85,7 +78,7 @@ pub struct Intent {
     /// The form of the request.
     pub form: Form,
     /// The rows, as positions in the source.
-    pub rows: Vec<u64>,
+    pub rows: RowSet,
     /// Their ids, in the same order.
     pub ids: Vec<String>,
     /// SHA-256 of the body, in hex.
@@ -109,7 +102,7 @@ pub enum Form {
     Single,
 }
 
-/// What became of a request.
+/// Rows that are settled. The ids are those of the intent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Done {
@@ -118,29 +111,69 @@ pub struct Done {
     /// Which of its tries.
     #[serde(rename = "try")]
     pub attempt: u32,
-    /// The rows that are settled.
-    pub rows: Vec<DoneRow>,
+    /// The rows, by what they came to.
+    pub rows: Vec<(Settled, RowSet)>,
+    /// What the links' addresses begin with; the id follows.
+    pub base: String,
 }
 
-/// A settled row: its position in the source, what happened, its id, and its address.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DoneRow(pub u64, pub Settled, pub String, pub String);
+#[non_exhaustive]
+pub struct Finished {
+    /// The counts.
+    pub counts: Counts,
+    /// Nothing is left to do.
+    pub complete: bool,
+}
+
+/// Positions in a source, as stretches of (first, number).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RowSet(Vec<(u64, u64)>);
+
+impl RowSet {
+    /// Every position, in the order in which they were put in.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().flat_map(|(first, number)| *first..first.saturating_add(*number))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.0.iter().map(|(_, number)| number).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<u64> for RowSet {
+    fn from_iter<I: IntoIterator<Item = u64>>(rows: I) -> Self {
+        let mut set = Self::default();
+        for row in rows {
+            match set.0.last_mut() {
+                Some((first, number)) if *first + *number == row => *number += 1,
+                _ => set.0.push((row, 1)),
+            }
+        }
+        set
+    }
+}
 
 /// What a settled row came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Settled {
     /// Made.
-    #[serde(rename = "c")]
     Created,
     /// There before.
-    #[serde(rename = "e")]
     Existed,
     /// Changed.
-    #[serde(rename = "u")]
     Updated,
     /// Skipped.
-    #[serde(rename = "s")]
     Skipped,
 }
 
@@ -186,7 +219,7 @@ pub enum JournalError {
     Changed {
         /// The run that was begun.
         run: String,
-        /// `content` or `origin`.
+        /// `content` or `service`.
         what: &'static str,
     },
     /// The service does not know a link that the run has made: it is another account's.

@@ -1,9 +1,10 @@
 //! What became of the rows: one by one, as counts, and why a run ended.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deeplink_core::error::ErrorCode;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::error::{Error, Kind};
@@ -82,7 +83,7 @@ impl RowResult {
 }
 
 /// Counts of a run. They add up to `rows` once the run has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Counts {
     /// All rows of the source.
@@ -120,6 +121,15 @@ impl Counts {
         *count += 1;
     }
 
+    pub(crate) fn of(&mut self, settled: super::Settled) -> &mut u64 {
+        match settled {
+            super::Settled::Created => &mut self.created,
+            super::Settled::Existed => &mut self.existed,
+            super::Settled::Updated => &mut self.updated,
+            super::Settled::Skipped => &mut self.skipped,
+        }
+    }
+
     /// Rows of which something is known.
     pub fn settled(&self) -> u64 {
         self.created + self.existed + self.updated + self.skipped + self.rejected + self.unknown
@@ -140,14 +150,30 @@ pub struct Progress {
     pub paused: Option<Duration>,
 }
 
+/// Where a run stands, with the end of the pause as a moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Position {
+    pub(crate) counts: Counts,
+    pub(crate) in_flight: u32,
+    pub(crate) concurrency: u32,
+    pub(crate) paused_until: Option<Instant>,
+}
+
 /// Follows the [`Progress`] of a run from elsewhere.
 #[derive(Debug, Clone)]
-pub struct ProgressWatch(pub(crate) watch::Receiver<Progress>);
+pub struct ProgressWatch(pub(crate) watch::Receiver<Position>);
 
 impl ProgressWatch {
     /// Where the run stands.
     pub fn get(&self) -> Progress {
-        *self.0.borrow()
+        let position = *self.0.borrow();
+        let paused = position.paused_until.map(|until| until.saturating_duration_since(Instant::now()));
+        Progress {
+            counts: position.counts,
+            in_flight: position.in_flight,
+            concurrency: position.concurrency,
+            paused: paused.filter(|left| !left.is_zero()),
+        }
     }
 
     /// Waits for news; `false` once the run is gone.

@@ -1,11 +1,39 @@
-//! Files of rows (CSV, TSV, JSON, JSONL), and files of what became of them.
+//! Files of rows (CSV, TSV, JSON, JSONL), files of what became of them, and exports that can be imported again.
 
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+mod cells;
+mod export;
+mod fields;
+mod input;
+mod json;
+mod records;
+mod rejects;
+mod results;
+mod scan;
+mod table;
+#[cfg(test)]
+mod tests;
 
-use deeplink_core::link::{CreateLink, LinkDetail};
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
 
-use super::{RowOutcome, RowSource, Rows, SourceError};
+use deeplink_core::error::Invalid;
+use deeplink_core::link::CreateLink;
+use sha2::{Digest, Sha256};
+
+pub use export::LinkWriter;
+pub use rejects::RejectsWriter;
+pub use results::ResultsWriter;
+
+use super::{RowSource, Rows, SourceError};
+use cells::Draft;
+use fields::{Field, fold};
+use input::Input;
+use json::{Layout, LineRows, ListRows};
+use table::{Table, map_target, sniff};
+
+/// How much of a file decides what it is.
+const HEAD: usize = 64 * 1024;
 
 /// The form of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,10 +43,46 @@ pub enum Format {
     Csv,
     /// Tabs between values.
     Tsv,
-    /// One JSON object.
+    /// A list of objects, or the body of a bulk create.
     Json,
     /// A JSON object on each line.
     Jsonl,
+}
+
+impl Format {
+    /// The form that a file's name tells, if it does.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let (_, extension) = name.rsplit_once('.')?;
+        Some(match extension.to_ascii_lowercase().as_str() {
+            "csv" => Self::Csv,
+            "tsv" | "tab" => Self::Tsv,
+            "json" => Self::Json,
+            "jsonl" | "ndjson" => Self::Jsonl,
+            _ => return None,
+        })
+    }
+
+    /// The form that a file's beginning tells.
+    fn of_content(head: &[u8]) -> Self {
+        let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+        match head.trim_ascii_start().first() {
+            Some(b'[') => Self::Json,
+            Some(b'{') => {
+                // An object that ends with its line is one of many, unless it is the body of a bulk create.
+                let line = head.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+                let members = line.and_then(|line| std::str::from_utf8(line).ok()).map(cells::members);
+                match members {
+                    Some(Ok(members))
+                        if !members.iter().any(|(key, _)| matches!(key.as_str(), "template" | "links")) =>
+                    {
+                        Self::Jsonl
+                    }
+                    _ => Self::Json,
+                }
+            }
+            _ => Self::Csv,
+        }
+    }
 }
 
 /// How a file is read.
@@ -44,7 +108,7 @@ impl FileOptions {
         self
     }
 
-    /// Reads a column as this field, whatever its name.
+    /// Reads a column as this field, whatever its name; as `ignore`, not at all.
     pub fn map(mut self, column: impl Into<String>, field: impl Into<String>) -> Self {
         self.map.push((column.into(), field.into()));
         self
@@ -56,7 +120,7 @@ impl FileOptions {
         self
     }
 
-    /// What every row has, whatever it says.
+    /// What every row has, whatever it says; `\N` for nothing.
     pub fn set(mut self, field: impl Into<String>, value: impl Into<String>) -> Self {
         self.set.push((field.into(), value.into()));
         self
@@ -68,24 +132,93 @@ impl FileOptions {
         self
     }
 
-    /// Opens a file.
+    /// Opens a file. What is no regular file, such as a pipe, is copied first.
     pub fn open(self, path: impl AsRef<Path>) -> Result<FileSource, SourceError> {
-        let _ = (path.as_ref(), &self.map, &self.template, &self.set, self.ignore_unknown);
-        Err(SourceError::new("in the making"))
+        let path = path.as_ref();
+        let failed = |why| SourceError::new(format!("{} cannot be read", path.display())).because(why);
+        let name =
+            path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
+        self.read(Input::open(path).map_err(failed)?, name)
     }
 
     /// Copies what cannot be read twice, such as standard input, into a file without a name.
     pub fn spool(self, input: impl Read, name: impl Into<String>) -> Result<FileSource, SourceError> {
-        let _ = (input, name.into(), self.format);
-        Err(SourceError::new("in the making"))
+        self.read(Input::spool(input)?, name.into())
+    }
+
+    fn read(self, input: Input, name: String) -> Result<FileSource, SourceError> {
+        let head = input.head(HEAD)?;
+        let format = self.format.or_else(|| Format::of_name(&name)).unwrap_or_else(|| Format::of_content(&head));
+        let mapping = Arc::new(self.mapping().map_err(SourceError::new)?);
+        let shape = match format {
+            Format::Csv => Shape::Table(Table::read(&input, sniff(&head), &self)?),
+            Format::Tsv => Shape::Table(Table::read(&input, b'\t', &self)?),
+            Format::Json => Shape::List(Layout::read(&input, &mapping)?),
+            Format::Jsonl => Shape::Lines,
+        };
+        Ok(FileSource { name, format, input, shape, mapping, options: self })
+    }
+
+    fn mapping(&self) -> Result<Mapping, String> {
+        let map = self.map.iter().map(|(column, field)| Ok((fold(column), map_target(field)?)));
+        let set = self.set.iter().map(|(name, value)| {
+            let field = map_target(name)?;
+            if matches!(field, Field::CustomId | Field::Ignored) {
+                return Err(format!("\"{}\" cannot be set for every row", name.escape_debug()));
+            }
+            Ok((field, value.clone()))
+        });
+        let mapping = Mapping {
+            template: self.template.clone(),
+            map: map.collect::<Result<_, String>>()?,
+            set: set.collect::<Result<_, String>>()?,
+            ignore_unknown: self.ignore_unknown,
+        };
+        mapping.finish(Draft::new(&mapping.template)).map_err(|invalid| invalid.message)?;
+        Ok(mapping)
+    }
+}
+
+/// What holds for every row.
+#[derive(Debug)]
+struct Mapping {
+    template: CreateLink,
+    map: Vec<(String, Field)>,
+    set: Vec<(Field, String)>,
+    ignore_unknown: bool,
+}
+
+impl Mapping {
+    fn field(&self, key: &str) -> Option<Field> {
+        let folded = fold(key);
+        self.map.iter().find(|(column, _)| *column == folded).map(|(_, field)| field.clone())
+    }
+
+    /// Sets what every row is set to.
+    fn finish(&self, mut draft: Draft) -> Result<CreateLink, Invalid> {
+        for (field, value) in &self.set {
+            draft.cell(field, value)?;
+        }
+        draft.finish()
     }
 }
 
 /// A file of rows.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FileSource {
     name: String,
     format: Format,
+    input: Input,
+    shape: Shape,
+    mapping: Arc<Mapping>,
+    options: FileOptions,
+}
+
+#[derive(Debug, Clone)]
+enum Shape {
+    Table(Table),
+    List(Layout),
+    Lines,
 }
 
 impl FileSource {
@@ -100,107 +233,39 @@ impl RowSource for FileSource {
         self.name.clone()
     }
 
+    fn place(&self, line: u64, column: Option<u64>) -> String {
+        let name = &self.name;
+        match (&self.shape, column) {
+            (Shape::List(_), _) => format!("{name}[{line}]"),
+            (_, Some(column)) => format!("{name}:{line}:{column}"),
+            (_, None) => format!("{name}:{line}"),
+        }
+    }
+
     fn digest(&self) -> Result<[u8; 32], SourceError> {
-        Err(SourceError::new("in the making"))
+        let options = &self.options;
+        let template = serde_json::to_string(&options.template)
+            .map_err(|why| SourceError::new("the template cannot be written as JSON").because(why))?;
+        let mut digest = Sha256::new();
+        // Debug text of plain data: the same for the same options of this version of the program.
+        digest.update(format!(
+            "{:?} {:?} {:?} {template} {}\n",
+            self.format, options.map, options.set, options.ignore_unknown
+        ));
+        let (mut reader, mut buffer) = (self.input.from(0), vec![0; HEAD]);
+        loop {
+            match reader.read(&mut buffer)? {
+                0 => return Ok(digest.finalize().into()),
+                read => digest.update(&buffer[..read]),
+            }
+        }
     }
 
     fn rows(&self) -> Result<Rows, SourceError> {
-        Err(SourceError::new("in the making"))
-    }
-}
-
-/// Writes what became of each row: CSV, or JSONL if the name ends so. It grows as `NAME.part`.
-#[derive(Debug)]
-pub struct ResultsWriter {
-    path: PathBuf,
-}
-
-impl ResultsWriter {
-    /// Begins the file; whatever the path held is replaced at the end.
-    pub fn create(path: impl Into<PathBuf>) -> std::io::Result<Self> {
-        Ok(Self { path: path.into() })
-    }
-
-    /// Adds a row.
-    pub fn write(&mut self, outcome: &RowOutcome) -> std::io::Result<()> {
-        let _ = (outcome, &self.path);
-        Ok(())
-    }
-
-    /// Gives the file its name.
-    pub fn finish(self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Writes the rows that were refused, as the input had them and with `_error`, so that they can be imported after
-/// repair. It grows as `NAME.part`; a file without a row is not made.
-#[derive(Debug)]
-pub struct RejectsWriter {
-    path: PathBuf,
-}
-
-impl RejectsWriter {
-    /// Begins the file for rows of `source`.
-    pub fn create(path: impl Into<PathBuf>, source: &FileSource) -> std::io::Result<Self> {
-        let _ = source;
-        Ok(Self { path: path.into() })
-    }
-
-    /// Adds the row at a mark ([`crate::bulk::RowFault::at`], [`RowOutcome::at`]), with what is wrong.
-    pub fn write(&mut self, at: u64, error: &str) -> std::io::Result<()> {
-        let _ = (at, error, &self.path);
-        Ok(())
-    }
-
-    /// Gives the file its name.
-    pub fn finish(self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Writes links so that importing them changes nothing: CSV or JSONL.
-#[derive(Debug)]
-pub struct LinkWriter<W: Write> {
-    out: W,
-    spreadsheet_safe: bool,
-}
-
-impl<W: Write> LinkWriter<W> {
-    /// RFC 4180 with a header.
-    pub fn csv(out: W) -> Self {
-        Self { out, spreadsheet_safe: false }
-    }
-
-    /// One object a line.
-    pub fn jsonl(out: W) -> Self {
-        Self { out, spreadsheet_safe: false }
-    }
-
-    /// Puts `'` before cells that a spreadsheet would take for a formula. This is not undone on import.
-    pub fn spreadsheet_safe(mut self, safe: bool) -> Self {
-        self.spreadsheet_safe = safe;
-        self
-    }
-
-    /// Goes on with a file that already has its header.
-    pub fn resumed(self) -> Self {
-        self
-    }
-
-    /// Adds a link.
-    pub fn write(&mut self, link: &LinkDetail) -> std::io::Result<()> {
-        let _ = link;
-        self.out.flush()
-    }
-
-    /// Writes out what is held back.
-    pub fn flush(&mut self) -> std::io::Result<()> {
-        self.out.flush()
-    }
-
-    /// The writer that was given.
-    pub fn into_inner(self) -> std::io::Result<W> {
-        Ok(self.out)
+        Ok(match &self.shape {
+            Shape::Table(table) => Box::new(table.rows(&self.input, &self.mapping)),
+            Shape::List(layout) => Box::new(ListRows::new(&self.input, layout, &self.mapping)),
+            Shape::Lines => Box::new(LineRows::new(&self.input, &self.mapping)),
+        })
     }
 }

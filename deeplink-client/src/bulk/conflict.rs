@@ -1,0 +1,202 @@
+//! Rows whose id is in use: is the link that is there the one that the row asks for?
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use deeplink_core::error::ErrorCode;
+use deeplink_core::link::{LinkDetail, LinkFilter};
+use deeplink_core::stats::TimeseriesQuery;
+use futures_util::TryStreamExt;
+use tokio::sync::OnceCell;
+
+use super::OnConflict;
+use super::batch::BatchRow;
+use super::outcome::RowResult;
+use super::template::hash;
+use crate::client::Client;
+use crate::content::{Content, update_for};
+use crate::error::{Error, Kind};
+
+/// Links that are fetched one by one before the whole list is read instead.
+const SINGLE: u64 = 1_000;
+
+/// What a row whose id is in use comes to.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Settled(RowResult),
+    /// The id was made, and somebody else has it: make the next one.
+    NextTry,
+    /// The service refuses the run as a whole.
+    Stop(Error),
+}
+
+/// Compares rows with the links that are there.
+pub(crate) struct Comparer {
+    client: Client,
+    policy: OnConflict,
+    single: AtomicU64,
+    /// Requests that changed a link.
+    pub(crate) updates: AtomicU64,
+    list: OnceCell<Snapshot>,
+    /// The affiliate of the key itself, once it is known to have one.
+    own_affiliate: OnceCell<Option<String>>,
+}
+
+impl Comparer {
+    pub(crate) fn new(client: Client, policy: OnConflict) -> Self {
+        Self {
+            client,
+            policy,
+            single: AtomicU64::new(0),
+            updates: AtomicU64::new(0),
+            list: OnceCell::new(),
+            own_affiliate: OnceCell::new(),
+        }
+    }
+
+    /// Settles a row without a request, where the policy does not care for what is there.
+    pub(crate) fn without_asking(&self, row: &BatchRow, maybe_ours: bool) -> Option<RowResult> {
+        if row.made.is_some() || maybe_ours {
+            return None;
+        }
+        match self.policy {
+            OnConflict::Fail => Some(taken("the id is in use")),
+            OnConflict::Skip => Some(RowResult::Skipped),
+            OnConflict::Verify | OnConflict::Update => None,
+        }
+    }
+
+    /// Settles a row by looking at the link that has its id.
+    pub(crate) async fn settle(&self, row: &BatchRow) -> Verdict {
+        match self.compare(row).await {
+            Ok(verdict) => verdict,
+            Err(error) => match error.kind() {
+                Kind::NotFound if row.made.is_some() => Verdict::NextTry,
+                Kind::NotFound => Verdict::Settled(taken("the id is in use, and the link is not this key's")),
+                Kind::Auth | Kind::Forbidden | Kind::PaymentRequired => Verdict::Stop(error),
+                Kind::BadRequest | Kind::Conflict => Verdict::Settled(RowResult::Rejected {
+                    code: error.code().cloned().unwrap_or(ErrorCode::BadRequest),
+                    message: error.message().to_owned(),
+                }),
+                _ => Verdict::Settled(RowResult::Unknown { message: error.to_string() }),
+            },
+        }
+    }
+
+    async fn compare(&self, row: &BatchRow) -> Result<Verdict, Error> {
+        let wanted = row.template.link().check().map_err(Error::invalid)?;
+        let own = self.own_affiliate.get().and_then(Option::as_deref);
+        let content = Content::wanted(wanted.clone()).or_affiliate(own);
+        if self.single.fetch_add(1, Ordering::Relaxed) >= SINGLE
+            && let Some(url) = self.listed(&row.id, &content).await?
+        {
+            return Ok(Verdict::Settled(RowResult::Existed { url }));
+        }
+        let link = self.client.links().get(&row.id).await?;
+        let found = Content::found(&link);
+        let mut differences = content.differences(&found);
+        if differences.len() == 1
+            && !content.names_affiliate()
+            && found.names_affiliate()
+            && self.is_scoped(&link).await
+        {
+            differences.clear();
+        }
+        if differences.is_empty() {
+            return Ok(Verdict::Settled(RowResult::Existed { url: link.url }));
+        }
+        let named: Vec<&str> = differences.iter().map(|difference| difference.field).collect();
+        if row.made.is_some() {
+            return Ok(Verdict::NextTry);
+        }
+        Ok(Verdict::Settled(match self.policy {
+            OnConflict::Update if !named.contains(&"affiliate_id") => {
+                self.updates.fetch_add(1, Ordering::Relaxed);
+                let link = self.client.links().update(&row.id, &update_for(wanted, &differences)).await?;
+                RowResult::Updated { url: link.url }
+            }
+            OnConflict::Update => taken("the link counts for another affiliate, which cannot be changed"),
+            OnConflict::Skip => RowResult::Skipped,
+            _ => taken(&format!("the id is in use with other content ({})", named.join(", "))),
+        }))
+    }
+
+    /// Whether the key is an affiliate's, whose links all count for that affiliate: such a key may not count clicks.
+    async fn is_scoped(&self, link: &LinkDetail) -> bool {
+        let own = self.own_affiliate.get_or_try_init(|| async {
+            let asked = self.client.links().timeseries(&link.link_id, &TimeseriesQuery::new()).await;
+            match asked.map_err(|error| error.code().cloned()) {
+                Ok(_) => Ok(None),
+                Err(Some(ErrorCode::ForbiddenScope)) => {
+                    Ok(link.affiliate_id.as_ref().map(|affiliate| affiliate.as_str().to_owned()))
+                }
+                Err(_) => Err(()),
+            }
+        });
+        let affiliate = link.affiliate_id.as_ref().map(deeplink_core::id::AffiliateId::as_str);
+        own.await.is_ok_and(|own| own.is_some() && own.as_deref() == affiliate)
+    }
+
+    /// The address of the link, if the account's list has it with this content.
+    async fn listed(&self, id: &str, content: &Content) -> Result<Option<String>, Error> {
+        let list = self.list.get_or_try_init(|| Snapshot::read(&self.client)).await?;
+        Ok(list.find(id, content))
+    }
+}
+
+fn taken(message: &str) -> RowResult {
+    RowResult::Rejected { code: ErrorCode::LinkIdTaken, message: message.to_owned() }
+}
+
+/// The account's links as hashes: 16 bytes each, whatever is in them.
+struct Snapshot {
+    /// Hash of the id, hash of the content with the number of the address's beginning in its low byte; sorted.
+    links: Vec<(u64, u64)>,
+    bases: Vec<Arc<str>>,
+}
+
+impl Snapshot {
+    async fn read(client: &Client) -> Result<Self, Error> {
+        let mut list = Self { links: Vec::new(), bases: Vec::new() };
+        let mut items = client.links().list(&LinkFilter::new()).prefetch().items();
+        while let Some(link) = items.try_next().await? {
+            let base = list.base(&link);
+            if let Some(base) = base {
+                let content = content_hash(&Content::found(&link)) & !0xff | u64::from(base);
+                list.links.push((hash(link.link_id.as_bytes()), content));
+            }
+        }
+        list.links.sort_unstable();
+        Ok(list)
+    }
+
+    /// The number of what the address begins with; links past the 255th different beginning are asked for singly.
+    fn base(&mut self, link: &LinkDetail) -> Option<u8> {
+        let base = link.url.strip_suffix(link.link_id.as_str())?;
+        let known = self.bases.iter().position(|known| **known == *base);
+        if known.is_none() {
+            self.bases.push(base.into());
+        }
+        u8::try_from(known.unwrap_or(self.bases.len() - 1)).ok()
+    }
+
+    fn find(&self, id: &str, content: &Content) -> Option<String> {
+        let wanted = hash(id.as_bytes());
+        let from = self.links.partition_point(|(id, _)| *id < wanted);
+        let mut same = self.links[from..].iter().take_while(|(id, _)| *id == wanted);
+        let (_, found) = same.next()?;
+        // Two ids of one hash cannot be told apart here.
+        if same.next().is_some() || found >> 8 != content_hash(content) >> 8 {
+            return None;
+        }
+        let base = self.bases.get(usize::try_from(found & 0xff).ok()?)?;
+        Some(format!("{base}{id}"))
+    }
+}
+
+fn content_hash(content: &Content) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish()
+}

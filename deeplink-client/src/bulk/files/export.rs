@@ -1,0 +1,152 @@
+//! Links as files that change nothing when they are imported again.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use deeplink_core::link::{AgentContext, LinkDetail, SocialPreview};
+
+use super::cells::escape;
+
+const COLUMNS: [&str; 19] = [
+    "link_id",
+    "url",
+    "ios_deep_link",
+    "ios_store_url",
+    "android_deep_link",
+    "android_store_url",
+    "web_url",
+    "metadata",
+    "agent.action",
+    "agent.cta",
+    "agent.description",
+    "social.title",
+    "social.description",
+    "social.image_url",
+    "affiliate_id",
+    "status",
+    "expires_at",
+    "created_at",
+    "updated_at",
+];
+
+/// Writes links so that importing them changes nothing: CSV or JSONL.
+pub struct LinkWriter<W: Write> {
+    form: Form<W>,
+    spreadsheet_safe: bool,
+    begun: bool,
+}
+
+enum Form<W: Write> {
+    Csv(Box<csv::Writer<W>>),
+    Jsonl(W),
+}
+
+impl<W: Write> LinkWriter<W> {
+    /// RFC 4180 with a header.
+    pub fn csv(out: W) -> Self {
+        let writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
+        Self { form: Form::Csv(Box::new(writer)), spreadsheet_safe: false, begun: false }
+    }
+
+    /// One object a line.
+    pub fn jsonl(out: W) -> Self {
+        Self { form: Form::Jsonl(out), spreadsheet_safe: false, begun: false }
+    }
+
+    /// Puts `'` before cells that a spreadsheet would take for a formula. An import does not undo it.
+    #[must_use]
+    pub fn spreadsheet_safe(mut self, safe: bool) -> Self {
+        self.spreadsheet_safe = safe;
+        self
+    }
+
+    /// Goes on with a file that already has its header.
+    #[must_use]
+    pub fn resumed(mut self) -> Self {
+        self.begun = true;
+        self
+    }
+
+    /// Writes the header, if there is one and it is not there yet; [`LinkWriter::write`] does it too.
+    pub fn begin(&mut self) -> io::Result<()> {
+        if let (Form::Csv(csv), false) = (&mut self.form, self.begun) {
+            csv.write_record(COLUMNS)?;
+        }
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Adds a link.
+    pub fn write(&mut self, link: &LinkDetail) -> io::Result<()> {
+        self.begin()?;
+        match &mut self.form {
+            Form::Jsonl(out) => {
+                serde_json::to_writer(&mut *out, link)?;
+                out.write_all(b"\n")
+            }
+            Form::Csv(csv) => {
+                let safe = self.spreadsheet_safe;
+                for cell in cells(link) {
+                    let formula = safe && cell.starts_with(['=', '+', '-', '@']);
+                    csv.write_field(if formula { format!("'{cell}") } else { cell })?;
+                }
+                csv.write_record(None::<&[u8]>)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes out what is held back.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match &mut self.form {
+            Form::Csv(csv) => csv.flush(),
+            Form::Jsonl(out) => out.flush(),
+        }
+    }
+
+    /// The writer that was given.
+    pub fn into_inner(self) -> io::Result<W> {
+        match self.form {
+            Form::Csv(csv) => {
+                csv.into_inner().map_err(|failed| io::Error::new(failed.error().kind(), failed.to_string()))
+            }
+            Form::Jsonl(out) => Ok(out),
+        }
+    }
+}
+
+fn cells(link: &LinkDetail) -> [String; COLUMNS.len()] {
+    let agent = link.agent_context.clone().unwrap_or_default();
+    let social = link.social_preview.clone().unwrap_or_default();
+    let AgentContext { action, cta, description } = agent;
+    let SocialPreview { title, description: text, image_url } = social;
+    let own = |text: &Option<String>| text.clone().unwrap_or_default();
+    let prose = |text: Option<String>| text.map(|text| escape(&text)).unwrap_or_default();
+    [
+        link.link_id.clone(),
+        link.url.clone(),
+        own(&link.ios_deep_link),
+        own(&link.ios_store_url),
+        own(&link.android_deep_link),
+        own(&link.android_store_url),
+        own(&link.web_url),
+        link.metadata.as_ref().map(|metadata| metadata.as_str().to_owned()).unwrap_or_default(),
+        action.map(|action| action.as_str().to_owned()).unwrap_or_default(),
+        prose(cta),
+        prose(description),
+        prose(title),
+        prose(text),
+        own(&image_url),
+        link.affiliate_id.as_ref().map(|id| id.as_str().to_owned()).unwrap_or_default(),
+        link.status.as_str().to_owned(),
+        link.expires_at.map(|moment| moment.to_string()).unwrap_or_default(),
+        link.created_at.to_string(),
+        link.updated_at.to_string(),
+    ]
+}
+
+impl<W: Write> fmt::Debug for LinkWriter<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkWriter").field("spreadsheet_safe", &self.spreadsheet_safe).finish_non_exhaustive()
+    }
+}

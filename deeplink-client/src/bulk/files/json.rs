@@ -1,0 +1,379 @@
+//! Rows of JSON: one object a line (JSONL), a list of objects, or the bodies of a bulk create.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::sync::Arc;
+
+use deeplink_core::error::{ErrorCode, Invalid};
+use deeplink_core::link::CreateLink;
+use deeplink_core::metadata::Metadata;
+use serde::de::DeserializeOwned;
+
+use super::Mapping;
+use super::cells::{Draft, members};
+use super::fields::{Field, fold, unknown};
+use super::input::{Input, Reader};
+use super::records::{MAX_RECORD, not_utf8};
+use super::scan::{Found, Place, Scanner};
+use crate::bulk::{Row, RowFault, SourceError, SourceRow};
+
+/// Where the rows of a JSON file are.
+#[derive(Debug, Clone)]
+pub(super) enum Layout {
+    /// A list of objects that begins here.
+    Links(Place),
+    /// A template, and a list of ids that begins here.
+    Ids(Arc<CreateLink>, Place),
+}
+
+impl Layout {
+    /// Looks at the outside of a JSON file.
+    pub(super) fn read(input: &Input, mapping: &Arc<Mapping>) -> Result<Self, SourceError> {
+        let mut json = Scanner::new(input.from(0), Place::START);
+        json.skip_mark()?;
+        match json.token()? {
+            Some(b'[') => Ok(Self::Links(json.place)),
+            Some(b'{') => Self::read_object(&mut json, mapping),
+            None => Err(json.place.wrong("the input is empty")),
+            Some(_) => Err(json.unexpected("a list or an object")),
+        }
+    }
+
+    fn read_object(json: &mut Scanner, mapping: &Arc<Mapping>) -> Result<Self, SourceError> {
+        const FORMS: &str = "a list of links, or an object with `links`, or one with `template` and `custom_ids`";
+        let (mut template, mut links, mut ids) = (None, None, None);
+        let begin = json.place;
+        json.expect(b'{', "'{'")?;
+        while json.token()? != Some(b'}') {
+            let key = json.value()?;
+            let name = serde_json::from_str::<String>(key.text.as_deref().unwrap_or_default());
+            let name = name.map_err(|_| key.place.wrong("a key in quotes is expected"))?;
+            json.expect(b':', "':'")?;
+            match name.as_str() {
+                "template" => template = Some(json.value()?),
+                "links" => links = Some(json.skip()?),
+                "custom_ids" => ids = Some(json.skip()?),
+                _ if mapping.ignore_unknown => drop(json.skip()?),
+                _ => {
+                    return Err(key
+                        .place
+                        .wrong(format!("\"{}\" is not expected: the input is {FORMS}", name.escape_debug())));
+                }
+            }
+            if !json.take(b',')? && json.token()? != Some(b'}') {
+                return Err(json.unexpected("',' or '}'"));
+            }
+        }
+        json.expect(b'}', "'}'")?;
+        if json.token()?.is_some() {
+            return Err(json.unexpected("the end of the input"));
+        }
+        match (template, links, ids) {
+            (None, Some(links), None) => Ok(Self::Links(links)),
+            (Some(template), None, Some(ids)) => {
+                let link = Objects::new(mapping).link(template.text.as_deref().unwrap_or_default());
+                let wrong = |fault: Fault| template.place.wrong(format!("template: {}", fault.invalid.message));
+                Ok(Self::Ids(Arc::new(link.map_err(wrong)?.1), ids))
+            }
+            _ => Err(begin.wrong(format!("the input is {FORMS}"))),
+        }
+    }
+}
+
+/// The rows of a JSON file.
+pub(super) struct ListRows {
+    json: Scanner,
+    objects: Objects,
+    template: Option<Arc<CreateLink>>,
+    next: u64,
+    state: ListState,
+}
+
+#[derive(PartialEq, Eq)]
+enum ListState {
+    Before,
+    Inside,
+    End,
+}
+
+impl ListRows {
+    pub(super) fn new(input: &Input, layout: &Layout, mapping: &Arc<Mapping>) -> Self {
+        let (place, template) = match layout {
+            Layout::Links(place) => (*place, None),
+            Layout::Ids(template, place) => (*place, Some(Arc::clone(template))),
+        };
+        let json = Scanner::new(input.from(place.at), place);
+        Self { json, objects: Objects::new(mapping), template, next: 0, state: ListState::Before }
+    }
+
+    /// The next element, if there is one.
+    fn element(&mut self) -> Result<Option<Found>, SourceError> {
+        if self.state == ListState::Before {
+            self.json.expect(b'[', "a list")?;
+            self.state = ListState::Inside;
+            if self.json.take(b']')? {
+                return self.end();
+            }
+        } else if self.json.take(b']')? {
+            return self.end();
+        } else {
+            self.json.expect(b',', "',' or ']'")?;
+        }
+        self.json.value().map(Some)
+    }
+
+    fn end(&mut self) -> Result<Option<Found>, SourceError> {
+        self.state = ListState::End;
+        // What follows a list inside an object was looked at before.
+        let rest = self.json.token()?;
+        if matches!(rest, None | Some(b',' | b'}')) {
+            Ok(None)
+        } else {
+            Err(self.json.unexpected("the end of the input"))
+        }
+    }
+
+    fn row(&mut self, found: &Found) -> SourceRow {
+        let line = self.next;
+        self.next += 1;
+        let place = found.place;
+        let whole = |message: String| {
+            let message = format!("{message} (line {}, column {})", place.line, place.column);
+            SourceRow::Fault(RowFault::new(line, place.at, None, Invalid::whole(ErrorCode::BadRequest, message)))
+        };
+        let Some(text) = &found.text else { return whole("the element is longer than 1 MiB".to_owned()) };
+        if let Some(template) = &self.template {
+            return match serde_json::from_str::<String>(text) {
+                Ok(id) => SourceRow::Row(Row::new(line, place.at, Some(id), Arc::clone(template))),
+                Err(_) => whole("an id must be a text".to_owned()),
+            };
+        }
+        match self.objects.shared(text) {
+            Ok((id, link)) => SourceRow::Row(Row::new(line, place.at, id, link)),
+            Err(fault) => {
+                let mut invalid = fault.invalid;
+                if let Some((down, right)) = fault.place {
+                    let column = if down == 1 { place.column + right - 1 } else { right };
+                    invalid.message = format!("{} (line {}, column {column})", invalid.message, place.line + down - 1);
+                }
+                SourceRow::Fault(RowFault::new(line, place.at, fault.id, invalid))
+            }
+        }
+    }
+}
+
+impl Iterator for ListRows {
+    type Item = Result<SourceRow, SourceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.state == ListState::End {
+            return None;
+        }
+        match self.element() {
+            Ok(found) => found.map(|found| Ok(self.row(&found))),
+            Err(error) => {
+                self.state = ListState::End;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+/// The rows of a JSONL file.
+pub(super) struct LineRows {
+    input: BufReader<Reader>,
+    objects: Objects,
+    text: Vec<u8>,
+    at: u64,
+    line: u64,
+    failed: bool,
+}
+
+impl LineRows {
+    pub(super) fn new(input: &Input, mapping: &Arc<Mapping>) -> Self {
+        let input = BufReader::with_capacity(1 << 16, input.from(0));
+        Self { input, objects: Objects::new(mapping), text: Vec::new(), at: 0, line: 0, failed: false }
+    }
+
+    /// Reads a line of at most so many bytes; what is longer is skipped. `false` at the end of the input.
+    fn read_line(&mut self) -> Result<Option<(u64, bool)>, SourceError> {
+        let at = self.at;
+        self.text.clear();
+        let most = MAX_RECORD as u64 + 2;
+        let mut read = self.input.by_ref().take(most).read_until(b'\n', &mut self.text)? as u64;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.line += 1;
+        let too_long = read == most && self.text.last() != Some(&b'\n');
+        if too_long {
+            read += self.input.skip_until(b'\n')? as u64;
+        }
+        self.at += read;
+        Ok(Some((at, too_long)))
+    }
+
+    fn next_row(&mut self) -> Result<Option<SourceRow>, SourceError> {
+        loop {
+            let Some((at, too_long)) = self.read_line()? else { return Ok(None) };
+            let line = self.line;
+            let fault = |invalid, id| RowFault::new(line, at, id, invalid);
+            if too_long {
+                let invalid = Invalid::whole(ErrorCode::BadRequest, "the line is longer than 1 MiB");
+                return Ok(Some(SourceRow::Fault(fault(invalid, None))));
+            }
+            let bytes =
+                if at == 0 { self.text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.text) } else { &self.text };
+            let text = std::str::from_utf8(bytes).map_err(|wrong| {
+                let before = String::from_utf8_lossy(&bytes[..wrong.valid_up_to()]);
+                not_utf8(line, before.chars().count() as u64 + 1)
+            })?;
+            let text = text.trim_end_matches(['\n', '\r']);
+            if text.trim().is_empty() {
+                continue;
+            }
+            return Ok(Some(match self.objects.shared(text) {
+                Ok((id, link)) => SourceRow::Row(Row::new(line, at, id, link)),
+                Err(wrong) => {
+                    let fault = fault(wrong.invalid, wrong.id);
+                    SourceRow::Fault(wrong.place.into_iter().fold(fault, |fault, (_, column)| fault.at_column(column)))
+                }
+            }));
+        }
+    }
+}
+
+impl Iterator for LineRows {
+    type Item = Result<SourceRow, SourceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let row = self.next_row().transpose();
+        self.failed = matches!(row, Some(Err(_)));
+        row
+    }
+}
+
+/// Why an object is no row: the rule, and line and column inside the text where they are known.
+#[derive(Debug)]
+pub(super) struct Fault {
+    invalid: Invalid,
+    id: Option<String>,
+    place: Option<(u64, u64)>,
+}
+
+impl From<Invalid> for Fault {
+    fn from(invalid: Invalid) -> Self {
+        Self { invalid, id: None, place: None }
+    }
+}
+
+/// Makes links of JSON objects.
+pub(super) struct Objects {
+    mapping: Arc<Mapping>,
+    /// Names of keys that were looked up before.
+    known: HashMap<String, Option<Field>>,
+    /// The last object but its id, and the link it made.
+    cells: Vec<u8>,
+    last: Option<(Vec<u8>, Arc<CreateLink>)>,
+}
+
+impl Objects {
+    pub(super) fn new(mapping: &Arc<Mapping>) -> Self {
+        Self { mapping: Arc::clone(mapping), known: HashMap::new(), cells: Vec::new(), last: None }
+    }
+
+    fn field(&mut self, key: &str) -> Option<Field> {
+        if let Some(field) = self.known.get(key) {
+            return field.clone();
+        }
+        let field = self.mapping.field(key).or_else(|| Field::named(key, true));
+        if self.known.len() < 256 {
+            self.known.insert(key.to_owned(), field.clone());
+        }
+        field
+    }
+
+    /// As [`Objects::link`]; objects that differ in nothing but the id share the link.
+    fn shared(&mut self, text: &str) -> Result<(Option<String>, Arc<CreateLink>), Fault> {
+        let members = parse(text)?;
+        self.cells.clear();
+        let (mut id, mut ids) = (None, 0);
+        for (key, value) in &members {
+            if self.field(key) == Some(Field::CustomId) {
+                id = serde_json::from_str::<Option<String>>(value.get()).ok().flatten();
+                ids += 1;
+                continue;
+            }
+            for part in [key.as_bytes(), value.get().as_bytes()] {
+                self.cells.extend_from_slice(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
+                self.cells.extend_from_slice(part);
+            }
+        }
+        if let Some((cells, link)) = &self.last
+            && (ids, cells) == (1, &self.cells)
+            && id.is_some()
+        {
+            return Ok((id, Arc::clone(link)));
+        }
+        let (id, link) = self.link(text).map_err(|fault| Fault { id: fault.id.or(id), ..fault })?;
+        let link = Arc::new(link);
+        self.last = Some((self.cells.clone(), Arc::clone(&link)));
+        Ok((id, link))
+    }
+
+    /// The id and the link of an object.
+    pub(super) fn link(&mut self, text: &str) -> Result<(Option<String>, CreateLink), Fault> {
+        let members = parse(text)?;
+        let mut fields: Vec<(Field, &str)> = Vec::with_capacity(members.len());
+        let short_url = members.iter().any(|(key, _)| matches!(fold(key).as_str(), "linkid" | "weburl"));
+        for (key, value) in &members {
+            let field = match self.field(key) {
+                Some(Field::WebUrl) if short_url && fold(key) == "url" => Field::Ignored,
+                Some(field) => field,
+                None if self.mapping.ignore_unknown => Field::Ignored,
+                None => return Err(Invalid::whole(ErrorCode::BadRequest, unknown("field", key)).into()),
+            };
+            if field != Field::Ignored && fields.iter().any(|(other, _)| *other == field) {
+                return Err(Invalid::whole(ErrorCode::BadRequest, format!("{field} is named twice")).into());
+            }
+            fields.push((field, value.get()));
+        }
+        let mapping = Arc::clone(&self.mapping);
+        let (mut draft, mut id) = (Draft::new(&mapping.template), None);
+        for (field, json) in fields {
+            match field {
+                Field::Ignored => {}
+                Field::CustomId => id = typed::<String>(&field, json, "a text")?,
+                Field::Metadata => draft.metadata(typed::<Metadata>(&field, json, "JSON")?),
+                Field::AgentContext => draft.agent_context(typed(&field, json, "an object of texts")?),
+                Field::SocialPreview => draft.social_preview(typed(&field, json, "an object of texts")?),
+                Field::MetaKey(key, _) => draft.meta_json(&key, json),
+                field => draft.apply(&field, typed::<String>(&field, json, "a text")?.as_deref())?,
+            }
+        }
+        Ok((id, mapping.finish(draft)?))
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<(String, &serde_json::value::RawValue)>, Fault> {
+    members(text).map_err(|why| {
+        let message = why.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default();
+        let (line, column) = (why.line(), why.column());
+        let before = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+        // The parser counts bytes.
+        let column = before.char_indices().take_while(|(at, _)| *at + 1 < column).count() + 1;
+        let invalid = Invalid::whole(ErrorCode::BadRequest, format!("not a JSON object: {message}"));
+        Fault { invalid, id: None, place: Some((line as u64, column as u64)) }
+    })
+}
+
+/// A value that may be null.
+fn typed<T: DeserializeOwned>(field: &Field, json: &str, what: &str) -> Result<Option<T>, Invalid> {
+    serde_json::from_str(json).map_err(|_| {
+        Invalid::field(ErrorCode::BadRequest, field.to_string(), format!("{field} must be {what} or null"))
+    })
+}

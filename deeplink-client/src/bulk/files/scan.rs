@@ -1,0 +1,192 @@
+//! Finds JSON values in a stream without holding more than one of them, with the place of each.
+
+use std::io::{self, Read};
+
+use super::input::Reader;
+use super::records::{MAX_RECORD, not_utf8};
+use crate::bulk::SourceError;
+
+const READ: usize = 64 * 1024;
+
+/// Walks over JSON byte by byte.
+pub(super) struct Scanner {
+    input: Reader,
+    buffer: Vec<u8>,
+    next: usize,
+    end: usize,
+    /// Where `next` is in the file.
+    pub(super) place: Place,
+}
+
+/// A place in a file: byte from 0, line and column from 1, the column in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) at: u64,
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+impl Place {
+    pub(super) const START: Self = Self { at: 0, line: 1, column: 1 };
+
+    pub(super) fn wrong(self, message: impl Into<String>) -> SourceError {
+        SourceError::new(message).at(self.line, Some(self.column))
+    }
+
+    fn step(&mut self, byte: u8) {
+        self.at += 1;
+        if byte == b'\n' {
+            (self.line, self.column) = (self.line + 1, 1);
+        } else if byte & 0xc0 != 0x80 {
+            self.column += 1;
+        }
+    }
+}
+
+/// A value as it stands in the file; nothing of one that is too long.
+pub(super) struct Found {
+    pub(super) text: Option<String>,
+    pub(super) place: Place,
+}
+
+impl Scanner {
+    pub(super) fn new(input: Reader, place: Place) -> Self {
+        Self { input, buffer: vec![0; READ], next: 0, end: 0, place }
+    }
+
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        while self.next == self.end {
+            self.next = 0;
+            self.end = match self.input.read(&mut self.buffer) {
+                Ok(0) => {
+                    self.end = 0;
+                    return Ok(None);
+                }
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(Some(self.buffer[self.next]))
+    }
+
+    fn bump(&mut self, byte: u8) {
+        self.next += 1;
+        self.place.step(byte);
+    }
+
+    /// Skips a byte order mark at the very beginning.
+    pub(super) fn skip_mark(&mut self) -> io::Result<()> {
+        self.peek()?;
+        if self.buffer[self.next..self.end].starts_with(&[0xef, 0xbb, 0xbf]) {
+            self.next += 3;
+            self.place.at += 3;
+        }
+        Ok(())
+    }
+
+    /// The next byte that is no white space.
+    pub(super) fn token(&mut self) -> io::Result<Option<u8>> {
+        while let Some(byte) = self.peek()? {
+            if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+                return Ok(Some(byte));
+            }
+            self.bump(byte);
+        }
+        Ok(None)
+    }
+
+    /// Takes the next byte that is no white space, if it is this one.
+    pub(super) fn take(&mut self, wanted: u8) -> io::Result<bool> {
+        let is_there = self.token()? == Some(wanted);
+        if is_there {
+            self.bump(wanted);
+        }
+        Ok(is_there)
+    }
+
+    /// Takes it, or says what is there instead.
+    pub(super) fn expect(&mut self, wanted: u8, what: &str) -> Result<(), SourceError> {
+        if self.take(wanted)? { Ok(()) } else { Err(self.unexpected(what)) }
+    }
+
+    pub(super) fn unexpected(&mut self, expected: &str) -> SourceError {
+        match self.peek() {
+            Ok(None) => self.place.wrong(format!("the input ends where {expected} is expected")),
+            Ok(Some(byte)) => {
+                let found = char::from(byte).escape_debug();
+                self.place.wrong(format!("{expected} is expected, not '{found}'"))
+            }
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Takes the next value. Whether it is well-formed inside is for a parser to say.
+    pub(super) fn value(&mut self) -> Result<Found, SourceError> {
+        self.scan(true)
+    }
+
+    /// Walks over the next value, however long.
+    pub(super) fn skip(&mut self) -> Result<Place, SourceError> {
+        self.scan(false).map(|found| found.place)
+    }
+
+    fn scan(&mut self, keep: bool) -> Result<Found, SourceError> {
+        if matches!(self.token()?, None | Some(b',' | b':' | b']' | b'}')) {
+            return Err(self.unexpected("a value"));
+        }
+        let start = self.place;
+        let mut bytes = Vec::new();
+        let (mut depth, mut inside, mut escaped) = (0_u32, false, false);
+        loop {
+            let Some(byte) = self.peek()? else {
+                if depth > 0 || inside {
+                    return Err(self.place.wrong(format!(
+                        "the input ends inside the value that begins on line {}, column {}",
+                        start.line, start.column
+                    )));
+                }
+                break;
+            };
+            let is_end =
+                !inside && depth == 0 && matches!(byte, b',' | b']' | b'}' | b':' | b' ' | b'\t' | b'\n' | b'\r');
+            if is_end {
+                break;
+            }
+            self.bump(byte);
+            if keep && bytes.len() <= MAX_RECORD {
+                bytes.push(byte);
+            }
+            if inside {
+                inside = escaped || byte != b'"';
+                escaped = !escaped && byte == b'\\';
+                if !inside && depth == 0 {
+                    break;
+                }
+                continue;
+            }
+            match byte {
+                b'"' => inside = true,
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        break;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if bytes.len() > MAX_RECORD {
+            return Ok(Found { text: None, place: start });
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Found { text: Some(text), place: start }),
+            Err(wrong) => {
+                let mut place = start;
+                wrong.as_bytes()[..wrong.utf8_error().valid_up_to()].iter().for_each(|byte| place.step(*byte));
+                Err(not_utf8(place.line, place.column))
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Rows of CSV and TSV: the header says which column is which field.
+
+use std::sync::Arc;
+
+use deeplink_core::error::{ErrorCode, Invalid};
+use deeplink_core::link::CreateLink;
+
+use super::cells::Draft;
+use super::fields::{Field, fold, unknown};
+use super::input::{Input, Reader};
+use super::records::{Next, Record, Records};
+use super::{FileOptions, Mapping};
+use crate::bulk::{Row, RowFault, SourceError, SourceRow};
+
+/// What the header of a table says.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    pub(super) delimiter: u8,
+    pub(super) header: Vec<String>,
+    /// Field of each column.
+    fields: Arc<[Field]>,
+    /// Where the first row begins.
+    at: u64,
+    line: u64,
+}
+
+impl Table {
+    /// Reads the header.
+    pub(super) fn read(input: &Input, delimiter: u8, options: &FileOptions) -> Result<Self, SourceError> {
+        let mut records = Records::new(input.from(0), delimiter, 0, 1);
+        records.skip_mark()?;
+        let mut record = Record::default();
+        match records.read(&mut record)? {
+            Next::Record => {}
+            Next::Bad(bad) => return Err(SourceError::new(bad.message).at(bad.line, bad.column)),
+            Next::End => return Err(SourceError::new("the input is empty; its first line must name the columns")),
+        }
+        let header: Vec<String> = record.values().map(|name| name.trim().to_owned()).collect();
+        let fields = columns(&header, options).map_err(|(column, message)| {
+            SourceError::new(message).at(record.line, column.and_then(|column| record.column(column)))
+        })?;
+        let (at, line) = records.place();
+        Ok(Self { delimiter, header, fields: fields.into(), at, line })
+    }
+
+    pub(super) fn rows(&self, input: &Input, mapping: &Arc<Mapping>) -> TableRows {
+        TableRows {
+            records: Records::new(input.from(self.at), self.delimiter, self.at, self.line),
+            record: Record::default(),
+            fields: Arc::clone(&self.fields),
+            mapping: Arc::clone(mapping),
+            cells: Vec::new(),
+            last: None,
+            failed: false,
+        }
+    }
+
+    /// The record that begins at a byte, as it stands in the file.
+    pub(super) fn record(&self, input: Reader, at: u64, record: &mut Record) -> Result<bool, SourceError> {
+        let mut records = Records::new(input, self.delimiter, at, 1);
+        Ok(matches!(records.read(record)?, Next::Record))
+    }
+}
+
+type Refused = (Option<usize>, String);
+
+/// The field of each column; the error names the column that is at fault.
+fn columns(header: &[String], options: &FileOptions) -> Result<Vec<Field>, Refused> {
+    let mut mapped = Vec::new();
+    for (column, field) in &options.map {
+        let Some(at) = header.iter().position(|name| fold(name) == fold(column)) else {
+            let names = header.join(", ");
+            return Err((None, format!("there is no column \"{}\" to map; there are {names}", column.escape_debug())));
+        };
+        mapped.push((at, map_target(field).map_err(|message| (None, message))?));
+    }
+    let mut fields = Vec::with_capacity(header.len());
+    for (at, name) in header.iter().enumerate() {
+        let given = mapped.iter().find(|(mapped, _)| *mapped == at).map(|(_, field)| field.clone());
+        let field = match given.or_else(|| Field::named(name, false)) {
+            Some(field) => field,
+            None if options.ignore_unknown => Field::Ignored,
+            None => return Err((Some(at), unknown("column", name))),
+        };
+        fields.push(field);
+    }
+    ignore_short_url(header, &mut fields, |at| mapped.iter().any(|(mapped, _)| *mapped == at));
+    for (at, field) in fields.iter().enumerate() {
+        let earlier = fields[..at].iter().position(|other| same(other, field));
+        if let Some(earlier) = earlier {
+            let message = format!("columns \"{}\" and \"{}\" both mean {field}", header[earlier], header[at]);
+            return Err((Some(at), message));
+        }
+    }
+    Ok(fields)
+}
+
+fn same(one: &Field, other: &Field) -> bool {
+    match (one, other) {
+        (Field::Ignored, _) => false,
+        (Field::MetaKey(one, _), Field::MetaKey(other, _)) => one == other,
+        (one, other) => one == other,
+    }
+}
+
+/// What a mapping leads to.
+pub(super) fn map_target(field: &str) -> Result<Field, String> {
+    if fold(field) == "ignore" {
+        return Ok(Field::Ignored);
+    }
+    Field::named(field, false).ok_or_else(|| unknown("field", field))
+}
+
+/// `url` is the web page, but beside `web_url` or `link_id` it is the short address that an export shows.
+fn ignore_short_url(header: &[String], fields: &mut [Field], is_mapped: impl Fn(usize) -> bool) {
+    let Some(url) = header.iter().position(|name| fold(name) == "url") else { return };
+    let has_web = fields.iter().enumerate().any(|(at, field)| at != url && *field == Field::WebUrl);
+    let has_link_id = header.iter().any(|name| fold(name) == "linkid");
+    if (has_web || has_link_id) && !is_mapped(url) {
+        fields[url] = Field::Ignored;
+    }
+}
+
+/// The rows of a table.
+pub(super) struct TableRows {
+    records: Records,
+    record: Record,
+    fields: Arc<[Field]>,
+    mapping: Arc<Mapping>,
+    /// The cells of the last row but its id, and the link they make: rows that repeat it share it.
+    cells: Vec<u8>,
+    last: Option<(Vec<u8>, Arc<CreateLink>)>,
+    failed: bool,
+}
+
+impl TableRows {
+    fn row(&mut self) -> SourceRow {
+        let (line, at) = (self.record.line, self.record.at);
+        let id = self.fields.iter().position(|field| *field == Field::CustomId);
+        let id = id.and_then(|column| self.record.get(column)).filter(|id| !id.is_empty() && *id != r"\N");
+        let id = id.map(std::borrow::Cow::into_owned);
+        let (found, expected) = (self.record.len(), self.fields.len());
+        if found != expected {
+            let message = format!("the line has {found} values, the header {expected}");
+            let fault = RowFault::new(line, at, id, Invalid::whole(ErrorCode::BadRequest, message));
+            let surplus = if found > expected { self.record.column(expected) } else { None };
+            return SourceRow::Fault(surplus.into_iter().fold(fault, RowFault::at_column));
+        }
+        self.cells.clear();
+        for (column, _) in self.fields.iter().enumerate().filter(|(_, field)| is_content(field)) {
+            self.record.identify(column, &mut self.cells);
+        }
+        if let Some((cells, link)) = &self.last
+            && *cells == self.cells
+        {
+            return SourceRow::Row(Row::new(line, at, id, Arc::clone(link)));
+        }
+        match self.link() {
+            Ok(link) => {
+                let link = Arc::new(link);
+                self.last = Some((self.cells.clone(), Arc::clone(&link)));
+                SourceRow::Row(Row::new(line, at, id, link))
+            }
+            Err((column, invalid)) => {
+                let fault = RowFault::new(line, at, id, invalid);
+                let column = column.and_then(|column| self.record.column(column));
+                SourceRow::Fault(column.into_iter().fold(fault, RowFault::at_column))
+            }
+        }
+    }
+
+    fn link(&self) -> Result<CreateLink, (Option<usize>, Invalid)> {
+        let mut draft = Draft::new(&self.mapping.template);
+        for (column, field) in self.fields.iter().enumerate().filter(|(_, field)| is_content(field)) {
+            let text = self.record.get(column).unwrap_or_default();
+            draft.cell(field, &text).map_err(|invalid| (Some(column), invalid))?;
+        }
+        self.mapping.finish(draft).map_err(|invalid| (None, invalid))
+    }
+}
+
+fn is_content(field: &Field) -> bool {
+    !matches!(field, Field::CustomId | Field::Ignored)
+}
+
+impl Iterator for TableRows {
+    type Item = Result<SourceRow, SourceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        match self.records.read(&mut self.record) {
+            Ok(Next::End) => None,
+            Ok(Next::Record) => Some(Ok(self.row())),
+            Ok(Next::Bad(bad)) => {
+                let fault = RowFault::new(bad.line, bad.at, None, Invalid::whole(ErrorCode::BadRequest, bad.message));
+                Some(Ok(SourceRow::Fault(bad.column.into_iter().fold(fault, RowFault::at_column))))
+            }
+            Err(error) => {
+                self.failed = true;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+/// The delimiter that the header has most of, outside quotes.
+pub(super) fn sniff(head: &[u8]) -> u8 {
+    const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
+    let (mut counts, mut quoted, mut begun) = ([0_usize; 4], false, false);
+    for byte in head {
+        match byte {
+            b'\n' | b'\r' if begun && !quoted => break,
+            b'\n' | b'\r' if !begun => continue,
+            b'"' => quoted = !quoted,
+            byte if !quoted => {
+                if let Some(at) = CANDIDATES.iter().position(|candidate| candidate == byte) {
+                    counts[at] += 1;
+                }
+            }
+            _ => {}
+        }
+        begun = true;
+    }
+    let most = counts.iter().max().copied().unwrap_or(0);
+    counts.iter().position(|count| *count == most).map_or(b',', |at| CANDIDATES[at])
+}

@@ -1,0 +1,286 @@
+//! The second pass: rows into batches. Each row is in one batch; rows that an earlier process settled are in none, and
+//! rows of a request that may have arrived come together again in that request.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use deeplink_core::bulk::MAX_ROWS;
+use tokio::sync::mpsc;
+
+use super::batch::{Batch, BatchRow, hex_digest};
+use super::journal::{Form, Intent};
+use super::outcome::{RowOutcome, RowResult};
+use super::past::Past;
+use super::source::{RowFault, RowSource, SourceError};
+use super::survey::{Judge, Judged, Survey, duplicate_of};
+use super::template::{Prepared, derived_id};
+use crate::clock;
+
+/// Bytes that batches which are not full yet may hold together.
+const OPEN_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes of one request: below the service's limit of 1 MiB.
+const REQUEST_BYTES: usize = 1_000_000;
+/// Outcomes that go together.
+const CHUNK: usize = 256;
+/// How long the service remembers a key, with an hour to spare.
+const KEY_AGE_MILLIS: i64 = 23 * 3_600_000;
+
+/// What the second pass gives.
+pub(crate) enum Planned {
+    Batch(Batch),
+    /// Rows that need no request: settled before, or invalid and left out.
+    Settled(Vec<RowOutcome>),
+    Failed(SourceError),
+}
+
+/// The second pass.
+pub(crate) struct Planner {
+    pub(crate) source: Arc<dyn RowSource>,
+    pub(crate) salt: Option<String>,
+    pub(crate) survey: Survey,
+    pub(crate) past: Past,
+    pub(crate) rows: u64,
+    /// Numbers of batches, drawn here and where batches are divided.
+    pub(crate) numbers: Arc<AtomicU64>,
+}
+
+/// The receiver is gone: the run has ended.
+struct Gone;
+
+impl Planner {
+    /// Reads all rows and gives batches until the receiver is gone. Blocks while the receiver is full.
+    pub(crate) fn run(mut self, out: &mpsc::Sender<Planned>) {
+        let open = self.past.take_open();
+        let mut shelf = Shelf::new(Arc::clone(&self.numbers), open, self.salt.clone().unwrap_or_default(), out);
+        let fault = match self.fill(&mut shelf) {
+            Ok(Some(fault)) => fault,
+            Ok(None) | Err(Gone) => return,
+        };
+        let _ = out.blocking_send(Planned::Failed(fault));
+    }
+
+    fn fill(&self, shelf: &mut Shelf<'_>) -> Result<Option<SourceError>, Gone> {
+        let judge = match Judge::new(&*self.source, self.salt.as_deref()) {
+            Ok(judge) => judge,
+            Err(fault) => return Ok(Some(fault)),
+        };
+        let mut read = 0;
+        for judged in judge {
+            match judged {
+                Ok(judged) => self.place(judged, shelf)?,
+                Err(fault) => return Ok(Some(fault)),
+            }
+            read += 1;
+            if shelf.out.is_closed() {
+                return Err(Gone);
+            }
+        }
+        if read != self.rows {
+            let message = format!("the input has changed: it had {} rows, now it has {read}", self.rows);
+            return Ok(Some(SourceError::new(message)));
+        }
+        shelf.flush().map(|()| None)
+    }
+
+    fn place(&self, judged: Judged, shelf: &mut Shelf<'_>) -> Result<(), Gone> {
+        let Judged { row, line, at, id, is_made, verdict } = judged;
+        let made = if is_made { self.past.made_id(row) } else { None };
+        let named = made.or(id.as_deref()).unwrap_or_default();
+        if let Some(result) = self.past.result(row, named) {
+            let id = Some(named.to_owned());
+            return shelf.settled(RowOutcome { line, at, id, batch: 0, result });
+        }
+        let verdict = match verdict {
+            Ok(_) if self.survey.is_duplicate(row) => {
+                // Which line is first was said in the report; the run only leaves the row out.
+                let mut invalid = duplicate_of(0);
+                "the id stands on an earlier line too".clone_into(&mut invalid.message);
+                Err(RowFault::new(line, at, id.clone(), invalid))
+            }
+            verdict => verdict,
+        };
+        let template = match verdict {
+            Ok(template) => template,
+            Err(fault) => {
+                let result = RowResult::Rejected { code: fault.code.clone(), message: fault.to_string() };
+                return shelf.settled(RowOutcome { line, at, id, batch: 0, result });
+            }
+        };
+        let first_try = self.survey.first_try(row);
+        let id = match (&self.salt, is_made, id) {
+            (Some(salt), true, _) if first_try > 0 => derived_id(salt, &template, row, first_try),
+            (.., id) => id.unwrap_or_default(),
+        };
+        let is_group = self.survey.is_group(&template);
+        shelf.put(BatchRow { row, line, at, id, made: is_made.then_some(first_try), template }, is_group)
+    }
+}
+
+/// Batches that are being filled.
+struct Shelf<'a> {
+    out: &'a mpsc::Sender<Planned>,
+    salt: String,
+    numbers: Arc<AtomicU64>,
+    groups: HashMap<Arc<Prepared>, Vec<BatchRow>>,
+    others: Vec<BatchRow>,
+    other_bytes: usize,
+    /// Bytes held by `groups`.
+    bytes: usize,
+    settled: Vec<RowOutcome>,
+    /// Requests that may have arrived, and what of them has come together so far.
+    open: Vec<(Intent, Vec<Option<BatchRow>>)>,
+    /// Row to request and place in it.
+    expected: HashMap<u64, (usize, usize)>,
+}
+
+fn weight(row: &BatchRow) -> usize {
+    row.id.len() + std::mem::size_of::<BatchRow>()
+}
+
+impl<'a> Shelf<'a> {
+    fn new(numbers: Arc<AtomicU64>, open: Vec<Intent>, salt: String, out: &'a mpsc::Sender<Planned>) -> Self {
+        let mut expected = HashMap::new();
+        for (at, intent) in open.iter().enumerate() {
+            expected.extend(intent.rows.iter().enumerate().map(|(place, row)| (row, (at, place))));
+        }
+        let empty = |intent: Intent| {
+            let rows = vec![None; intent.ids.len()];
+            (intent, rows)
+        };
+        Self {
+            out,
+            salt,
+            numbers,
+            groups: HashMap::new(),
+            others: Vec::new(),
+            other_bytes: 0,
+            bytes: 0,
+            settled: Vec::new(),
+            open: open.into_iter().map(empty).collect(),
+            expected,
+        }
+    }
+
+    fn settled(&mut self, outcome: RowOutcome) -> Result<(), Gone> {
+        self.settled.push(outcome);
+        if self.settled.len() < CHUNK { Ok(()) } else { self.send_settled() }
+    }
+
+    fn send_settled(&mut self) -> Result<(), Gone> {
+        let settled = std::mem::take(&mut self.settled);
+        if settled.is_empty() { Ok(()) } else { self.send(Planned::Settled(settled)) }
+    }
+
+    fn send(&self, planned: Planned) -> Result<(), Gone> {
+        self.out.blocking_send(planned).map_err(|_| Gone)
+    }
+
+    fn give(&mut self, form: Form, rows: Vec<BatchRow>) -> Result<(), Gone> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.send(Planned::Batch(Batch::new(number, form, rows)))
+    }
+
+    fn put(&mut self, row: BatchRow, is_group: bool) -> Result<(), Gone> {
+        if let Some((request, place)) = self.expected.remove(&row.row) {
+            return self.rejoin(row, request, place);
+        }
+        if is_group { self.put_group(row) } else { self.put_other(row) }
+    }
+
+    fn put_group(&mut self, mut row: BatchRow) -> Result<(), Gone> {
+        let rows = match self.groups.entry(Arc::clone(&row.template)) {
+            MapEntry::Occupied(group) => {
+                // One allocation for all rows of the group.
+                row.template = Arc::clone(group.key());
+                group.into_mut()
+            }
+            MapEntry::Vacant(group) => {
+                self.bytes += row.template.json().len();
+                group.insert(Vec::new())
+            }
+        };
+        self.bytes += weight(&row);
+        let template = Arc::clone(&row.template);
+        rows.push(row);
+        if rows.len() >= MAX_ROWS {
+            return self.give_group(&template);
+        }
+        if self.bytes > OPEN_BYTES { self.give_largest() } else { Ok(()) }
+    }
+
+    fn give_group(&mut self, template: &Arc<Prepared>) -> Result<(), Gone> {
+        let Some(rows) = self.groups.remove(template) else { return Ok(()) };
+        self.bytes -= template.json().len() + rows.iter().map(weight).sum::<usize>();
+        self.give(Form::Template, rows)
+    }
+
+    fn give_largest(&mut self) -> Result<(), Gone> {
+        let size = |(template, rows): &(&Arc<Prepared>, &Vec<BatchRow>)| {
+            template.json().len() + rows.iter().map(weight).sum::<usize>()
+        };
+        let largest = self.groups.iter().max_by_key(size).map(|(template, _)| Arc::clone(template));
+        largest.map_or(Ok(()), |template| self.give_group(&template))
+    }
+
+    fn put_other(&mut self, row: BatchRow) -> Result<(), Gone> {
+        let bytes = row.template.json().len() + row.id.len() + 24;
+        if self.other_bytes + bytes > REQUEST_BYTES {
+            self.give_others()?;
+        }
+        self.other_bytes += bytes;
+        self.others.push(row);
+        if self.others.len() >= MAX_ROWS { self.give_others() } else { Ok(()) }
+    }
+
+    fn give_others(&mut self) -> Result<(), Gone> {
+        self.other_bytes = 0;
+        let rows = std::mem::take(&mut self.others);
+        if rows.is_empty() { Ok(()) } else { self.give(Form::Links, rows) }
+    }
+
+    /// Puts a row back into the request that an earlier process was about to send.
+    fn rejoin(&mut self, row: BatchRow, request: usize, place: usize) -> Result<(), Gone> {
+        let (intent, rows) = &mut self.open[request];
+        if let Some(slot) = rows.get_mut(place) {
+            let id = intent.ids[place].clone();
+            // A made id may be that of a later try.
+            let is_try = |attempt: &u32| derived_id(&self.salt, &row.template, row.row, *attempt) == id;
+            let made = row.made.map(|first| (first..first + 64).find(is_try).unwrap_or(first));
+            *slot = Some(BatchRow { id, made, ..row });
+        }
+        if rows.iter().any(Option::is_none) {
+            return Ok(());
+        }
+        let rows: Vec<BatchRow> = std::mem::take(rows).into_iter().flatten().collect();
+        let mut batch = Batch::new(intent.batch, intent.form, rows);
+        batch.attempt = intent.attempt;
+        batch.maybe_ours = true;
+        let age = clock::now().as_millis().saturating_sub(intent.at.as_millis());
+        if (0..KEY_AGE_MILLIS).contains(&age) && hex_digest(&batch.body()) == intent.body {
+            batch.key = Some(intent.key.clone());
+        } else {
+            batch.attempt += 1;
+        }
+        self.send(Planned::Batch(batch))
+    }
+
+    fn flush(&mut self) -> Result<(), Gone> {
+        let left: Vec<Arc<Prepared>> = self.groups.keys().cloned().collect();
+        for template in left {
+            self.give_group(&template)?;
+        }
+        self.give_others()?;
+        // Requests of which rows are missing cannot be made again: what is there goes as it is.
+        for (intent, rows) in std::mem::take(&mut self.open) {
+            let rows: Vec<BatchRow> = rows.into_iter().flatten().collect();
+            if !rows.is_empty() {
+                let mut batch = Batch::new(intent.batch, intent.form, rows);
+                (batch.attempt, batch.maybe_ours) = (intent.attempt + 1, true);
+                self.send(Planned::Batch(batch))?;
+            }
+        }
+        self.send_settled()
+    }
+}

@@ -1,0 +1,238 @@
+//! What makes two links the same: destinations, metadata, agent context, preview and affiliate, after the rules of the
+//! service have been applied to both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by
+//! their text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use deeplink_core::error::Invalid;
+use deeplink_core::link::{AgentContext, CreateLink, Destinations, LinkDetail, NewLink, SocialPreview, UpdateLink};
+use deeplink_core::metadata::Metadata;
+use deeplink_core::patch::Patch;
+use serde_json::value::RawValue;
+
+/// One field in which a link is not what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// The field.
+    pub field: &'static str,
+    /// What was asked for, as text or JSON.
+    pub wanted: Option<String>,
+    /// What the link has.
+    pub found: Option<String>,
+}
+
+/// The fields in which an existing link differs from what a create asks for; none if the create would make the same
+/// link. The id is not compared.
+///
+/// ```
+/// # #[cfg(feature = "mock")] {
+/// use deeplink_client::{CreateLink, differences, mock::fixtures};
+///
+/// let found = fixtures::link_detail("spring-42");
+/// let same = CreateLink::new().web_url("https://example.com");
+/// assert!(differences(&same, &found)?.is_empty());
+/// let other = same.affiliate_id("aff_0123456789abcdef01234567");
+/// assert_eq!(differences(&other, &found)?[0].field, "affiliate_id");
+/// # }
+/// # Ok::<(), deeplink_client::Invalid>(())
+/// ```
+pub fn differences(wanted: &CreateLink, found: &LinkDetail) -> Result<Vec<Difference>, Invalid> {
+    let wanted = Content::wanted(wanted.clone().check()?);
+    Ok(wanted.differences(&Content::found(found)))
+}
+
+/// The fields of a link that are compared, in one order, each as text or canonical JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Content([Option<String>; FIELDS.len()]);
+
+const FIELDS: [&str; 9] = [
+    "ios_deep_link",
+    "ios_store_url",
+    "android_deep_link",
+    "android_store_url",
+    "web_url",
+    "metadata",
+    "agent_context",
+    "social_preview",
+    "affiliate_id",
+];
+const AFFILIATE: usize = 8;
+
+impl Content {
+    pub(crate) fn wanted(link: NewLink) -> Self {
+        let affiliate = link.affiliate_id.map(|id| id.as_str().to_owned());
+        Self::new(link.destinations, link.metadata.as_ref(), link.agent_context, link.social_preview, affiliate)
+    }
+
+    pub(crate) fn found(link: &LinkDetail) -> Self {
+        let destinations = Destinations {
+            ios_deep_link: link.ios_deep_link.clone(),
+            ios_store_url: link.ios_store_url.clone(),
+            android_deep_link: link.android_deep_link.clone(),
+            android_store_url: link.android_store_url.clone(),
+            web_url: link.web_url.clone(),
+        };
+        let affiliate = link.affiliate_id.as_ref().map(|id| id.as_str().to_owned());
+        let (agent, social) = (link.agent_context.clone(), link.social_preview.clone());
+        Self::new(destinations, link.metadata.as_ref(), agent, social, affiliate)
+    }
+
+    fn new(
+        to: Destinations,
+        metadata: Option<&Metadata>,
+        agent: Option<AgentContext>,
+        social: Option<SocialPreview>,
+        affiliate: Option<String>,
+    ) -> Self {
+        let agent = agent.filter(|agent| *agent != AgentContext::default());
+        let social = social.filter(|social| *social != SocialPreview::default());
+        Self([
+            to.ios_deep_link,
+            to.ios_store_url,
+            to.android_deep_link,
+            to.android_store_url,
+            to.web_url,
+            metadata.map(|metadata| canonical(metadata.as_str())).filter(|text| text != "{}"),
+            agent.and_then(|agent| serde_json::to_string(&agent).ok()),
+            social.and_then(|social| serde_json::to_string(&social).ok()),
+            affiliate,
+        ])
+    }
+
+    /// Takes an affiliate for a link that names none: what the service does for an affiliate's own key.
+    pub(crate) fn or_affiliate(mut self, affiliate: Option<&str>) -> Self {
+        if self.0[AFFILIATE].is_none() {
+            self.0[AFFILIATE] = affiliate.map(str::to_owned);
+        }
+        self
+    }
+
+    pub(crate) fn names_affiliate(&self) -> bool {
+        self.0[AFFILIATE].is_some()
+    }
+
+    pub(crate) fn differences(&self, found: &Self) -> Vec<Difference> {
+        let pairs = FIELDS.iter().zip(self.0.iter().zip(&found.0));
+        pairs
+            .filter(|(_, (wanted, found))| wanted != found)
+            .map(|(field, (wanted, found))| Difference { field, wanted: wanted.clone(), found: found.clone() })
+            .collect()
+    }
+}
+
+/// The update that gives a link the content of `wanted` in these fields; what `wanted` has nothing for is cleared.
+pub(crate) fn update_for(wanted: NewLink, differences: &[Difference]) -> UpdateLink {
+    let mut update = UpdateLink::new();
+    let to = wanted.destinations;
+    for difference in differences {
+        match difference.field {
+            "ios_deep_link" => update.ios_deep_link = Patch::from(to.ios_deep_link.clone()),
+            "ios_store_url" => update.ios_store_url = Patch::from(to.ios_store_url.clone()),
+            "android_deep_link" => update.android_deep_link = Patch::from(to.android_deep_link.clone()),
+            "android_store_url" => update.android_store_url = Patch::from(to.android_store_url.clone()),
+            "web_url" => update.web_url = Patch::from(to.web_url.clone()),
+            "metadata" => update.metadata = Patch::from(wanted.metadata.clone()),
+            "agent_context" => update.agent_context = Patch::from(wanted.agent_context.clone()),
+            "social_preview" => update.social_preview = Patch::from(wanted.social_preview.clone()),
+            _ => {}
+        }
+    }
+    update
+}
+
+/// JSON with sorted keys and one way to write each string; the digits of numbers stay.
+fn canonical(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    write_canonical(json, &mut out);
+    out
+}
+
+fn write_canonical(json: &str, out: &mut String) {
+    let json = json.trim();
+    match json.as_bytes().first() {
+        Some(b'{') => {
+            let members: BTreeMap<String, &RawValue> = serde_json::from_str(json).unwrap_or_default();
+            write_list(out, ['{', '}'], members, |out, (key, value)| {
+                let _ = write!(out, "{}:", serde_json::Value::String(key));
+                write_canonical(value.get(), out);
+            });
+        }
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(json).unwrap_or_default();
+            write_list(out, ['[', ']'], items, |out, item| write_canonical(item.get(), out));
+        }
+        Some(b'"') => match serde_json::from_str::<serde_json::Value>(json) {
+            Ok(text) => {
+                let _ = write!(out, "{text}");
+            }
+            Err(_) => out.push_str(json),
+        },
+        _ => out.push_str(json),
+    }
+}
+
+fn write_list<T>(
+    out: &mut String,
+    [open, close]: [char; 2],
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut String, T),
+) {
+    out.push(open);
+    for (at, item) in items.into_iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        write(out, item);
+    }
+    out.push(close);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_compared_as_json_with_numbers_by_their_text() {
+        for (one, other, same) in [
+            (r#"{"a":1,"b":[true,null]}"#, r#"{"b":[true,null],"a":1}"#, true),
+            (r#"{"a":"\u00e9\/"}"#, r#"{"a":"é/"}"#, true),
+            (r#"{"a":1}"#, r#"{"a":1.0}"#, false),
+            (r#"{"a":1e400}"#, r#"{"a":1e400}"#, true),
+            (r#"{"a":[1,2]}"#, r#"{"a":[2,1]}"#, false),
+            (r#"{"a":"1"}"#, r#"{"a":1}"#, false),
+            (r#"{"a":{"y":1,"x":2}}"#, r#"{"a":{"x":2,"y":1}}"#, true),
+        ] {
+            assert_eq!(canonical(one) == canonical(other), same, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn absent_null_and_empty_are_the_same() {
+        let content = |json: &str| {
+            let link: CreateLink = serde_json::from_str(json).expect("a create request");
+            Content::wanted(link.check().expect("valid"))
+        };
+        let empty = content("{}");
+        for json in
+            [r#"{"metadata":{}}"#, r#"{"metadata":null}"#, r#"{"agent_context":{"cta":" "}}"#, r#"{"custom_id":"abc"}"#]
+        {
+            assert_eq!(content(json), empty, "{json}");
+        }
+        assert_eq!(content(r#"{"web_url":"https://EXAMPLE.com"}"#), content(r#"{"web_url":"https://example.com/"}"#));
+        assert_ne!(content(r#"{"web_url":"https://example.com"}"#), empty);
+    }
+
+    #[test]
+    fn an_update_names_what_differs_and_clears_what_is_not_wanted() {
+        let link = |json: &str| serde_json::from_str::<CreateLink>(json).expect("JSON").check().expect("valid");
+        let wanted = link(r#"{"web_url":"https://example.com/new","metadata":{"a":1}}"#);
+        let found = Content::wanted(link(
+            r#"{"web_url":"https://example.com/old","metadata":{"a":1},"ios_deep_link":"app://x"}"#,
+        ));
+        let differences = Content::wanted(wanted.clone()).differences(&found);
+        let update = serde_json::to_string(&update_for(wanted, &differences)).expect("JSON");
+        assert_eq!(update, r#"{"ios_deep_link":null,"web_url":"https://example.com/new"}"#);
+    }
+}
