@@ -3,10 +3,9 @@
 //! their text.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
-use deeplink_core::error::Invalid;
-use deeplink_core::link::{AgentContext, CreateLink, Destinations, LinkDetail, NewLink, SocialPreview, UpdateLink};
+use deeplink_core::link::{AgentContext, Destinations, LinkDetail, NewLink, SocialPreview, UpdateLink};
 use deeplink_core::metadata::Metadata;
 use deeplink_core::patch::Patch;
 use serde_json::value::RawValue;
@@ -32,15 +31,25 @@ pub struct Difference {
 ///
 /// let found = fixtures::link_detail("spring-42");
 /// let same = CreateLink::new().web_url("https://example.com");
-/// assert!(differences(&same, &found)?.is_empty());
-/// let other = same.affiliate_id("aff_0123456789abcdef01234567");
-/// assert_eq!(differences(&other, &found)?[0].field, "affiliate_id");
+/// assert!(differences(&same.clone().check()?, &found).is_empty());
+/// let other = same.affiliate_id("aff_0123456789abcdef01234567").check()?;
+/// assert_eq!(differences(&other, &found)[0].to_string(), "affiliate_id: \"aff_0123456789abcdef01234567\", not nothing");
 /// # }
 /// # Ok::<(), deeplink_client::Invalid>(())
 /// ```
-pub fn differences(wanted: &CreateLink, found: &LinkDetail) -> Result<Vec<Difference>, Invalid> {
-    let wanted = Content::wanted(wanted.clone().check()?);
-    Ok(wanted.differences(&Content::found(found)))
+pub fn differences(wanted: &NewLink, found: &LinkDetail) -> Vec<Difference> {
+    Content::wanted(wanted.clone()).differences(&Content::found(found))
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |text: &Option<String>| match text {
+            None => "nothing".to_owned(),
+            Some(json) if json.starts_with(['{', '[']) => json.clone(),
+            Some(text) => format!("\"{}\"", text.escape_debug()),
+        };
+        write!(f, "{}: {}, not {}", self.field, shown(&self.wanted), shown(&self.found))
+    }
 }
 
 /// The fields of a link that are compared, in one order, each as text or canonical JSON.
@@ -192,6 +201,7 @@ fn write_list<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use deeplink_core::link::CreateLink;
 
     #[test]
     fn metadata_is_compared_as_json_with_numbers_by_their_text() {

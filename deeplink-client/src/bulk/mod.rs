@@ -44,6 +44,8 @@ pub use outcome::{Counts, Progress, ProgressWatch, RowOutcome, RowResult, Stoppe
 pub use source::{Row, RowFault, RowSource, Rows, SourceError, SourceRow};
 pub use wal::FileJournal;
 
+pub use crate::content::{Difference, differences};
+
 use crate::client::Client;
 use crate::error::{Error, Kind};
 use drive::{Driver, Shared, Start};

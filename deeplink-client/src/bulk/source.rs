@@ -25,6 +25,24 @@ pub trait RowSource: Send + Sync + 'static {
     fn rows(&self) -> Result<Rows, SourceError>;
 }
 
+impl<S: RowSource + ?Sized> RowSource for Arc<S> {
+    fn name(&self) -> String {
+        (**self).name()
+    }
+
+    fn place(&self, line: u64, column: Option<u64>) -> String {
+        (**self).place(line, column)
+    }
+
+    fn digest(&self) -> Result<[u8; 32], SourceError> {
+        (**self).digest()
+    }
+
+    fn rows(&self) -> Result<Rows, SourceError> {
+        (**self).rows()
+    }
+}
+
 /// The rows of one pass.
 pub type Rows = Box<dyn Iterator<Item = Result<SourceRow, SourceError>> + Send>;
 
@@ -130,6 +148,11 @@ impl SourceError {
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
+    }
+
+    /// What is wrong, without the place.
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// The line, if the fault is in one.
