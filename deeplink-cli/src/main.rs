@@ -1,1 +1,229 @@
-fn main(){}
+//! `dl`: the deeplink command line. Parses, dispatches, reports, and ends with an exit code that means something.
+
+mod base_url;
+mod cli;
+mod clock;
+mod commands;
+mod config;
+mod console;
+mod context;
+mod credentials;
+mod env;
+mod error;
+mod escape;
+mod exit;
+mod files;
+mod global;
+mod ids;
+mod import;
+mod mask;
+mod net;
+mod output;
+mod progress;
+mod prompt;
+mod signals;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, PoisonError};
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, ValueEnum};
+
+use crate::cli::{Cli, Command};
+use crate::console::{Console, Manner};
+use crate::context::Context;
+use crate::env::Env;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::global::When;
+use crate::output::{Format, Out};
+use crate::signals::Signals;
+
+fn main() {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let exit = run(&args);
+    // Whatever still blocks in a thread (a question nobody answered) must not keep the process.
+    std::process::exit(exit.code().into());
+}
+
+fn run(args: &[OsString]) -> Exit {
+    let early = Early::guess(args);
+    let env = match Env::read() {
+        Ok(env) => env,
+        Err(stop) => return report(&early.console(&Env::default()), stop),
+    };
+    let colors = early.colors(&env);
+    let mut tree = Cli::command().color(if colors.stdout && colors.stderr {
+        clap::ColorChoice::Always
+    } else {
+        clap::ColorChoice::Never
+    });
+    let parsed = tree.try_get_matches_from_mut(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error, &early, &env),
+    };
+    let manner =
+        Manner { quiet: cli.global.quiet, verbosity: cli.global.verbose, json: early.json(&env), color: colors.stderr };
+    let console = Arc::new(Console::new(manner));
+    let outcome = command(cli, env, Arc::clone(&console), colors);
+    match outcome {
+        Ok(()) => Exit::Success,
+        Err(stop) => report(&console, stop),
+    }
+}
+
+fn command(cli: Cli, env: Env, console: Arc<Console>, colors: Colors) -> Outcome {
+    let alone = Out::new(Format::Table, None, colors.stdout);
+    if let Some(outcome) = cli.command.run_alone(&alone) {
+        return outcome;
+    }
+    let ctx = Context::new(cli.global, env, console, colors.stdout)?;
+    let outcome = with_signals(cli.command, &ctx);
+    // What was printed before a failure is still a result.
+    let flushed = ctx.out.flush();
+    match outcome {
+        Err(Stop::HeldBack) => held_back(&ctx),
+        Ok(()) => flushed,
+        Err(stop) => Err(stop),
+    }
+}
+
+fn with_signals(command: Command, ctx: &Context) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::file("start", "the runtime", &error))?;
+    let outcome = runtime.block_on(async {
+        if command.minds_signals() {
+            return command.run(ctx).await;
+        }
+        let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+        tokio::select! {
+            biased;
+            exit = signals.next() => Err(Stop::Exit(exit)),
+            outcome = command.run(ctx) => outcome,
+        }
+    });
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Prints what `--dry-run` held back.
+fn held_back(ctx: &Context) -> Outcome {
+    let held = ctx.held.lock().unwrap_or_else(PoisonError::into_inner);
+    for request in held.iter() {
+        if ctx.out.format.is_json() {
+            let body = Some(request.body.as_str()).filter(|body| !body.is_empty()).unwrap_or("null");
+            let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
+            ctx.out.json(&format!(
+                "{{\"method\":{},\"path\":{},\"body\":{body}}}",
+                quoted(&request.method),
+                quoted(&request.path)
+            ))?;
+            continue;
+        }
+        ctx.out.line(&format!("{} {}", request.method, request.path))?;
+        if !request.body.is_empty() {
+            ctx.out.json(&request.body)?;
+        }
+    }
+    ctx.out.flush()?;
+    ctx.console.note("--dry-run: nothing was sent");
+    Ok(())
+}
+
+/// Says why the command ended and gives its exit code.
+fn report(console: &Console, stop: Stop) -> Exit {
+    match stop {
+        Stop::Failed(failure) => {
+            console.failure(&failure);
+            failure.exit
+        }
+        Stop::ClosedPipe | Stop::HeldBack => Exit::Success,
+        Stop::Exit(exit) => exit,
+    }
+}
+
+/// Help, version, and command lines that cannot be read.
+fn usage(error: &clap::Error, early: &Early, env: &Env) -> Exit {
+    let text = error.render();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let color = early.colors(env).stdout;
+            let text = if color { text.ansi().to_string() } else { text.to_string() };
+            // A closed pipe is quiet.
+            let _ = io::stdout().write_all(text.as_bytes());
+            return Exit::Success;
+        }
+        _ => {}
+    }
+    if early.json(env) {
+        let plain = text.to_string();
+        let first = plain.lines().next().unwrap_or_default();
+        let failure = Failure::usage(first.trim_start_matches("error: ")).hint("dl --help shows what there is");
+        early.console(env).failure(&failure);
+        return Exit::Usage;
+    }
+    let text = if early.colors(env).stderr { text.ansi().to_string() } else { text.to_string() };
+    // A key that was typed as an argument must not be repeated.
+    let text = mask::secrets(&text);
+    let _ = io::stderr().write_all(text.as_bytes());
+    if text.contains("dl_live_") {
+        let _ = io::stderr().write_all(b"\nA key is never an argument: pipe it in, or give --api-key-file.\n");
+    }
+    Exit::Usage
+}
+
+/// Which stream is coloured.
+#[derive(Debug, Clone, Copy)]
+struct Colors {
+    stdout: bool,
+    stderr: bool,
+}
+
+/// What has to be known before the command line is read, as far as it can be seen.
+struct Early {
+    output: Option<Format>,
+    color: When,
+}
+
+impl Early {
+    fn guess(args: &[OsString]) -> Self {
+        let words: Vec<&str> = args.iter().map_while(|arg| arg.to_str()).take_while(|arg| *arg != "--").collect();
+        let value = |long: &str, short: Option<&str>| {
+            words.iter().enumerate().rev().find_map(|(at, word)| {
+                if *word == long || Some(*word) == short {
+                    return words.get(at + 1).copied();
+                }
+                let rest = word.strip_prefix(long).and_then(|rest| rest.strip_prefix('='));
+                rest.or_else(|| short.and_then(|short| word.strip_prefix(short)).filter(|rest| !rest.is_empty()))
+            })
+        };
+        Self {
+            output: value("--output", Some("-o")).and_then(|word| Format::from_str(word, false).ok()),
+            color: value("--color", None).and_then(|word| When::from_str(word, false).ok()).unwrap_or(When::Auto),
+        }
+    }
+
+    /// Whether errors are JSON.
+    fn json(&self, env: &Env) -> bool {
+        let of_env = || env.output.as_deref().and_then(|word| Format::from_str(word, false).ok());
+        self.output.or_else(of_env).is_some_and(Format::is_json)
+    }
+
+    fn colors(&self, env: &Env) -> Colors {
+        let wanted = |terminal: bool| match self.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto if env.no_color => false,
+            When::Auto => env.clicolor_force || terminal && !env.dumb_terminal,
+        };
+        Colors { stdout: wanted(io::stdout().is_terminal()), stderr: wanted(io::stderr().is_terminal()) }
+    }
+
+    fn console(&self, env: &Env) -> Console {
+        Console::new(Manner { json: self.json(env), color: self.colors(env).stderr, ..Manner::default() })
+    }
+}

@@ -1,0 +1,59 @@
+//! The command tree. Each command is one file under `commands`: its flags and a `run`.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{
+    api::Api, completions::Completions, config::ConfigCommand, help::Help, imports::Imports, links::Links,
+    login::Login, logout::Logout, man::Man, ping::Ping, profile::ProfileCommand, signup::Signup, token::Token,
+    whoami::Whoami,
+};
+use crate::global::Global;
+
+/// Links that open in the right place, from the command line
+#[derive(Debug, Parser)]
+#[command(
+    name = "dl",
+    version,
+    disable_help_subcommand = true,
+    max_term_width = 100,
+    after_help = help(
+        "Results go to stdout, everything else to stderr. \"dl help exit-codes\" lists the exit codes.",
+        &[
+            "dl login --with-key --base-url https://dl.example.com",
+            "dl links create https://example.com/p/42 --id spring-42",
+        ],
+    )
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) global: Global,
+}
+
+/// What `dl` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Links(Links),
+    Imports(Imports),
+    Login(Login),
+    Signup(Signup),
+    Logout(Logout),
+    Whoami(Whoami),
+    Token(Token),
+    Profile(ProfileCommand),
+    Config(ConfigCommand),
+    Ping(Ping),
+    Api(Api),
+    Completions(Completions),
+    Man(Man),
+    Help(Help),
+}
+
+/// What follows the flags in a command's help: what there is to know, and examples as they would be typed.
+pub(crate) fn help(details: &str, examples: &[&str]) -> clap::builder::StyledStr {
+    let heading = anstyle::Style::new().bold().underline();
+    let details = if details.is_empty() { String::new() } else { format!("{details}\n\n") };
+    format!("{details}{heading}Examples:{heading:#}\n  $ {}", examples.join("\n  $ ")).into()
+}

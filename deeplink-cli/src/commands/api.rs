@@ -1,0 +1,275 @@
+//! `dl api`: any request at all, with the key, the retries and the exit codes of every other command.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use deeplink_client::{Auth, Client, RawCall, RawReply};
+use deeplink_core::routes::{self, Credential};
+use http::Method;
+use serde_json::value::RawValue;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::net::Reads;
+use crate::output::{Format, Record};
+
+/// Send any request to the service and print the answer
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "The path is relative to the base URL. An answer that is no success is printed too, and decides the exit code.",
+    &[
+    "dl api GET /v1/links --query limit=5",
+    "dl api POST /v1/links -f web_url=https://example.com/p/42 -F 'metadata={\"n\":1}'",
+    "dl api GET /openapi.json > openapi.json",
+]
+))]
+pub(crate) struct Api {
+    /// GET, POST, PUT, PATCH, DELETE or HEAD
+    method: String,
+    /// Where to, such as /v1/links
+    path: String,
+    /// Field of the JSON body, as text
+    #[arg(short = 'f', long = "field", value_name = "K=V")]
+    text: Vec<String>,
+    /// Field of the JSON body, as JSON or @FILE with JSON
+    #[arg(short = 'F', long = "json-field", value_name = "K=JSON")]
+    json: Vec<String>,
+    /// Query parameter
+    #[arg(long, value_name = "K=V")]
+    query: Vec<String>,
+    /// File with the body, or - for stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "json"])]
+    input: Option<PathBuf>,
+    /// Header to send
+    #[arg(short = 'H', long = "header", value_name = "K: V")]
+    headers: Vec<String>,
+    /// Print status and headers before the body
+    #[arg(short, long)]
+    include: bool,
+    /// Follow next_cursor to the last page
+    #[arg(long)]
+    paginate: bool,
+    /// Key to send: sk, pk or none [default: what the path calls for]
+    #[arg(long, value_name = "KEY", hide_possible_values = true)]
+    auth: Option<Which>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Which {
+    /// The secret key
+    Sk,
+    /// The publishable key of DL_PUBLISHABLE_KEY
+    Pk,
+    /// None
+    None,
+}
+
+impl Api {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let method = Method::from_bytes(self.method.to_ascii_uppercase().as_bytes())
+            .map_err(|_| Failure::usage(format!("not a method: {}", self.method)))?;
+        if !self.path.starts_with('/') || self.path.starts_with("//") {
+            let what = "the path starts with one '/'; the host is that of --base-url";
+            return Err(Failure::usage(what).hint("dl api GET /v1/links").into());
+        }
+        let headers = self.headers()?;
+        let body = self.body(ctx)?;
+        if body.is_some() && method.is_safe() {
+            let what = format!("{method} takes no body");
+            return Err(Failure::usage(what).hint("--query gives parameters").into());
+        }
+        if self.paginate && method != Method::GET {
+            return Err(Failure::usage("--paginate goes with GET").into());
+        }
+        let client = self.client(ctx)?;
+        let request = |cursor: Option<&str>| -> Outcome<RawCall> {
+            let mut call = client.request(method.clone(), &self.path);
+            for pair in &self.query {
+                let (name, value) = split(pair, "--query")?;
+                call = call.query(name, value);
+            }
+            if let Some(cursor) = cursor {
+                call = call.query("cursor", cursor);
+            }
+            if let Some(body) = &body {
+                call = call.body(deeplink_client::JSON, body.clone());
+            }
+            Ok(headers.iter().fold(call, |call, (name, value)| call.header(name, value)))
+        };
+        let reply = request(None)?.await.map_err(|error| ctx.stop(&error))?;
+        if self.paginate && reply.status.is_success() {
+            return pages(ctx, reply, |cursor| request(Some(cursor))).await;
+        }
+        self.print(ctx, &reply)?;
+        refused(ctx, &reply)
+    }
+
+    fn client(&self, ctx: &Context) -> Outcome<Client> {
+        let base = ctx.base_url()?;
+        let auth = match self.auth.unwrap_or_else(|| called_for(&self.path)) {
+            Which::Sk => Auth::SecretKey(ctx.key()?.key),
+            Which::Pk => Auth::SecretKey(ctx.publishable_key()?),
+            Which::None => Auth::None,
+        };
+        ctx.client_for(&base, auth, Reads::Held)
+    }
+
+    fn headers(&self) -> Outcome<Vec<(&str, &str)>> {
+        let mut headers = Vec::new();
+        for header in &self.headers {
+            let Some((name, value)) = header.split_once(':') else {
+                return Err(Failure::usage("-H takes a header such as 'Accept: text/html'").into());
+            };
+            let (name, value) = (name.trim(), value.trim());
+            if ["authorization", "cookie", "proxy-authorization"].contains(&name.to_ascii_lowercase().as_str()) {
+                let what = format!("-H {name}: a credential is never an argument");
+                return Err(Failure::usage(what).hint("--auth chooses the key; dl whoami says which one").into());
+            }
+            headers.push((name, value));
+        }
+        Ok(headers)
+    }
+
+    fn body(&self, ctx: &Context) -> Outcome<Option<Vec<u8>>> {
+        if let Some(path) = &self.input {
+            return Ok(Some(ctx.bytes_of(path, "--input")?));
+        }
+        if self.text.is_empty() && self.json.is_empty() {
+            return Ok(None);
+        }
+        let mut fields = Vec::new();
+        for pair in &self.text {
+            let (name, value) = split(pair, "-f")?;
+            fields.push((name, serde_json::to_string(value).unwrap_or_default()));
+        }
+        for pair in &self.json {
+            let (name, value) = split(pair, "-F")?;
+            let text = match value.strip_prefix('@') {
+                Some(path) => ctx.text_of(path.as_ref(), "-F")?,
+                None => value.to_owned(),
+            };
+            // Kept as text, so that the digits of numbers survive.
+            let json: Box<RawValue> = serde_json::from_str(&text).map_err(|error| {
+                Failure::usage(format!("-F {name}: not JSON: {error}")).hint("-f takes text as it is")
+            })?;
+            fields.push((name, json.get().to_owned()));
+        }
+        let members =
+            fields.iter().map(|(name, value)| format!("{}:{value}", serde_json::to_string(name).unwrap_or_default()));
+        Ok(Some(format!("{{{}}}", members.collect::<Vec<_>>().join(",")).into_bytes()))
+    }
+
+    fn print(&self, ctx: &Context, reply: &RawReply) -> Outcome {
+        if self.include {
+            ctx.out.line(&format!("HTTP {}", reply.status))?;
+            for (name, value) in &reply.headers {
+                ctx.out.line(&format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))?;
+            }
+            ctx.out.raw(b"\n")?;
+        }
+        print_body(ctx, reply)?;
+        ctx.out.flush()
+    }
+}
+
+/// The key that a path calls for: none for what is public.
+fn called_for(path: &str) -> Which {
+    let path = path.split(['?', '#']).next().unwrap_or(path);
+    let fits = |template: &str| {
+        let (mut given, mut wanted) = (path.split('/'), template.split('/'));
+        loop {
+            match (given.next(), wanted.next()) {
+                (None, None) => return true,
+                (Some(given), Some(wanted)) if wanted.starts_with('{') || given == wanted => {}
+                _ => return false,
+            }
+        }
+    };
+    let public = |route: &routes::Route| route.credential == Credential::Public && fits(route.path);
+    if routes::ALL.iter().any(public) { Which::None } else { Which::Sk }
+}
+
+fn print_body(ctx: &Context, reply: &RawReply) -> Outcome {
+    if !ctx.out.terminal {
+        return ctx.out.raw(&reply.body);
+    }
+    let Ok(text) = std::str::from_utf8(&reply.body) else {
+        let what = format!("the answer is binary ({} bytes)", reply.body.len());
+        return Err(Failure::usage(what).hint("send it into a file: dl api … > FILE").into());
+    };
+    let json = reply.headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    match text {
+        "" => Ok(()),
+        _ if json => ctx.out.json(text),
+        _ => ctx.out.line(text.trim_end_matches('\n')),
+    }
+}
+
+/// The failure that an answer is, if it is none of success.
+fn refused(ctx: &Context, reply: &RawReply) -> Outcome {
+    match reply.to_error() {
+        None => Ok(()),
+        // A redirect is an answer like any other here, but nothing was done.
+        Some(error) => Err(Stop::from(ctx.failure(&error))),
+    }
+}
+
+/// All pages as one: the envelope of the first with the records of all, or one record per line.
+async fn pages(ctx: &Context, first: RawReply, next: impl Fn(&str) -> Outcome<RawCall>) -> Outcome {
+    let (mut reply, mut count, mut name) = (first, 0_usize, None);
+    let mut seen = std::collections::HashSet::new();
+    let lines = ctx.out.format == Format::Jsonl;
+    loop {
+        let body = String::from_utf8_lossy(&reply.body).into_owned();
+        let record = Record::read(&body).unwrap_or_default();
+        let list = name.get_or_insert_with(|| record.first_list().unwrap_or_default()).clone();
+        if list.is_empty() {
+            return Err(Failure::new(Exit::Failure, "the answer is not a list with pages").into());
+        }
+        if count == 0 && !lines && seen.is_empty() {
+            ctx.out.raw(format!("{{\"{list}\":[").as_bytes())?;
+        }
+        for item in record.items(&list) {
+            let (before, after) = if lines { ("", "\n") } else { (if count > 0 { "," } else { "" }, "") };
+            let item = crate::escape::json(item.get(), ctx.out.terminal);
+            ctx.out.raw(format!("{before}{item}{after}").as_bytes())?;
+            count += 1;
+        }
+        ctx.out.flush()?;
+        let Some(cursor) = record.cell("next_cursor") else { break };
+        if !seen.insert(cursor.clone()) {
+            return Err(Failure::new(Exit::Failure, "the list repeats a page").into());
+        }
+        reply = next(&cursor)?.await.map_err(|error| ctx.stop(&error))?;
+        refused(ctx, &reply)?;
+    }
+    if !lines {
+        ctx.out.raw(b"],\"next_cursor\":null}\n")?;
+    }
+    ctx.out.flush()
+}
+
+fn split<'a>(pair: &'a str, flag: &str) -> Outcome<(&'a str, &'a str)> {
+    pair.split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| Failure::usage(format!("{flag} takes NAME=VALUE")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn public_paths_call_for_no_key() {
+        for path in
+            ["/health", "/ready", "/openapi.json", "/llms.txt", "/r/spring-42", "/r/x?redirect=1", "/v1/auth/signup"]
+        {
+            assert_eq!(called_for(path), Which::None, "{path}");
+        }
+        for path in ["/v1/links", "/v1/links/spring-42", "/r", "/r/a/b", "/v1/later"] {
+            assert_eq!(called_for(path), Which::Sk, "{path}");
+        }
+    }
+}

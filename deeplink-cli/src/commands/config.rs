@@ -1,0 +1,138 @@
+//! `dl config`: single settings of the configuration file.
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+
+use crate::base_url::BaseUrl;
+use crate::cli::help;
+use crate::config::{Config, Profile};
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::output::{self, Format};
+
+/// Read and change settings
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show one setting, or all of them
+    #[command(after_help = help("", &["dl config get", "dl config get base_url --profile staging"]))]
+    Get {
+        /// Which one: active_profile, base_url or output
+        #[arg(hide_possible_values = true)]
+        key: Option<Setting>,
+    },
+    /// Change a setting; an empty value takes it away
+    #[command(after_help = help("", &[
+        "dl config set output json",
+        "dl config set base_url https://dl.example.com --profile staging",
+    ]))]
+    Set {
+        /// Which one: active_profile, base_url or output
+        #[arg(hide_possible_values = true)]
+        key: Setting,
+        /// Its new value
+        value: String,
+    },
+    /// Show where the configuration file is
+    #[command(after_help = help("", &["dl config path", "cat \"$(dl config path)\""]))]
+    Path,
+}
+
+/// What can be set. All but the first belong to the profile in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Setting {
+    /// Which profile is used when none is named
+    #[value(name = "active_profile")]
+    ActiveProfile,
+    /// Address of the service
+    #[value(name = "base_url")]
+    BaseUrl,
+    /// How results are printed
+    #[value(name = "output")]
+    Output,
+}
+
+impl Setting {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ActiveProfile => "active_profile",
+            Self::BaseUrl => "base_url",
+            Self::Output => "output",
+        }
+    }
+
+    fn get(self, config: &Config, profile: &str) -> Option<String> {
+        let profile = config.profiles.get(profile);
+        match self {
+            Self::ActiveProfile => config.active_profile.clone(),
+            Self::BaseUrl => profile?.base_url.clone(),
+            Self::Output => profile?.output.clone(),
+        }
+    }
+
+    fn set(self, config: &mut Config, profile: &str, value: Option<&str>) -> Outcome {
+        let entry = |config: &mut Config, set: fn(&mut Profile, Option<String>), value: Option<String>| {
+            set(config.profiles.entry(profile.to_owned()).or_default(), value);
+        };
+        match self {
+            Self::ActiveProfile => {
+                if let Some(name) = value.filter(|name| !config.profiles.contains_key(*name)) {
+                    return Err(Failure::usage(format!("there is no profile \"{name}\""))
+                        .hint(format!("the profiles are {}", config.names()))
+                        .into());
+                }
+                config.active_profile = value.map(str::to_owned);
+            }
+            Self::BaseUrl => {
+                let base = value.map(str::parse::<BaseUrl>).transpose().map_err(Failure::usage)?;
+                entry(config, |profile, value| profile.base_url = value, base.map(|base| base.to_string()));
+            }
+            Self::Output => {
+                let known = |text: &str| Format::from_str(text, false).is_ok();
+                if value.is_some_and(|text| !known(text)) {
+                    return Err(Failure::usage("output is one of table, json, jsonl, csv, id").into());
+                }
+                entry(config, |profile, value| profile.output = value, value.map(str::to_owned));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ConfigCommand {
+    pub(crate) fn run(self, ctx: &Context) -> Outcome {
+        match self.action {
+            Action::Path => {
+                ctx.out.line(&ctx.dirs.config_file().to_string_lossy())?;
+                ctx.out.flush()
+            }
+            Action::Get { key: Some(key) } => {
+                let sheet = ctx.out.sheet(&output::SETTINGS)?;
+                let value = key.get(&ctx.config, &ctx.profile);
+                sheet.created(&json!({"key": key.name(), "value": value}).to_string())
+            }
+            Action::Get { key: None } => {
+                let sheet = ctx.out.sheet(&output::SETTINGS)?;
+                let mut rows = sheet.several()?;
+                for key in Setting::value_variants() {
+                    let value = key.get(&ctx.config, &ctx.profile);
+                    rows.push(&json!({"key": key.name(), "value": value}).to_string())?;
+                }
+                rows.finish(None)
+            }
+            Action::Set { key, value } => {
+                let value = Some(value.as_str()).filter(|value| !value.is_empty());
+                if ctx.global.dry_run {
+                    ctx.console.note("--dry-run: the configuration stays as it is");
+                    return key.set(&mut ctx.config.clone(), &ctx.profile, value);
+                }
+                Config::change(&ctx.dirs, |config| key.set(config, &ctx.profile, value))
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `dl imports`: runs of `dl links import`, finished or not.
+
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use deeplink_client::bulk::{FileJournal, RunInfo};
+use serde_json::json;
+
+use crate::cli::help;
+use crate::clock::{self, parse_duration};
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::import::{self, Options, Policy, Saved, Want, journal_failure};
+use crate::output;
+use crate::progress::counted;
+
+/// See, resume and clear away imports
+#[derive(Debug, Args)]
+pub(crate) struct Imports {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List imports, oldest first
+    #[command(after_help = help("", &["dl imports list", "dl imports list -o json"]))]
+    List,
+    /// Show one import
+    #[command(after_help = help("", &["dl imports show 01jd3k", "dl imports show 01jd3k -o json"]))]
+    Show {
+        /// Name of the run, or its beginning
+        run: String,
+    },
+    /// Go on with an import that was stopped
+    #[command(after_help = help("", &["dl imports resume 01jd3k", "dl imports resume 01jd3k --on-error continue"]))]
+    Resume(Box<Resume>),
+    /// Remove the journals of finished imports
+    #[command(after_help = help("", &["dl imports prune", "dl imports prune --older-than 30d --unfinished --yes"]))]
+    Prune {
+        /// Only imports begun longer ago than this
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        older_than: Option<std::time::Duration>,
+        /// Unfinished ones too: they cannot be resumed any more
+        #[arg(long)]
+        unfinished: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Resume {
+    /// Name of the run, or its beginning
+    run: String,
+    #[command(flatten)]
+    policy: Policy,
+}
+
+impl Imports {
+    pub(crate) fn minds_signals(&self) -> bool {
+        matches!(self.action, Action::Resume(_))
+    }
+
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        match self.action {
+            Action::List => list(ctx),
+            Action::Show { run } => {
+                let sheet = ctx.out.sheet(&output::IMPORTS)?;
+                sheet.one(&record(&find(&ctx.dirs.imports(), &run)?))
+            }
+            Action::Resume(resume) => resume.run(ctx).await,
+            Action::Prune { older_than, unfinished } => prune(ctx, older_than, unfinished).await,
+        }
+    }
+}
+
+impl Resume {
+    async fn run(self, ctx: &Context) -> Outcome {
+        let dir = ctx.dirs.imports();
+        let run = find(&dir, &self.run)?;
+        if run.finished {
+            return Err(Failure::usage(format!("run {} has finished", run.run))
+                .hint("dl imports list shows the others")
+                .into());
+        }
+        let Some(saved) = Saved::read(&run.command) else {
+            let what = format!("run {} was not begun by dl links import", run.run);
+            return Err(Failure::usage(what).hint("repeat the command that began it").into());
+        };
+        if saved.profile != ctx.profile {
+            let what = format!("run {} belongs to profile {}", run.run, saved.profile);
+            return Err(Failure::usage(what).hint(format!("--profile {}", saved.profile)).into());
+        }
+        if crate::context::is_stdin(&saved.file) {
+            let what = format!("run {} read stdin, which is not there any more", run.run);
+            return Err(Failure::usage(what).hint("pipe the same rows into dl links import -").into());
+        }
+        let options = Options { want: Want::Send, restart: false, journal: Some(dir) };
+        import::file(ctx, saved, self.policy, options).await
+    }
+}
+
+fn runs(dir: &Path) -> Outcome<Vec<RunInfo>> {
+    FileJournal::list(dir).map_err(|error| journal_failure(&error))
+}
+
+/// The run of this name, or the only one whose name begins so.
+fn find(dir: &Path, name: &str) -> Outcome<RunInfo> {
+    let mut fitting: Vec<RunInfo> = runs(dir)?.into_iter().filter(|run| run.run.starts_with(name)).collect();
+    if let Some(exact) = fitting.iter().position(|run| run.run == name) {
+        return Ok(fitting.swap_remove(exact));
+    }
+    match fitting.len() {
+        1 => Ok(fitting.swap_remove(0)),
+        0 => Err(Failure::usage(format!("there is no run \"{name}\"")).hint("dl imports list").into()),
+        more => Err(Failure::usage(format!("{more} runs begin with \"{name}\"")).hint("give more of the name").into()),
+    }
+}
+
+fn record(run: &RunInfo) -> String {
+    let state = match (run.finished, run.locked) {
+        (true, _) => "finished",
+        (false, true) => "running",
+        (false, false) => "unfinished",
+    };
+    json!({
+        "run": run.run, "file": run.plan.source, "state": state, "rows": run.plan.rows, "done": run.counts.settled(),
+        "origin": run.plan.origin, "started_at": run.started_at,
+    })
+    .to_string()
+}
+
+fn list(ctx: &Context) -> Outcome {
+    let sheet = ctx.out.sheet(&output::IMPORTS)?;
+    let mut rows = sheet.several()?;
+    for run in runs(&ctx.dirs.imports())? {
+        rows.push(&record(&run))?;
+    }
+    if rows.count() == 0 {
+        ctx.console.say("no imports; dl links import FILE begins one");
+    }
+    rows.finish(None)
+}
+
+async fn prune(ctx: &Context, older_than: Option<std::time::Duration>, unfinished: bool) -> Outcome {
+    let age = i64::try_from(older_than.unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
+    let before = clock::now().plus_millis(age.saturating_neg());
+    let mut doomed = runs(&ctx.dirs.imports())?;
+    doomed.retain(|run| !run.locked && run.started_at <= before && (run.finished || unfinished));
+    let lost = doomed.iter().filter(|run| !run.finished).count();
+    if lost > 0 {
+        let lost = u64::try_from(lost).unwrap_or(u64::MAX);
+        ctx.confirm(&format!("Remove {}, which then cannot be resumed?", counted(lost, "unfinished import"))).await?;
+    }
+    let sheet = ctx.out.sheet(&output::IMPORTS)?;
+    let mut rows = sheet.several()?;
+    for run in &doomed {
+        if !ctx.global.dry_run {
+            FileJournal::remove(run).map_err(|error| journal_failure(&error))?;
+        }
+        rows.push(&record(run))?;
+    }
+    let word = if ctx.global.dry_run { "would be removed" } else { "removed" };
+    ctx.console.say(&format!("{} {word}", counted(u64::try_from(doomed.len()).unwrap_or(u64::MAX), "import")));
+    rows.finish(None)
+}

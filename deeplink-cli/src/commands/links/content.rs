@@ -1,0 +1,148 @@
+//! What a link leads to and says, as flags: shared by create and update.
+
+use clap::Args;
+use deeplink_core::link::{Action, AgentContext, CreateLink, SocialPreview, UpdateLink};
+use deeplink_core::metadata::Metadata;
+use deeplink_core::patch::Patch;
+
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+
+/// Flags for the fields of a link.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Content")]
+pub(crate) struct Content {
+    /// Web page, for desktops and everything else
+    #[arg(long, value_name = "URL")]
+    pub(crate) web: Option<String>,
+    /// Deep link that opens the iOS app
+    #[arg(long, value_name = "URI")]
+    ios: Option<String>,
+    /// App Store page
+    #[arg(long, value_name = "URL")]
+    ios_store: Option<String>,
+    /// Deep link that opens the Android app
+    #[arg(long, value_name = "URI")]
+    android: Option<String>,
+    /// Play Store page
+    #[arg(long, value_name = "URL")]
+    android_store: Option<String>,
+    /// Metadata entry, as text; may be repeated
+    #[arg(long, value_name = "K=V", conflicts_with = "meta_json")]
+    meta: Vec<String>,
+    /// Metadata as a JSON object, or @FILE with one
+    #[arg(long, value_name = "JSON|@FILE")]
+    meta_json: Option<String>,
+    /// What the link is for: purchase, subscribe, signup, download, read, book or open
+    #[arg(long, value_name = "WORD")]
+    action: Option<String>,
+    /// Call to action, at most 120 characters
+    #[arg(long, value_name = "TEXT")]
+    cta: Option<String>,
+    /// Context for agents, at most 500 characters
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Title of the preview, at most 120 characters
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Text of the preview, at most 300 characters
+    #[arg(long, value_name = "TEXT")]
+    og_description: Option<String>,
+    /// Image of the preview
+    #[arg(long, value_name = "URL")]
+    image: Option<String>,
+}
+
+impl Content {
+    /// Lays these fields over a link.
+    pub(crate) fn lay_over(self, link: &mut CreateLink, ctx: &Context) -> Outcome {
+        let (metadata, agent, social) = (self.metadata(ctx)?, self.agent(), self.social());
+        for (slot, value) in [
+            (&mut link.web_url, self.web),
+            (&mut link.ios_deep_link, self.ios),
+            (&mut link.ios_store_url, self.ios_store),
+            (&mut link.android_deep_link, self.android),
+            (&mut link.android_store_url, self.android_store),
+        ] {
+            *slot = value.or_else(|| slot.take());
+        }
+        link.metadata = metadata.or_else(|| link.metadata.take());
+        link.agent_context = agent.or_else(|| link.agent_context.take());
+        link.social_preview = social.or_else(|| link.social_preview.take());
+        Ok(())
+    }
+
+    /// Names these fields in an update.
+    pub(crate) fn name_in(self, update: &mut UpdateLink, ctx: &Context) -> Outcome {
+        let (metadata, agent, social) = (self.metadata(ctx)?, self.agent(), self.social());
+        for (slot, value) in [
+            (&mut update.web_url, self.web),
+            (&mut update.ios_deep_link, self.ios),
+            (&mut update.ios_store_url, self.ios_store),
+            (&mut update.android_deep_link, self.android),
+            (&mut update.android_store_url, self.android_store),
+        ] {
+            set(slot, value);
+        }
+        set(&mut update.metadata, metadata);
+        set(&mut update.agent_context, agent);
+        set(&mut update.social_preview, social);
+        Ok(())
+    }
+
+    fn agent(&self) -> Option<AgentContext> {
+        let context = AgentContext {
+            action: self.action.as_deref().map(Action::from),
+            cta: self.cta.clone(),
+            description: self.description.clone(),
+        };
+        (context != AgentContext::default()).then_some(context)
+    }
+
+    fn social(&self) -> Option<SocialPreview> {
+        let preview = SocialPreview {
+            title: self.title.clone(),
+            description: self.og_description.clone(),
+            image_url: self.image.clone(),
+        };
+        (preview != SocialPreview::default()).then_some(preview)
+    }
+
+    fn metadata(&self, ctx: &Context) -> Outcome<Option<Metadata>> {
+        if let Some(given) = &self.meta_json {
+            let text = match given.strip_prefix('@') {
+                Some(path) => ctx.text_of(path.as_ref(), "--meta-json")?,
+                None => given.clone(),
+            };
+            return parse(&text).map(Some);
+        }
+        if self.meta.is_empty() {
+            return Ok(None);
+        }
+        let mut members = Vec::new();
+        for pair in &self.meta {
+            let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+                return Err(Failure::usage(format!("--meta takes KEY=VALUE, not \"{pair}\"")).into());
+            };
+            let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
+            members.push(format!("{}:{}", quoted(name), quoted(value)));
+        }
+        parse(&format!("{{{}}}", members.join(","))).map(Some)
+    }
+}
+
+fn parse(json: &str) -> Outcome<Metadata> {
+    Metadata::parse(json).map_err(|error| {
+        Failure::invalid(format!("the metadata is not JSON: {error}"))
+            .code("invalid_metadata")
+            .field("metadata")
+            .hint("--meta KEY=VALUE needs no JSON")
+            .into()
+    })
+}
+
+fn set<T>(slot: &mut Patch<T>, value: Option<T>) {
+    if let Some(value) = value {
+        *slot = Patch::Set(value);
+    }
+}

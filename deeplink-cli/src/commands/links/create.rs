@@ -1,0 +1,131 @@
+//! `dl links create`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use deeplink_client::{Client, Kind};
+use deeplink_core::error::ErrorCode;
+use deeplink_core::link::CreateLink;
+
+use crate::cli::help;
+use crate::clock;
+use crate::commands::links::content::Content;
+use crate::context::Context;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::output;
+
+/// Make a link and print its address
+#[derive(Debug, Args)]
+#[command(after_help = help("", &[
+    "dl links create https://example.com/p/42",
+    "dl links create https://example.com/p/42 --id spring-42 --action purchase --cta \"Buy now\"",
+    "dl links create https://example.com/p/42 --ios shop://p/42 --meta season=spring",
+]))]
+pub(crate) struct Create {
+    /// Web page the link leads to; the same as --web
+    #[arg(value_name = "WEB_URL", conflicts_with = "web")]
+    web_url: Option<String>,
+    /// Id of the link, 3 to 64 letters, digits and inner hyphens; made up when absent
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// Affiliate the link counts for
+    #[arg(long, value_name = "ID")]
+    affiliate: Option<String>,
+    /// File with a link as JSON (API field names), or - for stdin; flags outrank it
+    #[arg(long, value_name = "FILE")]
+    from_file: Option<PathBuf>,
+    /// Succeed when a link of this id and content is there already
+    #[arg(long, requires = "id")]
+    if_not_exists: bool,
+    #[command(flatten)]
+    content: Content,
+}
+
+impl Create {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::CREATED)?;
+        let if_not_exists = self.if_not_exists;
+        let link = self.link(ctx)?;
+        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        link.validate()?;
+        let client = ctx.client()?;
+        let made = match client.links().create(&link).full().await {
+            Ok(made) => made,
+            Err(error) if if_not_exists && error.code() == Some(&ErrorCode::LinkIdTaken) => {
+                return existing(ctx, &client, link, ctx.failure(&error)).await;
+            }
+            Err(error) => return Err(with_hint(ctx.stop(&error), &link)),
+        };
+        if let Some(end) = made.value.expires_at {
+            let when = clock::relative(end, clock::now());
+            ctx.console.note(&format!("the link ends {when} ({end}): the account has no verified domain"));
+        }
+        sheet.created(&String::from_utf8_lossy(&made.raw))
+    }
+
+    fn link(self, ctx: &Context) -> Outcome<CreateLink> {
+        let mut link = match &self.from_file {
+            Some(path) => read_link(ctx, path, "--from-file")?,
+            None => CreateLink::new(),
+        };
+        let mut content = self.content;
+        content.web = content.web.or(self.web_url);
+        content.lay_over(&mut link, ctx)?;
+        link.custom_id = self.id.or(link.custom_id);
+        link.affiliate_id = self.affiliate.or(link.affiliate_id);
+        Ok(link)
+    }
+}
+
+/// Reads a create request from a JSON file.
+pub(crate) fn read_link(ctx: &Context, path: &std::path::Path, flag: &'static str) -> Outcome<CreateLink> {
+    let text = ctx.text_of(path, flag)?;
+    serde_json::from_str(&text).map_err(|error| {
+        let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
+        let why = error.to_string();
+        let why = why.split(" at line ").next().unwrap_or(&why);
+        Failure::invalid(format!("{place}: {why}"))
+            .code("bad_request")
+            .hint("the file holds one JSON object with the API's field names, such as {\"web_url\": …}")
+            .into()
+    })
+}
+
+fn with_hint(stop: Stop, link: &CreateLink) -> Stop {
+    match (stop, &link.custom_id) {
+        (Stop::Failed(mut failure), Some(id)) if failure.code.as_deref() == Some("link_id_taken") => {
+            failure.hint = Some(format!("dl links get {id}, another --id, or --if-not-exists"));
+            Stop::Failed(failure)
+        }
+        (stop, _) => stop,
+    }
+}
+
+/// The id is taken: fine if the link there says the same.
+async fn existing(ctx: &Context, client: &Client, link: CreateLink, taken: Failure) -> Outcome {
+    let sheet = ctx.out.sheet(&output::LINKS)?;
+    let id = link.custom_id.clone().unwrap_or_default();
+    let there = match client.links().get(&id).full().await {
+        Ok(there) => there,
+        Err(error) if error.kind() == Kind::NotFound => {
+            return Err(
+                Failure { hint: Some("it belongs to somebody else: choose another --id".into()), ..taken }.into()
+            );
+        }
+        Err(error) => return Err(ctx.stop(&error)),
+    };
+    let differs = deeplink_client::differences(&link.check()?, &there.value);
+    if differs.is_empty() {
+        ctx.console.say(&format!("{id} is there already, with this content"));
+        return sheet.created(&String::from_utf8_lossy(&there.raw));
+    }
+    for difference in &differs {
+        let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+        let (found, wanted) = (shown(&difference.found), shown(&difference.wanted));
+        ctx.console.say(&format!("  {}: there {found}, asked for {wanted}", difference.field));
+    }
+    let what = format!("the id \"{id}\" is already in use by a link with other content");
+    let hint = format!("dl links update {id} changes it");
+    Err(Failure { exit: Exit::Conflict, message: what, hint: Some(hint), ..taken }.into())
+}

@@ -1,0 +1,44 @@
+//! `dl links get`.
+
+use clap::Args;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::ids::{self, Tally};
+use crate::output;
+
+/// Show links
+#[derive(Debug, Args)]
+#[command(after_help = help("", &["dl links get spring-42", "dl links list --all -o id | dl links get - -o jsonl"]))]
+pub(crate) struct Get {
+    /// Ids of the links, or - for ids on stdin
+    #[arg(value_name = "ID|-", required = true)]
+    ids: Vec<String>,
+}
+
+impl Get {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::LINKS)?;
+        let ids = ids::read(ctx, &self.ids)?;
+        let client = ctx.client()?;
+        if let [id] = ids.as_slice() {
+            let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error))?;
+            return sheet.one(&String::from_utf8_lossy(&link.raw));
+        }
+        let (mut rows, mut tally) = (sheet.several()?, Tally::new(ctx, &ids));
+        for id in &ids {
+            match client.links().get(id).full().await {
+                Ok(link) => {
+                    rows.push(&String::from_utf8_lossy(&link.raw))?;
+                    if !ctx.out.terminal {
+                        rows.page()?;
+                    }
+                }
+                Err(error) => tally.failed(id, ctx.stop(&error))?,
+            }
+        }
+        rows.finish(None)?;
+        tally.finish()
+    }
+}

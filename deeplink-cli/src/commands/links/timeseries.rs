@@ -1,0 +1,70 @@
+//! `dl links timeseries`.
+
+use clap::{Args, ValueEnum};
+use deeplink_core::stats::{Granularity, TimeseriesQuery};
+use deeplink_core::time::Timestamp;
+
+use crate::cli::help;
+use crate::clock::{self, parse_moment};
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::output::{self, Format, Record};
+
+/// Count a link's clicks over time
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Previews and crawlers are not counted. Days and hours are UTC.",
+    &[
+    "dl links timeseries spring-42 --from 7d",
+    "dl links timeseries spring-42 --from 2026-11-01 --to 2026-11-02 --granularity hourly -o csv",
+]
+))]
+pub(crate) struct Series {
+    /// Id of the link
+    id: String,
+    /// Start: RFC 3339, a date, or how long ago; 30 days before the end when absent
+    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
+    from: Option<Timestamp>,
+    /// End; now when absent
+    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
+    to: Option<Timestamp>,
+    /// Width of a bucket: daily or hourly
+    #[arg(long, value_name = "WIDTH", default_value = "daily", hide_possible_values = true)]
+    granularity: Width,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Width {
+    /// One bucket a day
+    Daily,
+    /// One bucket an hour
+    Hourly,
+}
+
+impl Series {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::BUCKETS)?;
+        let mut query = TimeseriesQuery::new();
+        (query.from, query.to) = (self.from, self.to);
+        query.granularity = Some(match self.granularity {
+            Width::Daily => Granularity::Daily,
+            Width::Hourly => Granularity::Hourly,
+        });
+        query.window(clock::now())?;
+        let client = ctx.client()?;
+        let series = client.links().timeseries(&self.id, &query).full().await.map_err(|error| ctx.stop(&error))?;
+        let body = String::from_utf8_lossy(&series.raw);
+        if ctx.out.format == Format::Json && sheet.fields.is_none() {
+            return sheet.one(&body);
+        }
+        let mut rows = sheet.several()?;
+        for bucket in Record::read(&body).unwrap_or_default().items("data") {
+            rows.push(bucket.get())?;
+        }
+        rows.finish(None)?;
+        let total: i64 = series.value.data.iter().map(|bucket| bucket.clicks).sum();
+        let noun = if total == 1 { "click" } else { "clicks" };
+        ctx.console.say(&format!("{total} {noun} from {} to {}", series.value.from, series.value.to));
+        Ok(())
+    }
+}

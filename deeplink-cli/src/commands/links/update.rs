@@ -1,0 +1,95 @@
+//! `dl links update`.
+
+use clap::{Args, ValueEnum};
+use deeplink_core::link::UpdateLink;
+use deeplink_core::patch::Patch;
+
+use crate::cli::help;
+use crate::commands::links::content::Content;
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::output;
+
+/// Change a link
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Only the fields that are named change. Metadata, agent context (--action, --cta, --description) and preview (--title, --og-description, --image) are each replaced as a whole.",
+    &[
+    "dl links update spring-42 --web https://example.com/p/43",
+    "dl links update spring-42 --unset agent_context --meta season=spring",
+]
+))]
+pub(crate) struct Update {
+    /// Id of the link
+    id: String,
+    /// Field to empty; may be repeated
+    #[arg(long, value_name = "FIELD")]
+    unset: Vec<Field>,
+    #[command(flatten)]
+    content: Content,
+}
+
+/// A field that can be emptied, under the API's name and under that of its flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Field {
+    #[value(name = "web_url", alias = "web")]
+    Web,
+    #[value(name = "ios_deep_link", alias = "ios")]
+    Ios,
+    #[value(name = "ios_store_url", alias = "ios-store")]
+    IosStore,
+    #[value(name = "android_deep_link", alias = "android")]
+    Android,
+    #[value(name = "android_store_url", alias = "android-store")]
+    AndroidStore,
+    #[value(name = "metadata", alias = "meta")]
+    Metadata,
+    #[value(name = "agent_context")]
+    AgentContext,
+    #[value(name = "social_preview")]
+    SocialPreview,
+}
+
+impl Field {
+    /// Empties the field; `false` when it has been given a value too.
+    fn clear(self, update: &mut UpdateLink) -> bool {
+        match self {
+            Self::Web => clear(&mut update.web_url),
+            Self::Ios => clear(&mut update.ios_deep_link),
+            Self::IosStore => clear(&mut update.ios_store_url),
+            Self::Android => clear(&mut update.android_deep_link),
+            Self::AndroidStore => clear(&mut update.android_store_url),
+            Self::Metadata => clear(&mut update.metadata),
+            Self::AgentContext => clear(&mut update.agent_context),
+            Self::SocialPreview => clear(&mut update.social_preview),
+        }
+    }
+}
+
+fn clear<T>(slot: &mut Patch<T>) -> bool {
+    let fits = !matches!(slot, Patch::Set(_));
+    *slot = Patch::Clear;
+    fits
+}
+
+impl Update {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::LINKS)?;
+        let mut update = UpdateLink::new();
+        self.content.name_in(&mut update, ctx)?;
+        for field in self.unset {
+            if !field.clear(&mut update) {
+                let name = field.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+                return Err(Failure::usage(format!("{name} is both set and unset")).into());
+            }
+        }
+        if update.is_empty() {
+            let hint = "such as --web https://example.com, or --unset metadata";
+            return Err(Failure::usage("nothing to change: name at least one field").hint(hint).into());
+        }
+        update.validate()?;
+        let client = ctx.client()?;
+        let link = client.links().update(&self.id, &update).full().await.map_err(|error| ctx.stop(&error))?;
+        sheet.one(&String::from_utf8_lossy(&link.raw))
+    }
+}

@@ -1,0 +1,61 @@
+//! One file for each command: its flags, and what it does.
+
+pub(crate) mod api;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod help;
+pub(crate) mod imports;
+pub(crate) mod links;
+pub(crate) mod login;
+pub(crate) mod logout;
+pub(crate) mod man;
+pub(crate) mod ping;
+pub(crate) mod profile;
+pub(crate) mod signup;
+pub(crate) mod token;
+pub(crate) mod whoami;
+
+use crate::cli::Command;
+use crate::context::Context;
+use crate::error::Outcome;
+
+impl Command {
+    /// Whether the command looks after SIGINT and SIGTERM itself: it has work to bring to a good end.
+    pub(crate) fn minds_signals(&self) -> bool {
+        match self {
+            Self::Links(links) => links.minds_signals(),
+            Self::Imports(imports) => imports.minds_signals(),
+            _ => false,
+        }
+    }
+
+    /// Runs a command that needs neither configuration nor service; `None` for any other one.
+    pub(crate) fn run_alone(&self, out: &crate::output::Out) -> Option<Outcome> {
+        match self {
+            Self::Completions(command) => Some(command.run(out)),
+            Self::Man(command) => Some(command.run(out)),
+            Self::Help(command) => Some(command.run(out)),
+            _ => None,
+        }
+    }
+
+    /// Runs any other command.
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        match self {
+            Self::Links(command) => command.run(ctx).await,
+            Self::Imports(command) => command.run(ctx).await,
+            Self::Login(command) => command.run(ctx).await,
+            Self::Signup(command) => command.run(ctx).await,
+            Self::Logout(command) => command.run(ctx),
+            Self::Whoami(command) => command.run(ctx).await,
+            Self::Token(command) => command.run(ctx),
+            Self::Profile(command) => command.run(ctx),
+            Self::Config(command) => command.run(ctx),
+            Self::Ping(command) => command.run(ctx).await,
+            Self::Api(command) => command.run(ctx).await,
+            Self::Completions(command) => command.run(&ctx.out),
+            Self::Man(command) => command.run(&ctx.out),
+            Self::Help(command) => command.run(&ctx.out),
+        }
+    }
+}

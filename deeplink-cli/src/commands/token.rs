@@ -1,0 +1,31 @@
+//! `dl token`: the key itself, for another program.
+
+use clap::Args;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+
+/// Print the secret key in use, for another program
+#[derive(Debug, Args)]
+#[command(after_help = help("", &[
+    "dl token | docker secret create deeplink_key -",
+    "dl token --reveal --profile staging",
+]))]
+pub(crate) struct Token {
+    /// Print it on a terminal too
+    #[arg(long)]
+    reveal: bool,
+}
+
+impl Token {
+    pub(crate) fn run(self, ctx: &Context) -> Outcome {
+        if ctx.out.terminal && !self.reveal {
+            let what = "the key would stay in the terminal's history";
+            return Err(Failure::usage(what).code("needs_reveal").hint("pipe it on, or give --reveal").into());
+        }
+        let found = ctx.key()?;
+        ctx.out.line(found.key.expose())?;
+        ctx.out.flush()
+    }
+}

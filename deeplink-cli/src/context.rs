@@ -1,0 +1,239 @@
+//! What a command works with: the settings after flag, variable, profile and default have been weighed, the two output
+//! streams, and on demand a key and a client.
+
+use std::cell::Cell;
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use deeplink_core::secret::SecretKey;
+use zeroize::Zeroizing;
+
+use crate::base_url::BaseUrl;
+use crate::config::{self, Config, DEFAULT_PROFILE, Dirs};
+use crate::console::Console;
+use crate::credentials::{FileStore, Found, Sources, check_key};
+use crate::env::Env;
+use crate::error::{Failure, Outcome};
+use crate::exit::Exit;
+use crate::files;
+use crate::global::{Global, ProgressMode};
+use crate::net::HeldBack;
+use crate::output::{Format, Out};
+
+/// Longest a whole call may take when nobody says.
+const TIMEOUT: Duration = Duration::from_secs(90);
+/// Further attempts when nobody says.
+const RETRIES: u32 = 2;
+
+/// The surroundings of one command.
+pub(crate) struct Context {
+    pub(crate) global: Global,
+    pub(crate) env: Env,
+    pub(crate) dirs: Dirs,
+    pub(crate) config: Config,
+    /// The profile in use; it need not exist.
+    pub(crate) profile: String,
+    pub(crate) out: Out,
+    pub(crate) console: Arc<Console>,
+    pub(crate) progress: ProgressMode,
+    pub(crate) timeout: Duration,
+    pub(crate) retries: u32,
+    /// What `--dry-run` held back.
+    pub(crate) held: HeldBack,
+    stdin_taken: Cell<Option<&'static str>>,
+}
+
+impl Context {
+    /// Weighs the settings.
+    pub(crate) fn new(global: Global, env: Env, console: Arc<Console>, color: bool) -> Outcome<Self> {
+        let dirs = Dirs::find(&env)?;
+        let config = Config::load(&dirs)?;
+        let profile = global.profile.clone().or_else(|| env.profile.clone()).or_else(|| config.active_profile.clone());
+        let profile = profile.unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
+        config::check_profile_name(&profile)?;
+        let stored = config.profiles.get(&profile);
+        let of_profile = stored.and_then(|profile| profile.output.clone());
+        let format = match (global.output, &env.output, of_profile) {
+            (Some(format), ..) => format,
+            (None, Some(text), _) => word("DL_OUTPUT", text)?,
+            (None, None, Some(text)) => word("output in config.toml", &text)?,
+            (None, None, None) => Format::Table,
+        };
+        let progress = match (global.progress, &env.progress) {
+            (Some(mode), _) => mode,
+            (None, Some(text)) => word("DL_PROGRESS", text)?,
+            (None, None) => ProgressMode::Auto,
+        };
+        let timeout = match (global.timeout, &env.timeout) {
+            (Some(timeout), _) => timeout,
+            (None, Some(text)) => crate::clock::parse_duration(text)
+                .map_err(|wants| Failure::usage(format!("DL_TIMEOUT is not {wants}")))?,
+            (None, None) => TIMEOUT,
+        };
+        if timeout.is_zero() {
+            return Err(Failure::usage("--timeout must be longer than nothing").into());
+        }
+        let retries = match (global.retries, &env.retries) {
+            (Some(retries), _) => retries,
+            (None, Some(text)) => {
+                text.parse().map_err(|_| Failure::usage(format!("DL_RETRIES is not a number: \"{text}\"")))?
+            }
+            (None, None) => RETRIES,
+        };
+        console.set_json(format.is_json());
+        let out = Out::new(format, global.fields.clone(), color);
+        let (held, stdin_taken) = (HeldBack::default(), Cell::new(None));
+        Ok(Self { global, env, dirs, config, profile, out, console, progress, timeout, retries, held, stdin_taken })
+    }
+
+    /// Which service to talk to.
+    pub(crate) fn base_url(&self) -> Outcome<BaseUrl> {
+        if let Some(base) = &self.global.base_url {
+            return Ok(base.clone());
+        }
+        let of_profile = || self.config.profiles.get(&self.profile)?.base_url.clone();
+        let (whence, text) = match &self.env.base_url {
+            Some(text) => ("DL_BASE_URL".to_owned(), Some(text.clone())),
+            None => (format!("base_url of profile {}", self.profile), of_profile()),
+        };
+        let Some(text) = text else { return Err(self.no_base_url()) };
+        text.parse().map_err(|why| Failure::usage(format!("{whence} is {why}")).into())
+    }
+
+    fn no_base_url(&self) -> crate::error::Stop {
+        let known = self.config.profiles.contains_key(&self.profile);
+        let what = if known || self.profile == DEFAULT_PROFILE {
+            "no service is named".to_owned()
+        } else {
+            format!("there is no profile \"{}\"", self.profile)
+        };
+        let hint = match self.config.names() {
+            names if names.is_empty() || known => {
+                "dl login --with-key --base-url https://dl.example.com, or --base-url, or DL_BASE_URL".to_owned()
+            }
+            names => format!("--base-url, DL_BASE_URL, or one of the profiles {names}"),
+        };
+        Failure::usage(what).code("no_base_url").hint(hint).into()
+    }
+
+    /// The keys on disk.
+    pub(crate) fn store(&self) -> FileStore<'_> {
+        FileStore(&self.dirs)
+    }
+
+    /// The secret key to use, by the order of its sources. What there is to say about it is said here.
+    pub(crate) fn key(&self) -> Outcome<Found> {
+        let base = self.base_url()?;
+        let sources = Sources {
+            flag: self.global.api_key_file.as_deref(),
+            profile: &self.profile,
+            profile_by_flag: self.global.profile.is_some(),
+            variable: self.env.api_key.as_ref(),
+            variable_is_empty: self.env.api_key_is_empty,
+            variable_file: self.env.api_key_file.as_deref(),
+            store: self.store(),
+            base: &base,
+        };
+        let found = sources.find(|path| self.read_key(path))?;
+        self.console.hide(&found.key);
+        for note in &found.notes {
+            self.console.warn(note);
+        }
+        Ok(found)
+    }
+
+    /// The publishable key for calls that take one.
+    pub(crate) fn publishable_key(&self) -> Outcome<SecretKey> {
+        let key = match (&self.env.publishable_key, &self.env.publishable_key_file) {
+            (Some(key), _) => key.expose().trim_end_matches(['\r', '\n']).to_owned(),
+            (None, Some(path)) => {
+                self.read_text(path, "DL_PUBLISHABLE_KEY_FILE")?.trim_end_matches(['\r', '\n']).to_owned()
+            }
+            (None, None) => {
+                let what = "no publishable key; tried DL_PUBLISHABLE_KEY and DL_PUBLISHABLE_KEY_FILE (not set)";
+                return Err(Failure::new(Exit::Auth, what).code("no_key").into());
+            }
+        };
+        let key = Zeroizing::new(key);
+        if !key.starts_with("pk_live_") || key.chars().any(|c| !c.is_ascii_alphanumeric() && c != '_') {
+            return Err(Failure::invalid("the publishable key does not begin with pk_live_").into());
+        }
+        let key = SecretKey::new(key.as_str());
+        self.console.hide(&key);
+        Ok(key)
+    }
+
+    /// The key that a file or stdin holds.
+    pub(crate) fn read_key(&self, path: &Path) -> Outcome<SecretKey> {
+        let whence = if is_stdin(path) { "stdin".to_owned() } else { path.display().to_string() };
+        let text = Zeroizing::new(self.read_text(path, "--api-key-file")?);
+        check_key(&text, &whence)
+    }
+
+    /// Reads a file that holds a secret, or stdin.
+    fn read_text(&self, path: &Path, asked_by: &'static str) -> Outcome<String> {
+        if is_stdin(path) {
+            return self.stdin_text(asked_by);
+        }
+        files::read_private(path)?
+            .ok_or_else(|| Failure::usage(format!("{asked_by}: there is no file {}", path.display())).into())
+    }
+
+    /// Takes stdin for one purpose; a second one is refused.
+    pub(crate) fn take_stdin(&self, asked_by: &'static str) -> Outcome {
+        match self.stdin_taken.replace(Some(asked_by)) {
+            None => Ok(()),
+            Some(before) if before == asked_by => Ok(()),
+            Some(before) => {
+                Err(Failure::usage(format!("{before} and {asked_by} both read stdin; give one of them a file")).into())
+            }
+        }
+    }
+
+    /// All of stdin as text.
+    pub(crate) fn stdin_text(&self, asked_by: &'static str) -> Outcome<String> {
+        self.text_of(Path::new("-"), asked_by)
+    }
+
+    /// A file's text, or all of stdin for `-`.
+    pub(crate) fn text_of(&self, path: &Path, asked_by: &'static str) -> Outcome<String> {
+        String::from_utf8(self.bytes_of(path, asked_by)?)
+            .map_err(|_| Failure::invalid(format!("{asked_by}: {} is not UTF-8 text", path.display())).into())
+    }
+
+    /// A file's bytes, or all of stdin for `-`.
+    pub(crate) fn bytes_of(&self, path: &Path, asked_by: &'static str) -> Outcome<Vec<u8>> {
+        if is_stdin(path) {
+            self.take_stdin(asked_by)?;
+            let mut bytes = Vec::new();
+            io::stdin().lock().read_to_end(&mut bytes).map_err(|error| Failure::file("read", "stdin", &error))?;
+            return Ok(bytes);
+        }
+        std::fs::read(path).map_err(|error| {
+            let failure = Failure::file("read", path.display(), &error);
+            let missing = error.kind() == io::ErrorKind::NotFound;
+            if missing { Failure { exit: Exit::Usage, ..failure } } else { failure }.into()
+        })
+    }
+
+    /// Whether a person can be asked: somebody sees the question and can type the answer.
+    pub(crate) fn can_ask(&self) -> bool {
+        let forbidden = self.global.no_input || self.env.no_input;
+        !forbidden && io::stdin().is_terminal() && self.console.terminal && self.stdin_taken.get().is_none()
+    }
+}
+
+/// `-` stands for stdin wherever a file is named.
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn word<T: ValueEnum>(name: &str, text: &str) -> Outcome<T> {
+    T::from_str(text, false).map_err(|_| {
+        let known = T::value_variants().iter().filter_map(|v| Some(v.to_possible_value()?.get_name().to_owned()));
+        Failure::usage(format!("{name} is \"{text}\"; one of {}", known.collect::<Vec<_>>().join(", "))).into()
+    })
+}

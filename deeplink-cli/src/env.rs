@@ -1,0 +1,121 @@
+//! The environment, read once: every variable `dl` knows, in one place. An empty variable counts as unset.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use deeplink_core::secret::SecretKey;
+use zeroize::Zeroizing;
+
+use crate::error::{Failure, Outcome};
+
+/// What the environment says.
+#[derive(Debug, Default)]
+pub(crate) struct Env {
+    pub(crate) profile: Option<String>,
+    pub(crate) base_url: Option<String>,
+    pub(crate) api_key: Option<SecretKey>,
+    /// `DL_API_KEY` is there, but empty: the usual sign of a secret that a CI system did not hand over.
+    pub(crate) api_key_is_empty: bool,
+    pub(crate) api_key_file: Option<PathBuf>,
+    pub(crate) publishable_key: Option<SecretKey>,
+    pub(crate) publishable_key_file: Option<PathBuf>,
+    pub(crate) output: Option<String>,
+    pub(crate) progress: Option<String>,
+    pub(crate) no_input: bool,
+    pub(crate) timeout: Option<String>,
+    pub(crate) retries: Option<String>,
+    pub(crate) config_dir: Option<PathBuf>,
+    pub(crate) state_dir: Option<PathBuf>,
+    pub(crate) no_color: bool,
+    pub(crate) clicolor_force: bool,
+    pub(crate) dumb_terminal: bool,
+}
+
+impl Env {
+    /// Reads the environment of this process.
+    #[expect(clippy::disallowed_methods, reason = "this is where dl reads its environment")]
+    pub(crate) fn read() -> Outcome<Self> {
+        Self::from(|name| env::var_os(name))
+    }
+
+    fn from(var: impl Fn(&str) -> Option<OsString>) -> Outcome<Self> {
+        let set = |name: &str| var(name).filter(|value| !value.is_empty());
+        let text = |name: &str| -> Outcome<Option<String>> {
+            let read = set(name).map(OsString::into_string).transpose();
+            read.map_err(|_| Failure::usage(format!("{name} is not UTF-8 text")).into())
+        };
+        let path = |name: &str| set(name).map(PathBuf::from);
+        let key = |name: &str| -> Outcome<Option<SecretKey>> {
+            Ok(text(name)?.map(|key| SecretKey::new(Zeroizing::new(key).as_str())))
+        };
+        Ok(Self {
+            profile: text("DL_PROFILE")?,
+            base_url: text("DL_BASE_URL")?,
+            api_key: key("DL_API_KEY")?,
+            api_key_is_empty: var("DL_API_KEY").is_some_and(|value| value.is_empty()),
+            api_key_file: path("DL_API_KEY_FILE"),
+            publishable_key: key("DL_PUBLISHABLE_KEY")?,
+            publishable_key_file: path("DL_PUBLISHABLE_KEY_FILE"),
+            output: text("DL_OUTPUT")?,
+            progress: text("DL_PROGRESS")?,
+            no_input: boolean("DL_NO_INPUT", text("DL_NO_INPUT")?.as_deref())?.unwrap_or(false),
+            timeout: text("DL_TIMEOUT")?,
+            retries: text("DL_RETRIES")?,
+            config_dir: path("DL_CONFIG_DIR"),
+            state_dir: path("DL_STATE_DIR"),
+            // no-color.org: any value but the empty one counts.
+            no_color: set("NO_COLOR").is_some(),
+            clicolor_force: set("CLICOLOR_FORCE").is_some_and(|value| value != "0"),
+            dumb_terminal: set("TERM").is_some_and(|value| value == "dumb"),
+        })
+    }
+}
+
+fn boolean(name: &str, text: Option<&str>) -> Outcome<Option<bool>> {
+    match text {
+        None => Ok(None),
+        Some("1" | "true" | "yes") => Ok(Some(true)),
+        Some("0" | "false" | "no") => Ok(Some(false)),
+        Some(_) => Err(Failure::usage(format!("{name} is neither yes nor no"))
+            .hint(format!("{name} takes 1, true or yes; 0, false or no; or nothing"))
+            .into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Stop;
+
+    fn env(pairs: &[(&str, &str)]) -> Outcome<Env> {
+        Env::from(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value)))
+    }
+
+    #[test]
+    fn booleans_have_three_words_each() {
+        for (text, value) in
+            [("1", true), ("true", true), ("yes", true), ("0", false), ("false", false), ("no", false), ("", false)]
+        {
+            assert_eq!(env(&[("DL_NO_INPUT", text)]).expect("a boolean").no_input, value, "{text}");
+        }
+        for text in ["on", "TRUE", "2", " "] {
+            let Err(Stop::Failed(failure)) = env(&[("DL_NO_INPUT", text)]) else { panic!("{text} was taken") };
+            assert_eq!(failure.exit, crate::exit::Exit::Usage);
+        }
+    }
+
+    #[test]
+    fn an_empty_variable_is_unset_and_an_empty_key_is_remembered() {
+        let empty = env(&[("DL_API_KEY", ""), ("DL_OUTPUT", ""), ("NO_COLOR", "")]).expect("an environment");
+        assert!(empty.api_key.is_none() && empty.api_key_is_empty && empty.output.is_none() && !empty.no_color);
+        assert!(!env(&[]).expect("an environment").api_key_is_empty);
+    }
+
+    #[test]
+    fn a_key_does_not_show_in_debug() {
+        let key = format!("dl_live_{}", "3f".repeat(24));
+        let shown = format!("{:?}", env(&[("DL_API_KEY", &key)]).expect("an environment"));
+        assert!(!shown.contains(&key[20..]), "{shown}");
+    }
+}

@@ -1,0 +1,85 @@
+//! One documented exit code for each kind of outcome. The table of `dl help exit-codes` is made from this list.
+
+macro_rules! exits {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $word:literal, $meaning:literal;)+) => {
+        /// How a run of `dl` ended.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Exit { $($(#[$doc])* $name,)+ }
+
+        impl Exit {
+            /// Every code, in the order of the table.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The number the shell sees.
+            pub(crate) const fn code(self) -> u8 {
+                match self { $(Self::$name => $code,)+ }
+            }
+
+            /// The word that stands for an error of this kind where nothing more exact is known.
+            pub(crate) const fn word(self) -> &'static str {
+                match self { $(Self::$name => $word,)+ }
+            }
+
+            /// What the code means, for people.
+            pub(crate) const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning,)+ }
+            }
+        }
+    };
+}
+
+exits! {
+    /// It worked.
+    Success = 0, "success", "success; an empty list and a closed pipe too";
+    /// Nothing that has a code of its own.
+    Failure = 1, "failure", "unexpected failure";
+    /// The command line is wrong.
+    Usage = 2, "usage", "wrong usage, or a question that could not be asked (see --yes)";
+    /// The input is wrong.
+    Invalid = 3, "invalid_input", "invalid input, found here or by the service (400, 413, 415)";
+    /// The key is.
+    Auth = 4, "no_access", "no key, a refused key, or a key stored for another origin (401, 403)";
+    /// It is not there.
+    NotFound = 5, "not_found", "not found (404)";
+    /// It is there already.
+    Conflict = 6, "conflict", "conflict, such as an id in use (409)";
+    /// The plan's limit is reached.
+    Payment = 7, "payment_required", "the plan's limit is reached (402)";
+    /// Too many requests.
+    RateLimited = 8, "rate_limited", "too many requests, retries included (429)";
+    /// No usable answer.
+    Unavailable = 9, "unavailable", "network, TLS, timeout or a failing service (5xx)";
+    /// Some of it worked.
+    Partial = 10, "partial", "partial success: some worked, some did not";
+    /// A check said no.
+    CheckFailed = 11, "check_failed", "a signature or QR check failed";
+    /// Not yet.
+    Pending = 12, "pending", "still pending, or a wait ran out";
+    /// Ctrl-C.
+    Interrupted = 130, "interrupted", "stopped by Ctrl-C (SIGINT)";
+    /// `kill`.
+    Terminated = 143, "terminated", "stopped by SIGTERM";
+}
+
+impl Exit {
+    /// The code for a reply of this HTTP status.
+    pub(crate) const fn of_status(status: u16) -> Self {
+        match status {
+            200..=299 => Self::Success,
+            400 | 413 | 415 => Self::Invalid,
+            401 | 403 => Self::Auth,
+            402 => Self::Payment,
+            404 => Self::NotFound,
+            409 => Self::Conflict,
+            429 => Self::RateLimited,
+            500..=599 => Self::Unavailable,
+            _ => Self::Failure,
+        }
+    }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}

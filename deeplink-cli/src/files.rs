@@ -1,0 +1,127 @@
+//! Files that only their owner may read: written whole or not at all, read only when nobody else can.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Failure, Outcome};
+use crate::escape::shell;
+use crate::exit::Exit;
+
+/// Largest key or configuration file that is read.
+const MAX_LEN: u64 = 1 << 20;
+
+/// Makes a directory that only its owner may enter; one that is there already stays as it is.
+pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Holds a directory's lock until it is dropped, so that two runs do not overwrite each other's change.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+
+impl Lock {
+    /// Waits for the lock of a directory, which is made when it is missing.
+    pub(crate) fn of(dir: &Path) -> Outcome<Self> {
+        let path = dir.join("lock");
+        let open = || -> io::Result<File> {
+            make_dir(dir)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(false);
+            private(&mut options);
+            let file = options.open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        Ok(Self(open().map_err(|error| Failure::file("lock", path.display(), &error))?))
+    }
+}
+
+/// Replaces a file in one step: exclusive temporary file, fsync, rename, fsync of the directory. Whatever happens, the
+/// old or the new content is there, and nobody else can read it.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Outcome {
+    // Through a symbolic link (a kept dotfile), the file itself is replaced and not the link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let dir = path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
+    let write = || -> io::Result<()> {
+        make_dir(&dir)?;
+        // tempfile opens with O_EXCL and mode 0600, whatever the umask.
+        let mut temporary = tempfile::Builder::new().prefix(".dl-").tempfile_in(&dir)?;
+        temporary.write_all(content)?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(&path)?;
+        sync_dir(&dir)
+    };
+    write().map_err(|error| Failure::file("write", path.display(), &error).into())
+}
+
+#[cfg(unix)]
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_dir(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn private(options: &mut OpenOptions) {
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+}
+
+#[cfg(not(unix))]
+fn private(_: &mut OpenOptions) {}
+
+/// Reads a file that nobody but its owner may read or write; `None` when it is not there.
+pub(crate) fn read_private(path: &Path) -> Outcome<Option<String>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::file("read", path.display(), &error).into()),
+    };
+    // Judged on what was opened, so that nothing can be swapped in between.
+    check_owner(&file, path)?;
+    let mut text = String::new();
+    match file.take(MAX_LEN).read_to_string(&mut text) {
+        Ok(_) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(Failure::invalid(format!("{} is not UTF-8 text", path.display())).into())
+        }
+        Err(error) => Err(Failure::file("read", path.display(), &error).into()),
+    }
+}
+
+#[cfg(unix)]
+fn check_owner(file: &File, path: &Path) -> Outcome {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    let found = file.metadata().map_err(|error| Failure::file("read", path.display(), &error))?;
+    // A pipe (as of `<(…)`) belongs to whoever made it and has no mode that matters.
+    if !found.is_file() {
+        return Ok(());
+    }
+    let refuse = |what: String, fix: String| Err(Failure::new(Exit::Auth, what).code("unsafe_file").hint(fix).into());
+    let shown = path.display();
+    let quoted = path.to_string_lossy();
+    let quoted = shell(&quoted);
+    let mode = found.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return refuse(format!("{shown} is open to others (mode {mode:04o})"), format!("chmod 600 {quoted}"));
+    }
+    let me = rustix::process::geteuid().as_raw();
+    if found.uid() != me && found.uid() != 0 {
+        let what = format!("{shown} belongs to another user (uid {})", found.uid());
+        return refuse(what, format!("chown {me} {quoted} && chmod 600 {quoted}"));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_owner(_: &File, _: &Path) -> Outcome {
+    Ok(())
+}

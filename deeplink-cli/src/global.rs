@@ -1,0 +1,93 @@
+//! The flags that every command takes, and what decides between flag, variable, profile and default.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::base_url::BaseUrl;
+use crate::output::Format;
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    Auto,
+    /// Everywhere
+    Always,
+    /// Nowhere
+    Never,
+}
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressMode {
+    /// A bar where one can be drawn, lines elsewhere
+    Auto,
+    /// As auto; undoes DL_PROGRESS
+    Bar,
+    /// A line at the start, every 10 seconds and at the end
+    Plain,
+    /// Nothing
+    Off,
+}
+
+/// Flags that stand before or after any command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Account to use [env: DL_PROFILE] [default: the active profile]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+
+    /// Address of the service [env: DL_BASE_URL] [default: the profile's]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) base_url: Option<BaseUrl>,
+
+    /// File that holds the secret key, or - for stdin [env: DL_API_KEY, DL_API_KEY_FILE]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) api_key_file: Option<PathBuf>,
+
+    /// Form of the result: table, json, jsonl, csv or id [env: DL_OUTPUT] [default: table]
+    #[arg(short, long, global = true, value_name = "FORM", hide_possible_values = true)]
+    pub(crate) output: Option<Format>,
+
+    /// Fields to print, in this order
+    #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) fields: Option<Vec<String>>,
+
+    /// Colours: auto, always or never [env: NO_COLOR, CLICOLOR_FORCE]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub(crate) color: When,
+
+    /// Progress: auto, bar, plain or off [env: DL_PROGRESS] [default: auto]
+    #[arg(long, global = true, value_name = "MODE", hide_possible_values = true)]
+    pub(crate) progress: Option<ProgressMode>,
+
+    /// Say nothing but errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Show requests and retries; -vv shows headers too, without secrets
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// Never ask; a question that would be needed is an error [env: DL_NO_INPUT]
+    #[arg(long, global = true)]
+    pub(crate) no_input: bool,
+
+    /// Longest a call may take, retries included [env: DL_TIMEOUT] [default: 90s]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = crate::clock::parse_duration)]
+    pub(crate) timeout: Option<std::time::Duration>,
+
+    /// Further attempts after the first [env: DL_RETRIES] [default: 2]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) retries: Option<u32>,
+
+    /// Answer every confirmation with yes
+    #[arg(short, long, global = true)]
+    pub(crate) yes: bool,
+
+    /// Print what would be sent, and send nothing
+    #[arg(short = 'n', long, global = true)]
+    pub(crate) dry_run: bool,
+}

@@ -1,0 +1,281 @@
+//! Flags of an import: what describes the rows, and what decides about the run.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use deeplink_client::bulk::{self, BulkImport, FileSource, RejectsWriter, ResultsWriter};
+use serde::{Deserialize, Serialize};
+
+use crate::context::{Context, is_stdin};
+use crate::error::{Failure, Outcome, Stop};
+use crate::escape::shell;
+
+/// The form of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FileFormat {
+    /// As the name and the beginning of the file say
+    Auto,
+    /// Comma, semicolon, tab or bar between values
+    Csv,
+    /// Tabs between values
+    Tsv,
+    /// One JSON object or array
+    Json,
+    /// One JSON object per line
+    Jsonl,
+}
+
+impl FileFormat {
+    /// The form as the reader names it; it finds out by itself when nothing is said.
+    pub(crate) fn known(self) -> Option<bulk::Format> {
+        match self {
+            Self::Auto => None,
+            Self::Csv => Some(bulk::Format::Csv),
+            Self::Tsv => Some(bulk::Format::Tsv),
+            Self::Json => Some(bulk::Format::Json),
+            Self::Jsonl => Some(bulk::Format::Jsonl),
+        }
+    }
+}
+
+/// What describes the rows: part of what makes two commands the same import.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Rows")]
+pub(crate) struct SourceFlags {
+    /// Form of the file: csv, tsv, json or jsonl [default: as its name and beginning say]
+    #[arg(long, value_name = "FORM", hide_possible_values = true)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) format: Option<FileFormat>,
+    /// Read a column as a field, whatever its name; may be repeated
+    #[arg(long, value_name = "COLUMN=FIELD")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) map: Vec<String>,
+    /// JSON file with what rows have unless they say otherwise
+    #[arg(long, value_name = "FILE")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) template: Option<PathBuf>,
+    /// What every row has, whatever it says; may be repeated
+    #[arg(long, value_name = "FIELD=VALUE")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) set: Vec<String>,
+    /// Make ids for rows without one: from the row, so that a second run makes the same ones
+    #[arg(long, value_name = "SALT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) generate_ids: Option<String>,
+    /// Leave out columns that no field is known for
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) ignore_unknown: bool,
+}
+
+/// A row whose id is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnConflict {
+    /// Fine if the link says the same, else rejected
+    Verify,
+    /// Rejected
+    Fail,
+    /// Left as it is
+    Skip,
+    /// Given the row's content
+    Update,
+}
+
+/// A row that is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnError {
+    /// Send nothing more; an invalid row keeps the import from beginning
+    Stop,
+    /// Go on with the others
+    Continue,
+}
+
+/// What decides about the run.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Run")]
+pub(crate) struct Policy {
+    /// Requests under way at one time: auto, or a number
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = concurrency)]
+    concurrency: Option<u32>,
+    /// Longest wait without a success while the service asks to wait
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = crate::clock::parse_duration)]
+    max_wait: Duration,
+    /// A row whose id is in use: verify (fine if the link says the same), fail, skip or update
+    #[arg(long, value_name = "WHAT", default_value = "verify", hide_possible_values = true)]
+    on_conflict: OnConflict,
+    /// A refused row: stop (send nothing more) or continue with the others
+    #[arg(long, value_name = "WHAT", default_value = "stop", hide_possible_values = true)]
+    pub(crate) on_error: OnError,
+    /// Faults to print; --rejects has them all
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) max_errors: usize,
+    /// Write what became of each row: CSV, or JSONL if the name ends so
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+    /// Write the refused rows, to be mended and imported again
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+}
+
+fn concurrency(text: &str) -> Result<Option<u32>, String> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    let number = text.parse().ok().filter(|number| (1..=64).contains(number));
+    number.map(Some).ok_or_else(|| "auto, or a number from 1 to 64".to_owned())
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            concurrency: None,
+            max_wait: Duration::from_mins(15),
+            on_conflict: OnConflict::Verify,
+            on_error: OnError::Stop,
+            max_errors: 100,
+            results: None,
+            rejects: None,
+        }
+    }
+}
+
+impl Policy {
+    /// Hands the policy to the engine.
+    pub(crate) fn apply(&self, import: BulkImport) -> BulkImport {
+        import
+            .on_conflict(match self.on_conflict {
+                OnConflict::Verify => bulk::OnConflict::Verify,
+                OnConflict::Fail => bulk::OnConflict::Fail,
+                OnConflict::Skip => bulk::OnConflict::Skip,
+                OnConflict::Update => bulk::OnConflict::Update,
+            })
+            .on_error(match self.on_error {
+                OnError::Stop => bulk::OnError::Stop,
+                OnError::Continue => bulk::OnError::Continue,
+            })
+            .concurrency(self.concurrency.map_or(bulk::Concurrency::Auto, bulk::Concurrency::Fixed))
+            .max_wait(self.max_wait)
+            .keep_faults(self.max_errors)
+    }
+
+    /// Begins the file of refused rows.
+    pub(crate) fn rejects(&self, source: &FileSource) -> Outcome<Option<RejectsWriter>> {
+        let create = |path: &PathBuf| {
+            RejectsWriter::create(path, source).map_err(|error| Failure::file("write", path.display(), &error).into())
+        };
+        self.rejects.as_ref().map(create).transpose()
+    }
+
+    /// Begins the file of results.
+    pub(crate) fn results(&self) -> Outcome<Option<ResultsWriter>> {
+        let create = |path: &PathBuf| {
+            ResultsWriter::create(path).map_err(|error| Failure::file("write", path.display(), &error).into())
+        };
+        self.results.as_ref().map(create).transpose()
+    }
+
+    /// Where the refused rows are, for a hint.
+    pub(crate) fn rejects_path(&self) -> Option<&Path> {
+        self.rejects.as_deref()
+    }
+
+    fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut word = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+        if let Some(number) = self.concurrency {
+            word("--concurrency", number.to_string());
+        }
+        for (flag, value, usual) in [
+            ("--on-conflict", self.on_conflict.to_possible_value(), "verify"),
+            ("--on-error", self.on_error.to_possible_value(), "stop"),
+        ] {
+            if let Some(value) = value.filter(|value| value.get_name() != usual) {
+                word(flag, value.get_name().to_owned());
+            }
+        }
+        for (flag, path) in [("--results", &self.results), ("--rejects", &self.rejects)] {
+            if let Some(path) = path {
+                word(flag, path.to_string_lossy().into_owned());
+            }
+        }
+        words
+    }
+}
+
+/// What an import reads, as the journal remembers it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    pub(crate) file: PathBuf,
+    pub(crate) profile: String,
+    #[serde(flatten)]
+    pub(crate) source: SourceFlags,
+}
+
+impl Saved {
+    /// The import of this file by the profile in use.
+    pub(crate) fn new(ctx: &Context, file: &Path, source: &SourceFlags) -> Outcome<Self> {
+        let absolute = |path: &Path| {
+            std::path::absolute(path).map_err(|error| Stop::from(Failure::file("find", path.display(), &error)))
+        };
+        let file = if is_stdin(file) { file.to_owned() } else { absolute(file)? };
+        let mut source = source.clone();
+        source.template = source.template.as_deref().map(absolute).transpose()?;
+        Ok(Self { file, profile: ctx.profile.clone(), source })
+    }
+
+    /// What the journal tells two imports apart by.
+    pub(crate) fn identity(&self, _ctx: &Context) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads what [`Saved::identity`] wrote.
+    pub(crate) fn read(identity: &str) -> Option<Self> {
+        serde_json::from_str(identity).ok()
+    }
+
+    /// What people call the file.
+    pub(crate) fn name(&self) -> String {
+        if is_stdin(&self.file) {
+            return "stdin".to_owned();
+        }
+        self.file
+            .file_name()
+            .map_or_else(|| self.file.display().to_string(), |name| name.to_string_lossy().into_owned())
+    }
+
+    /// The salt of generated ids, if ids are generated.
+    pub(crate) fn salt(&self) -> Option<String> {
+        self.source.generate_ids.clone()
+    }
+
+    /// The command that goes on with the import.
+    pub(crate) fn command_line(&self, policy: &Policy) -> String {
+        let mut words =
+            vec!["dl".to_owned(), "links".into(), "import".into(), self.file.to_string_lossy().into_owned()];
+        let source = &self.source;
+        let mut word = |flag: &str, value: &str| words.extend([flag.to_owned(), value.to_owned()]);
+        if let Some(format) = source.format.and_then(|format| format.to_possible_value()) {
+            word("--format", format.get_name());
+        }
+        source.map.iter().for_each(|pair| word("--map", pair));
+        source.set.iter().for_each(|pair| word("--set", pair));
+        if let Some(path) = &source.template {
+            word("--template", &path.to_string_lossy());
+        }
+        if self.profile != crate::config::DEFAULT_PROFILE {
+            word("--profile", &self.profile);
+        }
+        match source.generate_ids.as_deref() {
+            Some("") => words.push("--generate-ids".into()),
+            Some(salt) => words.push(format!("--generate-ids={salt}")),
+            None => {}
+        }
+        if source.ignore_unknown {
+            words.push("--ignore-unknown".into());
+        }
+        words.extend(policy.words());
+        words.iter().map(|word| shell(word).into_owned()).collect::<Vec<_>>().join(" ")
+    }
+}

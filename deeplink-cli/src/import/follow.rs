@@ -1,0 +1,266 @@
+//! An import under way: progress, refused rows, signals, and the summary.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use deeplink_client::bulk::{BulkRun, ResultsWriter, RowOutcome, RowResult, Stopped, Summary};
+use futures_util::StreamExt;
+
+use crate::context::Context;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::import::flags::Policy;
+use crate::import::{Place, Ready, cannot, journal_failure, unreadable};
+use crate::output::Rows;
+use crate::progress::{counted, grouped, rate};
+use crate::signals::Signals;
+
+/// How often the bar moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Sends, and reports how it ended.
+pub(super) async fn run(
+    ctx: &Context,
+    ready: Ready,
+    policy: &Policy,
+    mut signals: Signals,
+    print: Option<Rows<'_>>,
+) -> Outcome {
+    let Ready { checked, progress, name, invalid, place, rejects, again } = ready;
+    let total = checked.report().rows;
+    let started = {
+        let start: Pin<Box<dyn Future<Output = _>>> = Box::pin(checked.start());
+        tokio::select! {
+            biased;
+            exit = signals.next() => return Err(Stop::Exit(exit)),
+            started = start => started.map_err(|error| cannot(ctx, &name, &error))?,
+        }
+    };
+    let printing = print.is_some();
+    let mut tell = Tell { ctx, print, place, rejects, results: policy.results()?, most: policy.max_errors, refused: 0 };
+    progress.begin("importing", total);
+    let ended = follow(started, &progress, &mut signals, &mut tell).await;
+    progress.end();
+    let (summary, signal, broken) = ended?;
+    tell.finish()?;
+    let over = Over { ctx, summary: &summary, invalid, signal, name: &name, again: again.as_deref(), printing };
+    match broken {
+        Some(stop) => Err(stop),
+        None => over.say(),
+    }
+}
+
+/// Polls the run to its end.
+async fn follow(
+    mut run: BulkRun,
+    progress: &crate::progress::Progress,
+    signals: &mut Signals,
+    tell: &mut Tell<'_>,
+) -> Outcome<(Summary, Option<Exit>, Option<Stop>)> {
+    let (watch, mut signal, mut broken) = (run.progress(), None, None);
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            biased;
+            exit = signals.next() => {
+                if signal.is_some() {
+                    // The second one means now. The journal has all that is needed.
+                    return Err(Stop::Exit(exit));
+                }
+                signal = Some(exit);
+                run.stop();
+                tell.ctx.console.say("stopping: waiting for what is under way, at most 10 s; once more stops at once");
+            }
+            _ = tick.tick() => {
+                let now = watch.get();
+                progress.at(now.counts.settled(), now.counts.rows, now.paused);
+            }
+            outcome = run.next() => {
+                let Some(outcome) = outcome else { break };
+                if broken.is_none()
+                    && let Err(stop) = tell.row(&outcome)
+                {
+                    broken = Some(stop);
+                    run.stop();
+                }
+            }
+        }
+    }
+    Ok((run.summary(), signal, broken))
+}
+
+/// Hands each row's outcome on.
+struct Tell<'a> {
+    ctx: &'a Context,
+    /// Where links are printed as they come about.
+    print: Option<Rows<'a>>,
+    place: Place,
+    rejects: Option<deeplink_client::bulk::RejectsWriter>,
+    results: Option<ResultsWriter>,
+    most: usize,
+    refused: usize,
+}
+
+impl Tell<'_> {
+    fn row(&mut self, outcome: &RowOutcome) -> Outcome {
+        if let Some(results) = &mut self.results {
+            results.write(outcome).map_err(|error| Failure::file("write", "--results", &error))?;
+        }
+        if let (Some(rows), Some(url)) = (&mut self.print, outcome.result.url()) {
+            rows.push(&serde_json::json!({"link_id": outcome.id, "url": url}).to_string())?;
+        }
+        let why = match &outcome.result {
+            RowResult::Rejected { code, message } => format!("{message} [{code}]"),
+            RowResult::Unknown { message } => format!("{message} [unknown]"),
+            _ => return Ok(()),
+        };
+        if let Some(rejects) = &mut self.rejects {
+            rejects.write(outcome.at, &why).map_err(|error| Failure::file("write", "--rejects", &error))?;
+        }
+        self.refused += 1;
+        if self.refused <= self.most && !self.ctx.out.format.is_json() {
+            let id = outcome.id.as_deref().map_or_else(String::new, |id| format!("\"{id}\": "));
+            self.ctx.console.fault(&format!("{}: {id}{why}", (self.place)(outcome.line, None)));
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Outcome {
+        if let Some(results) = self.results {
+            results.finish().map_err(|error| Failure::file("write", "--results", &error))?;
+        }
+        if let Some(rejects) = self.rejects {
+            rejects.finish().map_err(|error| Failure::file("write", "--rejects", &error))?;
+        }
+        if let Some(rows) = self.print {
+            rows.finish(None)?;
+        }
+        Ok(())
+    }
+}
+
+/// The end of a run.
+struct Over<'a> {
+    ctx: &'a Context,
+    summary: &'a Summary,
+    invalid: u64,
+    signal: Option<Exit>,
+    name: &'a str,
+    again: Option<&'a str>,
+    /// Stdout has the links.
+    printing: bool,
+}
+
+impl Over<'_> {
+    fn say(&self) -> Outcome {
+        let ctx = self.ctx;
+        if ctx.out.format.is_json() && !self.printing {
+            ctx.out.json(&self.json())?;
+            ctx.out.flush()?;
+        }
+        self.text();
+        match self.failure() {
+            None => Ok(()),
+            Some(Stop::Failed(mut failure)) => {
+                if failure.hint.is_none() || self.again.is_some() {
+                    failure.hint = self.next_step().or(failure.hint);
+                }
+                Err(Stop::Failed(failure))
+            }
+            Some(stop) => {
+                if let Some(step) = self.next_step() {
+                    ctx.console.say(&step);
+                }
+                Err(stop)
+            }
+        }
+    }
+
+    /// The record of `-o json`, in the order in which it is documented.
+    fn json(&self) -> String {
+        let counts = self.summary.counts;
+        let run = serde_json::to_string(&self.summary.run).unwrap_or_default();
+        let numbers = [
+            ("rows", counts.rows),
+            ("created", counts.created),
+            ("existed", counts.existed),
+            ("updated", counts.updated),
+            ("skipped", counts.skipped),
+            ("rejected", counts.rejected),
+            ("unknown", counts.unknown),
+            ("unsent", counts.unsent),
+            ("requests", counts.requests),
+            ("retries", counts.retries),
+        ];
+        let numbers: Vec<String> = numbers.iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
+        let seconds = self.summary.elapsed.as_secs_f64();
+        format!("{{\"run\":{run},{},\"seconds\":{seconds:.3}}}", numbers.join(","))
+    }
+
+    fn text(&self) {
+        let (counts, console) = (self.summary.counts, &self.ctx.console);
+        let seconds = self.summary.elapsed.as_secs_f64();
+        let speed = grouped(rate(counts.settled(), self.summary.elapsed));
+        let doing = if counts.unsent > 0 { "stopped" } else { "done" };
+        console.say(&format!(
+            "{doing}: {} of {} in {seconds:.1} s ({speed}/s)",
+            counted(counts.rows, "row"),
+            self.name
+        ));
+        for (word, count) in [
+            ("created", counts.created),
+            ("existed", counts.existed),
+            ("updated", counts.updated),
+            ("skipped", counts.skipped),
+            ("rejected", counts.rejected),
+            ("unknown", counts.unknown),
+            ("unsent", counts.unsent),
+        ] {
+            if count > 0 {
+                console.say(&format!("  {word:<9} {:>9}", grouped(count)));
+            }
+        }
+        let again = if counts.retries > 0 { format!(", {} repeated", grouped(counts.retries)) } else { String::new() };
+        console.say(&format!("  in {}{again}", counted(counts.requests, "request")));
+    }
+
+    fn failure(&self) -> Option<Stop> {
+        let (ctx, counts) = (self.ctx, self.summary.counts);
+        if let Some(exit) = self.signal {
+            return Some(Stop::Exit(exit));
+        }
+        match &self.summary.stopped {
+            Some(Stopped::Refused(error) | Stopped::RateLimited(error) | Stopped::Unavailable(error)) => {
+                return Some(ctx.stop(error));
+            }
+            Some(Stopped::Source(error)) => return Some(unreadable(self.name, error).into()),
+            Some(Stopped::Journal(error)) => return Some(journal_failure(error)),
+            _ => {}
+        }
+        let bad = counts.rejected + counts.unknown + counts.unsent + self.invalid;
+        if bad == 0 {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for (count, word) in [
+            (self.invalid, "invalid"),
+            (counts.rejected, "rejected"),
+            (counts.unknown, "unknown"),
+            (counts.unsent, "not sent"),
+        ] {
+            if count > 0 {
+                parts.push(format!("{} {word}", grouped(count)));
+            }
+        }
+        let what = format!("not all of {} came through: {}; what was made stays", self.name, parts.join(", "));
+        Some(Failure::new(Exit::Partial, what).into())
+    }
+
+    fn next_step(&self) -> Option<String> {
+        let counts = self.summary.counts;
+        let left = counts.unsent + counts.unknown > 0;
+        self.again.filter(|_| left).map(|command| format!("go on with: {command}"))
+    }
+}

@@ -1,0 +1,217 @@
+//! Imports as people meet them: flags, questions, text, progress. Reading, checking, sending and the journal are the
+//! client's.
+
+mod flags;
+mod follow;
+mod report;
+
+use std::path::PathBuf;
+
+use deeplink_client::bulk::{
+    BulkImport, Checked, FileJournal, ImportError, JournalError, MemorySource, RejectsWriter, RowSource, SourceError,
+};
+use deeplink_client::{Auth, Client};
+
+pub(crate) use flags::{FileFormat, Policy, Saved, SourceFlags};
+
+use crate::commands::links::open;
+use crate::commands::whoami::probe;
+use crate::context::Context;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::net::Reads;
+use crate::output;
+use crate::progress::Progress;
+use crate::signals::Signals;
+
+/// How far an import goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// The rows are checked.
+    Check,
+    /// The plan is shown.
+    Plan,
+    /// The links are made.
+    Send,
+}
+
+/// What concerns this run and not the rows.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) want: Want,
+    pub(crate) restart: bool,
+    /// Where journals are, if one is kept.
+    pub(crate) journal: Option<PathBuf>,
+}
+
+/// Imports a file.
+pub(crate) async fn file(ctx: &Context, saved: Saved, policy: Policy, options: Options) -> Outcome {
+    let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+    tokio::select! {
+        biased;
+        exit = signals.next() => Err(Stop::Exit(exit)),
+        prepared = prepare(ctx, &saved, &policy, &options) => {
+            let Some(run) = prepared? else { return Ok(()) };
+            follow::run(ctx, run, &policy, signals, None).await
+        }
+    }
+}
+
+/// An import that is ready to be sent.
+pub(crate) struct Ready {
+    pub(crate) checked: Checked,
+    pub(crate) progress: Progress,
+    pub(crate) name: String,
+    /// Rows that were left out because they are invalid.
+    pub(crate) invalid: u64,
+    pub(crate) place: Place,
+    pub(crate) rejects: Option<RejectsWriter>,
+    /// What to type to go on with it.
+    pub(crate) again: Option<String>,
+}
+
+/// Imports rows that are in memory, and prints the links that are made.
+pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource, salt: Option<String>) -> Outcome {
+    let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+    let policy = Policy::default();
+    let mut import = policy.apply(client.bulk_import(source));
+    if let Some(salt) = salt {
+        import = import.generate_ids(salt);
+    }
+    let checked = tokio::select! {
+        biased;
+        exit = signals.next() => return Err(Stop::Exit(exit)),
+        checked = import.check() => checked.map_err(|error| cannot(ctx, "the ids", &error))?,
+    };
+    let place: Place = Box::new(|line, _| format!("id {line}"));
+    let progress = Progress::new(ctx, "links");
+    let name = "the ids".to_owned();
+    let ready = Ready { invalid: 0, checked, progress, name, place, rejects: None, again: None };
+    let want = if ctx.global.dry_run { Want::Plan } else { Want::Send };
+    match report::faults(ctx, ready, &policy, want)? {
+        Some(ready) if want == Want::Send => {
+            let sheet = ctx.out.sheet(&output::CREATED)?;
+            follow::run(ctx, ready, &policy, signals, Some(sheet.list()?)).await
+        }
+        Some(ready) => report::plan(ctx, &ready, want),
+        None => Ok(()),
+    }
+}
+
+/// Names the place of a row.
+pub(crate) type Place = Box<dyn Fn(u64, Option<u64>) -> String>;
+
+/// Everything before the first link is made; `None` when that was all that was wanted.
+async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Options) -> Outcome<Option<Ready>> {
+    let client = match options.want {
+        // Without a request there is no need for a key.
+        Want::Check => offline(ctx)?,
+        Want::Plan | Want::Send => {
+            let base = ctx.base_url()?;
+            ctx.client_for(&base, Auth::SecretKey(ctx.key()?.key), Reads::Sent)?
+        }
+    };
+    let source = open(ctx, saved)?;
+    let name = saved.name();
+    let progress = Progress::new(ctx, &name);
+    let rejects = policy.rejects(&source)?;
+    let mut import = policy.apply(client.bulk_import(source.clone()));
+    if let Some(salt) = saved.salt() {
+        import = import.generate_ids(salt);
+    }
+    if options.want == Want::Send {
+        import = with_journal(ctx, import, saved, options).await?;
+    }
+    progress.preparing("checking");
+    let checked = import.check().await.map_err(|error| cannot(ctx, &name, &error))?;
+    progress.end();
+    let place: Place = Box::new(move |line, column| source.place(line, column));
+    let again = options.journal.as_ref().map(|_| saved.command_line(policy));
+    let ready = Ready { invalid: checked.report().invalid, checked, progress, name, place, rejects, again };
+    let ready = report::faults(ctx, ready, policy, options.want)?;
+    let Some(ready) = ready else { return Ok(None) };
+    if options.want != Want::Check {
+        probe(ctx, &client).await?;
+    }
+    if options.want == Want::Send { Ok(Some(ready)) } else { report::plan(ctx, &ready, options.want).map(|()| None) }
+}
+
+/// A client that is never asked anything.
+fn offline(ctx: &Context) -> Outcome<Client> {
+    let nowhere = "http://localhost".parse().map_err(|why: String| Failure::usage(why))?;
+    ctx.client_for(&nowhere, Auth::None, Reads::Held)
+}
+
+async fn with_journal(ctx: &Context, import: BulkImport, saved: &Saved, options: &Options) -> Outcome<BulkImport> {
+    let Some(dir) = &options.journal else { return Ok(import) };
+    crate::files::make_dir(dir).map_err(|error| Failure::file("make", dir.display(), &error))?;
+    let journal = FileJournal::new(dir).command(saved.identity(ctx)).restart(options.restart);
+    if !options.restart
+        && let Some(run) = journal.pending().map_err(|error| journal_failure(&error))?
+    {
+        let done = crate::progress::grouped(run.counts.settled());
+        let total = crate::progress::counted(run.plan.rows, "row");
+        let known = format!("run {} began {} and has done {done} of {total}", run.run, when(run.started_at));
+        if ctx.can_ask() && !ctx.global.yes {
+            ctx.console.say(&known);
+            if !ctx.agree("Go on with it? [Y/n] ").await? {
+                return Err(Failure::usage("nothing was done").hint("--restart begins anew").into());
+            }
+        } else {
+            ctx.console.note(&format!("going on: {known}"));
+        }
+    }
+    Ok(import.journal_with(journal))
+}
+
+fn when(moment: deeplink_core::time::Timestamp) -> String {
+    crate::clock::relative(moment, crate::clock::now())
+}
+
+/// Why an import could not begin.
+pub(crate) fn cannot(ctx: &Context, name: &str, error: &ImportError) -> Stop {
+    match error {
+        ImportError::Source(error) => unreadable(name, error).into(),
+        ImportError::Journal(error) => journal_failure(error),
+        ImportError::Service(error) => ctx.stop(error),
+        other => Failure::invalid(other.to_string()).into(),
+    }
+}
+
+/// A file that cannot be read as rows.
+pub(crate) fn unreadable(name: &str, error: &SourceError) -> Failure {
+    use std::error::Error as _;
+    let mut message = match (error.line(), error.column()) {
+        (Some(line), Some(column)) => format!("{name}:{line}:{column}: {}", error.message()),
+        (Some(line), None) => format!("{name}:{line}: {}", error.message()),
+        _ => format!("{name}: {}", error.message()),
+    };
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    if let Some(cause) = cause {
+        message = format!("{message}: {}", crate::error::plain(cause));
+    }
+    let missing = cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::NotFound);
+    let failure = Failure::new(if missing { Exit::Usage } else { Exit::Invalid }, message);
+    if missing { failure } else { failure.hint("nothing was sent") }
+}
+
+/// A journal that cannot be used.
+pub(crate) fn journal_failure(error: &JournalError) -> Stop {
+    let text = match error {
+        JournalError::Io { source, .. } => format!("{error}: {}", crate::error::plain(source)),
+        other => other.to_string(),
+    };
+    let failure = match error {
+        JournalError::Locked { run } => {
+            Failure::new(Exit::Conflict, text).code("run_locked").hint(format!("wait for it, or dl imports show {run}"))
+        }
+        JournalError::Changed { .. } => {
+            Failure::invalid(text).code("run_changed").hint("--restart begins anew with what there is now")
+        }
+        JournalError::OtherAccount { .. } => {
+            Failure::invalid(text).code("other_account").hint("use the key of that account, or --restart with this one")
+        }
+        _ => Failure::new(Exit::Failure, text),
+    };
+    failure.into()
+}

@@ -1,0 +1,120 @@
+//! What is said about the rows before they are sent.
+
+use crate::context::Context;
+use crate::error::{Failure, Item, Outcome};
+use crate::exit::Exit;
+use crate::import::flags::{OnError, Policy};
+use crate::import::{Ready, Want, unreadable};
+use crate::progress::{counted, grouped};
+
+/// Names every fault, and ends the import if it cannot go on with them.
+pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Want) -> Outcome<Option<Ready>> {
+    let report = ready.checked.report().clone();
+    for (first, later, id) in &report.case_pairs {
+        let place = (ready.place)(*later, None);
+        ctx.console.note(&format!("{place}: id \"{id}\" differs only in case from that on line {first}"));
+    }
+    if report.invalid == 0 {
+        if want == Want::Check {
+            ctx.console.say(&format!("{} of {}: all valid, nothing was sent", counted(report.rows, "row"), ready.name));
+            return Ok(None);
+        }
+        return Ok(Some(ready));
+    }
+    let json = ctx.out.format.is_json();
+    if !json {
+        for fault in &report.faults {
+            ctx.console.fault(&format!("{}: {fault}", (ready.place)(fault.line, fault.column)));
+        }
+    }
+    write_rejects(&mut ready)?;
+    let shown = u64::try_from(report.faults.len()).unwrap_or(u64::MAX);
+    if report.invalid > shown && !json {
+        ctx.console.fault(&format!("… and {} more", grouped(report.invalid - shown)));
+    }
+    if want == Want::Send && policy.on_error == OnError::Continue {
+        let left = counted(report.invalid, "row");
+        ctx.console.warn(&format!("{left} of {} left out", grouped(report.rows)));
+        return Ok(Some(ready));
+    }
+    if let Some(rejects) = ready.rejects.take() {
+        rejects.finish().map_err(|error| Failure::file("write", "--rejects", &error))?;
+    }
+    let verb = if report.invalid == 1 { "is" } else { "are" };
+    let what =
+        format!("{} of {} {verb} invalid, nothing was sent", grouped(report.invalid), counted(report.rows, "row"));
+    let mut failure = Failure::new(Exit::Invalid, what).hint(advice(policy));
+    if json {
+        failure.items = report.faults.iter().map(|fault| item(&ready, fault)).collect();
+    }
+    Err(failure.into())
+}
+
+fn advice(policy: &Policy) -> String {
+    match policy.rejects_path() {
+        Some(path) => format!("mend the rows, or those in {} and import it", path.display()),
+        None => "mend the rows, or --on-error continue to leave them out; --rejects FILE collects them".to_owned(),
+    }
+}
+
+fn item(ready: &Ready, fault: &deeplink_client::bulk::RowFault) -> Item {
+    Item {
+        index: Some(fault.line),
+        id: fault.id.clone(),
+        code: fault.code.to_string(),
+        message: format!("{}: {}", (ready.place)(fault.line, fault.column), fault.message),
+        field: fault.field.clone(),
+        ..Item::default()
+    }
+}
+
+/// Collects the invalid rows.
+fn write_rejects(ready: &mut Ready) -> Outcome {
+    let Some(rejects) = &mut ready.rejects else { return Ok(()) };
+    let mut written = Ok(());
+    ready
+        .checked
+        .each_fault(|fault| {
+            if written.is_ok() {
+                written = rejects.write(fault.at, &fault.to_string());
+            }
+        })
+        .map_err(|error| unreadable(&ready.name, &error))?;
+    written.map_err(|error| Failure::file("write", "--rejects", &error).into())
+}
+
+/// Shows how the rows would be sent.
+pub(super) fn plan(ctx: &Context, ready: &Ready, want: Want) -> Outcome {
+    debug_assert!(want == Want::Plan);
+    let plan = ready.checked.report().plan;
+    let rows = ready.checked.report().rows - ready.invalid;
+    if ctx.out.format.is_json() {
+        let record = serde_json::json!({
+            "rows": rows, "groups": plan.groups, "template_rows": plan.template_rows,
+            "template_requests": plan.template_requests, "other_rows": plan.other_rows,
+            "other_requests": plan.other_requests,
+        });
+        ctx.out.json(&record.to_string())?;
+        return ctx.out.flush();
+    }
+    ctx.out.line(&format!("{} of {}", counted(rows, "row"), ready.name))?;
+    if plan.template_rows > 0 {
+        let groups =
+            if plan.groups == 1 { "one template".to_owned() } else { format!("{} templates", grouped(plan.groups)) };
+        ctx.out.line(&format!(
+            "  {} of {groups} in {} (POST /v1/links/bulk, template and ids)",
+            counted(plan.template_rows, "row"),
+            counted(plan.template_requests, "request"),
+        ))?;
+    }
+    if plan.other_rows > 0 {
+        ctx.out.line(&format!(
+            "  {} that differ in {} (POST /v1/links/bulk, links; one by one where the service cannot take them so)",
+            counted(plan.other_rows, "row"),
+            counted(plan.other_requests, "request"),
+        ))?;
+    }
+    ctx.out.flush()?;
+    ctx.console.note("--dry-run: nothing was made");
+    Ok(())
+}

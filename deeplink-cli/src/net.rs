@@ -1,0 +1,278 @@
+//! The client as `dl` uses it: what goes over the wire can be watched (`-v`, `-vv`) or held back (`--dry-run`), and a
+//! failure comes out with its exit code and what to do next.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use deeplink_client::transport::{BodyStream, BoxFuture, Failure as Attempt, Transport, TransportError};
+use deeplink_client::{Auth, Client, Error, Kind, Retry};
+use deeplink_core::error::ErrorCode;
+
+use crate::base_url::BaseUrl;
+use crate::console::Console;
+use crate::context::Context;
+use crate::error::{Failure, Item, Outcome, Stop};
+use crate::exit::Exit;
+use crate::mask;
+
+/// Name and version, as the service's logs show them.
+const USER_AGENT: &str = concat!("dl/", env!("CARGO_PKG_VERSION"));
+
+/// A request that `--dry-run` held back.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) body: String,
+}
+
+/// The requests that were held back, in order.
+pub(crate) type HeldBack = Arc<Mutex<Vec<Held>>>;
+
+/// Which requests of a dry run go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// None.
+    Held,
+    /// Reads do: the plan of an import is made from what is there.
+    Sent,
+}
+
+impl Context {
+    /// A client with the secret key.
+    pub(crate) fn client(&self) -> Outcome<Client> {
+        let found = self.key()?;
+        self.client_for(&self.base_url()?, Auth::SecretKey(found.key), Reads::Held)
+    }
+
+    /// A client without a credential.
+    pub(crate) fn public_client(&self) -> Outcome<Client> {
+        self.client_for(&self.base_url()?, Auth::None, Reads::Held)
+    }
+
+    /// A client of this service with this credential.
+    pub(crate) fn client_for(&self, base: &BaseUrl, auth: Auth, reads: Reads) -> Outcome<Client> {
+        let (console, held) = (Arc::clone(&self.console), self.held.clone());
+        let retry = if self.global.dry_run { Retry::none() } else { Retry::attempts(self.retries.saturating_add(1)) };
+        let mut builder =
+            Client::builder(base.as_str()).auth(auth).user_agent(USER_AGENT).timeout(self.timeout).retry(retry);
+        let (holds, traces) = (self.global.dry_run, self.console.verbosity() > 0);
+        if holds && reads == Reads::Held {
+            // Nothing goes out at all, so nothing that could is built.
+            builder = builder.transport(Hold { inner: None, held });
+        } else {
+            builder = builder.wrap_transport(move |inner| {
+                let inner = if traces { Arc::new(Trace { inner, console, last: Mutex::default() }) } else { inner };
+                if holds { Arc::new(Hold { inner: Some(inner), held }) } else { inner }
+            });
+        }
+        builder.build().map_err(|error| self.stop(&error))
+    }
+
+    /// What an error of the client means for this command.
+    pub(crate) fn stop(&self, error: &Error) -> Stop {
+        if self.global.dry_run && error.kind() == Kind::Transport {
+            return Stop::HeldBack;
+        }
+        self.failure(error).into()
+    }
+
+    /// An error of the client as a failure to report.
+    pub(crate) fn failure(&self, error: &Error) -> Failure {
+        let mut failure = Failure::new(exit_of(error), self.message(error));
+        failure.code = code_of(error).map(Into::into);
+        failure.status = error.status().map(|status| status.as_u16());
+        failure.request_id = error.request_id().filter(|_| error.status().is_some()).map(str::to_owned);
+        failure.field = error.field().map(str::to_owned);
+        failure.retryable = error.is_retryable();
+        failure.items = error.batch_errors().iter().map(row_item).collect();
+        failure.hint = hint_of(error);
+        failure
+    }
+
+    fn message(&self, error: &Error) -> String {
+        let base = || self.base_url().map_or_else(|_| "the service".to_owned(), |base| base.origin());
+        match (error.kind(), error.status()) {
+            (Kind::Connect, _) => format!("cannot connect to {}: {}", base(), deepest(error)),
+            (Kind::Timeout, _) => format!("no answer from {} in time", base()),
+            (Kind::Transport, _) => format!("the connection to {} broke: {}", base(), deepest(error)),
+            (_, Some(status)) => format!("{} (HTTP {})", error.message(), status.as_u16()),
+            (_, None) => error.message().to_owned(),
+        }
+    }
+}
+
+fn row_item(row: &deeplink_core::bulk::RowError) -> Item {
+    Item {
+        index: Some(row.index),
+        id: row.custom_id.clone(),
+        code: row.code.to_string(),
+        message: row.message.clone(),
+        field: row.field.clone(),
+        ..Item::default()
+    }
+}
+
+/// The innermost cause: what the operating system or TLS had to say.
+fn deepest(error: &Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    let text = cause.to_string();
+    text.split(" (os error ").next().unwrap_or(&text).to_lowercase()
+}
+
+fn exit_of(error: &Error) -> Exit {
+    match error.kind() {
+        Kind::Validation | Kind::BadRequest => Exit::Invalid,
+        Kind::WrongCredential { .. } | Kind::Auth | Kind::Forbidden => Exit::Auth,
+        Kind::Builder => Exit::Usage,
+        Kind::NotFound => Exit::NotFound,
+        Kind::Conflict => Exit::Conflict,
+        Kind::PaymentRequired => Exit::Payment,
+        Kind::RateLimited => Exit::RateLimited,
+        Kind::Unavailable | Kind::Server | Kind::Connect | Kind::Timeout | Kind::Transport => Exit::Unavailable,
+        _ => error.status().map_or(Exit::Failure, |status| match Exit::of_status(status.as_u16()) {
+            // A success that could not be read is no success.
+            Exit::Success => Exit::Failure,
+            exit => exit,
+        }),
+    }
+}
+
+fn code_of(error: &Error) -> Option<String> {
+    let word = match error.kind() {
+        Kind::Connect => "cannot_connect",
+        Kind::Timeout => "timeout",
+        Kind::Transport => "connection_broken",
+        Kind::Decode => "unexpected_answer",
+        Kind::WrongCredential { .. } => "wrong_credential",
+        _ => return error.code().map(ToString::to_string),
+    };
+    Some(word.to_owned())
+}
+
+fn hint_of(error: &Error) -> Option<String> {
+    let wait = || match error.retry_after() {
+        Some(wait) => format!("try again in {} s", wait.as_secs().max(1)),
+        None => "try again a little later".to_owned(),
+    };
+    let text = match error.code() {
+        Some(ErrorCode::Unauthorized | ErrorCode::InvalidKey) => {
+            "dl whoami says where the key came from; dl login --with-key keeps another one".to_owned()
+        }
+        Some(ErrorCode::ForbiddenScope) => {
+            "this key belongs to an affiliate; use a key of the account itself".to_owned()
+        }
+        Some(ErrorCode::NotFound) => "dl links list shows what this account has".to_owned(),
+        Some(ErrorCode::AffiliateScopeMismatch) => "leave --affiliate out: this key always uses its own".to_owned(),
+        Some(ErrorCode::QuotaExceeded) => "delete links you no longer need, or take a larger plan".to_owned(),
+        Some(ErrorCode::InvalidCursor) => "start again without --cursor; a cursor carries its own filters".to_owned(),
+        Some(ErrorCode::EmailExists) => "dl login --with-key, with a key of that account".to_owned(),
+        Some(ErrorCode::SignupClosed) => {
+            "ask the operator of this service for a key, then dl login --with-key".to_owned()
+        }
+        Some(ErrorCode::RateLimited | ErrorCode::Overloaded | ErrorCode::DatabaseUnavailable) => wait(),
+        Some(code) if code.is_not_configured() => "this service has not set that up; ask its operator".to_owned(),
+        _ => match error.kind() {
+            Kind::Connect => "check --base-url and the network; dl ping tries again".to_owned(),
+            Kind::Timeout if error.is_ambiguous() => {
+                "it may have taken effect: look before you repeat it; --timeout waits longer".to_owned()
+            }
+            Kind::Timeout => "--timeout waits longer".to_owned(),
+            _ if error.is_ambiguous() => "it may have taken effect: look before you repeat it".to_owned(),
+            Kind::RateLimited | Kind::Unavailable | Kind::Server | Kind::Transport => wait(),
+            Kind::Decode => "is --base-url the address of the service?".to_owned(),
+            Kind::Api if error.status().is_some_and(|status| status.is_redirection()) => {
+                "dl follows no redirect, so that the key stays where it belongs; is --base-url right?".to_owned()
+            }
+            _ => return None,
+        },
+    };
+    Some(text)
+}
+
+/// Holds requests back and remembers them.
+struct Hold {
+    /// Where reads go, if they do.
+    inner: Option<Arc<dyn Transport>>,
+    held: HeldBack,
+}
+
+type Sent<'a> = BoxFuture<'a, Result<http::Response<BodyStream>, TransportError>>;
+
+impl Transport for Hold {
+    fn send(&self, request: http::Request<Bytes>) -> Sent<'_> {
+        if let (Some(inner), true) = (&self.inner, request.method().is_safe()) {
+            return inner.send(request);
+        }
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let held = Held {
+            method: request.method().to_string(),
+            path: path.to_owned(),
+            body: mask::secrets(&String::from_utf8_lossy(request.body())).into_owned(),
+        };
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
+        Box::pin(async { Err(TransportError::new(Attempt::Broken, "held back by --dry-run")) })
+    }
+}
+
+/// Says on stderr what goes out and what comes back.
+struct Trace {
+    inner: Arc<dyn Transport>,
+    console: Arc<Console>,
+    /// Id of the latest request, to tell a further attempt from a new call.
+    last: Mutex<Option<http::HeaderValue>>,
+}
+
+impl Trace {
+    fn headers(&self, mark: char, headers: &http::HeaderMap) {
+        if self.console.verbosity() < 2 {
+            return;
+        }
+        for (name, value) in headers {
+            let hidden = value.is_sensitive()
+                || matches!(
+                    name.as_str(),
+                    "authorization"
+                        | "cookie"
+                        | "set-cookie"
+                        | "proxy-authorization"
+                        | "x-payment"
+                        | "payment-signature"
+                );
+            let shown = if hidden { "[hidden]".into() } else { String::from_utf8_lossy(value.as_bytes()) };
+            self.console.trace(&format!("{mark} {name}: {shown}"));
+        }
+    }
+}
+
+impl Transport for Trace {
+    fn send(&self, request: http::Request<Bytes>) -> Sent<'_> {
+        let id = request.headers().get("x-request-id").cloned();
+        let again = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let again = id.is_some() && *last == id;
+            *last = id;
+            again
+        };
+        let retry = if again { " (retry)" } else { "" };
+        self.console.trace(&format!("> {} {}{retry}", request.method(), request.uri()));
+        self.headers('>', request.headers());
+        let start = Instant::now();
+        Box::pin(async move {
+            let result = self.inner.send(request).await;
+            let took = start.elapsed().as_millis();
+            match &result {
+                Ok(reply) => {
+                    self.console.trace(&format!("< {} in {took} ms", reply.status()));
+                    self.headers('<', reply.headers());
+                }
+                Err(error) => self.console.trace(&format!("< {error} after {took} ms")),
+            }
+            result
+        })
+    }
+}

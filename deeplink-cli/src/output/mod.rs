@@ -1,0 +1,168 @@
+//! The result of a command: the only writer of stdout.
+//!
+//! `json`, `jsonl`, `csv` and `id` are stable; `table` is for people on a terminal, and tab-separated anywhere else.
+//! Values are the text the service sent. A reader who leaves ends the command without a word.
+
+mod noun;
+mod record;
+mod rows;
+mod table;
+
+use std::cell::RefCell;
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+
+pub(crate) use noun::*;
+pub(crate) use record::{Record, indent};
+pub(crate) use rows::Rows;
+
+use crate::error::{Failure, Outcome, Stop};
+use crate::escape;
+use crate::exit::Exit;
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns on a terminal; tab-separated lines elsewhere
+    Table,
+    /// What the service answered
+    Json,
+    /// One JSON record per line
+    Jsonl,
+    /// RFC 4180 with a header line
+    Csv,
+    /// One id per line
+    Id,
+}
+
+impl Format {
+    /// Whether errors are JSON too.
+    pub(crate) const fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Jsonl)
+    }
+}
+
+/// Standard output.
+pub(crate) struct Out {
+    pub(crate) format: Format,
+    pub(crate) terminal: bool,
+    pub(crate) color: bool,
+    fields: Option<Vec<String>>,
+    to: RefCell<io::BufWriter<io::Stdout>>,
+}
+
+impl Out {
+    /// Writes to this process's stdout.
+    pub(crate) fn new(format: Format, fields: Option<Vec<String>>, color: bool) -> Self {
+        let stdout = io::stdout();
+        let terminal = stdout.is_terminal();
+        Self { format, terminal, color, fields, to: RefCell::new(io::BufWriter::with_capacity(1 << 16, stdout)) }
+    }
+
+    /// Makes ready to print records of a kind. Unknown `--fields` end the command here, before any request.
+    pub(crate) fn sheet(&self, noun: &'static Noun) -> Outcome<Sheet<'_>> {
+        let Some(names) = &self.fields else { return Ok(Sheet { out: self, noun, fields: None }) };
+        let known = || noun.fields.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
+        let find = |name: &String| {
+            noun.field(name).ok_or_else(|| {
+                let what = format!("--fields: there is no field \"{}\" here", escape::visible(name));
+                Stop::from(Failure::usage(what).hint(format!("the fields are {}", known())))
+            })
+        };
+        Ok(Sheet { out: self, noun, fields: Some(names.iter().map(find).collect::<Outcome<_>>()?) })
+    }
+
+    /// Writes text as it is.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Outcome {
+        self.to.borrow_mut().write_all(bytes).map_err(|error| stopped(&error))
+    }
+
+    /// Writes text from elsewhere, harmless on a terminal.
+    pub(crate) fn text(&self, text: &str) -> Outcome {
+        if self.terminal { self.raw(escape::visible(text).as_bytes()) } else { self.raw(text.as_bytes()) }
+    }
+
+    /// Writes one line of text from elsewhere.
+    pub(crate) fn line(&self, text: &str) -> Outcome {
+        self.text(text)?;
+        self.raw(b"\n")
+    }
+
+    /// Writes JSON: indented on a terminal, on one line anywhere else.
+    pub(crate) fn json(&self, json: &str) -> Outcome {
+        let json = escape::json(json, self.terminal);
+        let text = if self.terminal { indent(&json).into() } else { json };
+        self.raw(text.as_bytes())?;
+        self.raw(b"\n")
+    }
+
+    /// Hands on what has been written.
+    pub(crate) fn flush(&self) -> Outcome {
+        self.to.borrow_mut().flush().map_err(|error| stopped(&error))
+    }
+}
+
+/// Columns of the terminal; 80 where it does not say.
+fn width() -> usize {
+    comfy_table::Table::new().width().map_or(80, usize::from).max(20)
+}
+
+fn stopped(error: &io::Error) -> Stop {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Stop::ClosedPipe;
+    }
+    Failure::new(Exit::Failure, format!("cannot write the result: {}", crate::error::plain(error))).into()
+}
+
+/// Stdout, ready for records of one kind.
+pub(crate) struct Sheet<'a> {
+    pub(crate) out: &'a Out,
+    pub(crate) noun: &'static Noun,
+    pub(crate) fields: Option<Vec<&'static Field>>,
+}
+
+impl Sheet<'_> {
+    /// Prints one record, with every field that it has.
+    pub(crate) fn one(&self, json: &str) -> Outcome {
+        match self.out.format {
+            Format::Table if self.fields.is_none() => table::detail(self, json)?,
+            Format::Json => self.out.json(&self.reduced(json))?,
+            _ => {
+                let mut rows = self.several()?;
+                rows.push(json)?;
+                rows.finish(None)?;
+            }
+        }
+        self.out.flush()
+    }
+
+    /// Prints what a create answered: in a table just the one thing that was asked for.
+    pub(crate) fn created(&self, json: &str) -> Outcome {
+        if self.out.format != Format::Table || self.fields.is_some() {
+            return self.one(json);
+        }
+        let record = Record::read(json).unwrap_or_default();
+        self.out.line(&record.cell(self.noun.created).unwrap_or_default())?;
+        self.out.flush()
+    }
+
+    /// Prints several records that were asked for one by one: an array in JSON.
+    pub(crate) fn several(&self) -> Outcome<Rows<'_>> {
+        Rows::start(self, None)
+    }
+
+    /// Prints a list: its envelope in JSON, written as pages arrive.
+    pub(crate) fn list(&self) -> Outcome<Rows<'_>> {
+        Rows::start(self, Some(self.noun.list))
+    }
+
+    /// A record with the chosen fields only.
+    fn reduced<'j>(&self, json: &'j str) -> std::borrow::Cow<'j, str> {
+        let Some(fields) = &self.fields else { return json.into() };
+        let record = Record::read(json).unwrap_or_default();
+        let value = |field: &Field| record.get(field.path).map_or("null", |value| value.get());
+        let members: Vec<String> = fields.iter().map(|field| format!("\"{}\":{}", field.name, value(field))).collect();
+        format!("{{{}}}", members.join(",")).into()
+    }
+}

@@ -1,0 +1,148 @@
+//! JSON objects with their fields in order and their values as the text they came in: what the service said is what is
+//! printed, digits of numbers and unknown fields included.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// A JSON object, not parsed any deeper.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Record<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> Record<'a> {
+    /// Reads an object; anything else gives `None`.
+    pub(crate) fn read(json: &'a str) -> Option<Self> {
+        serde_json::from_str(json).ok()
+    }
+
+    /// The value of a field; `a.b` reaches into an object.
+    pub(crate) fn get(&self, path: &str) -> Option<&'a RawValue> {
+        let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+        let value = self.0.iter().find(|(field, _)| field == name).map(|(_, value)| *value)?;
+        match rest {
+            Some(rest) => Record::read(value.get())?.get(rest),
+            None => Some(value),
+        }
+    }
+
+    /// A field's value as a cell: the text of a string, the JSON of everything else, nothing for null.
+    pub(crate) fn cell(&self, path: &str) -> Option<String> {
+        self.get(path).and_then(cell)
+    }
+
+    /// The name of the first field that is a list.
+    pub(crate) fn first_list(&self) -> Option<String> {
+        self.0.iter().find(|(_, value)| value.get().starts_with('[')).map(|(name, _)| name.clone())
+    }
+
+    /// The items of a field that is a list.
+    pub(crate) fn items(&self, field: &str) -> Vec<&'a RawValue> {
+        self.get(field).and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default()
+    }
+}
+
+/// A value as a cell.
+pub(crate) fn cell(value: &RawValue) -> Option<String> {
+    let text = value.get();
+    match text.as_bytes().first() {
+        Some(b'n') | None => None,
+        // An escape that is no character (a lone surrogate) is shown as it was sent.
+        Some(b'"') => serde_json::from_str(text).ok().or_else(|| Some(text.to_owned())),
+        Some(_) => Some(text.to_owned()),
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Record<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Record<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut fields = Vec::new();
+                while let Some(entry) = map.next_entry::<String, &'de RawValue>()? {
+                    fields.push(entry);
+                }
+                Ok(Record(fields))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+/// JSON text with two spaces of indent for each level. Only white space between tokens changes.
+pub(crate) fn indent(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() * 2);
+    let (mut depth, mut inside, mut escaped) = (0_usize, false, false);
+    let mut chars = json.chars().peekable();
+    while let Some(c) = chars.next() {
+        if inside {
+            inside = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+            out.push(c);
+            continue;
+        }
+        match c {
+            ' ' | '\t' | '\n' | '\r' => {}
+            '{' | '[' => {
+                out.push(c);
+                while chars.next_if(char::is_ascii_whitespace).is_some() {}
+                if chars.peek().is_some_and(|next| matches!(next, '}' | ']')) {
+                    out.extend(chars.next());
+                } else {
+                    depth += 1;
+                    break_line(&mut out, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                break_line(&mut out, depth);
+                out.push(c);
+            }
+            ',' => {
+                out.push(c);
+                break_line(&mut out, depth);
+            }
+            ':' => out.push_str(": "),
+            _ => {
+                inside = c == '"';
+                out.push(c);
+            }
+        }
+    }
+    out
+}
+
+fn break_line(out: &mut String, depth: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n("  ", depth));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_keep_their_text_and_order() {
+        let record = Record::read(r#"{"b":1e400,"a":{"x":{"y":"é\n"}},"n":null,"l":[1,"2"]}"#).expect("an object");
+        assert_eq!(record.cell("b").as_deref(), Some("1e400"));
+        assert_eq!(record.cell("a.x.y").as_deref(), Some("é\n"));
+        assert_eq!(record.cell("n"), None);
+        assert_eq!(record.cell("a.x.z"), None);
+        assert_eq!(record.items("l").len(), 2);
+        assert!(Record::read("[1]").is_none() && Record::read("x").is_none());
+    }
+
+    #[test]
+    fn indenting_changes_white_space_only() {
+        assert_eq!(
+            indent(r#"{"a":[1, {"b":"x, {y}\""}],"e":{ },"l":[]}"#),
+            "{\n  \"a\": [\n    1,\n    {\n      \"b\": \"x, {y}\\\"\"\n    }\n  ],\n  \"e\": {},\n  \"l\": []\n}"
+        );
+    }
+}

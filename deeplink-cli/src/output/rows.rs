@@ -1,0 +1,125 @@
+//! Records one after the other, in any format. Memory is one page: whatever a page holds is written before the next.
+
+use crate::error::Outcome;
+use crate::escape;
+use crate::output::{Field, Format, Record, Sheet, table};
+
+/// Records being written.
+pub(crate) struct Rows<'a> {
+    sheet: &'a Sheet<'a>,
+    envelope: Option<&'static str>,
+    count: usize,
+    table: Option<table::Table<'a>>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn start(sheet: &'a Sheet<'a>, envelope: Option<&'static str>) -> Outcome<Self> {
+        let table = (sheet.out.format == Format::Table).then(|| table::Table::new(sheet));
+        let rows = Self { sheet, envelope, count: 0, table };
+        if sheet.out.format == Format::Csv {
+            rows.csv_line(rows.csv_fields().map(|field| field.name.to_owned()))?;
+        }
+        Ok(rows)
+    }
+
+    /// How many records there were.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Writes a record.
+    pub(crate) fn push(&mut self, json: &str) -> Outcome {
+        let (sheet, out) = (self.sheet, self.sheet.out);
+        match out.format {
+            Format::Table => {
+                if let Some(table) = &mut self.table {
+                    table.push(json);
+                }
+            }
+            Format::Json => {
+                out.raw(if self.count == 0 { self.opening() } else { ",".into() }.as_bytes())?;
+                let record = escape::json(&sheet.reduced(json), out.terminal).into_owned();
+                if out.terminal {
+                    let depth = if self.envelope.is_some() { "\n    " } else { "\n  " };
+                    out.raw(depth.as_bytes())?;
+                    out.raw(super::indent(&record).replace('\n', depth).as_bytes())?;
+                } else {
+                    out.raw(record.as_bytes())?;
+                }
+            }
+            Format::Jsonl => {
+                out.raw(escape::json(&compact(&sheet.reduced(json)), out.terminal).as_bytes())?;
+                out.raw(b"\n")?;
+            }
+            Format::Csv => {
+                let record = Record::read(json).unwrap_or_default();
+                self.csv_line(self.csv_fields().map(|field| record.cell(field.path).unwrap_or_default()))?;
+            }
+            Format::Id => out.line(&Record::read(json).and_then(|r| r.cell(sheet.noun.id)).unwrap_or_default())?,
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Hands on what the page brought.
+    pub(crate) fn page(&mut self) -> Outcome {
+        if let Some(table) = &mut self.table {
+            table.print()?;
+        }
+        self.sheet.out.flush()
+    }
+
+    /// Writes what comes after the last record.
+    pub(crate) fn finish(mut self, next_cursor: Option<&str>) -> Outcome {
+        self.page()?;
+        let out = self.sheet.out;
+        if out.format == Format::Json {
+            if self.count == 0 {
+                out.raw(self.opening().as_bytes())?;
+            }
+            let spaced = out.terminal && self.count > 0;
+            match self.envelope {
+                Some(_) => {
+                    let cursor = serde_json::to_string(&next_cursor).unwrap_or_default();
+                    let text = match (out.terminal, spaced) {
+                        (true, true) => format!("\n  ],\n  \"next_cursor\": {cursor}\n}}\n"),
+                        (true, false) => format!("],\n  \"next_cursor\": {cursor}\n}}\n"),
+                        (false, _) => format!("],\"next_cursor\":{cursor}}}\n"),
+                    };
+                    out.raw(text.as_bytes())?;
+                }
+                None => out.raw(if spaced { b"\n]\n" } else { b"]\n" })?,
+            }
+        }
+        out.flush()
+    }
+
+    fn opening(&self) -> String {
+        match (self.envelope, self.sheet.out.terminal) {
+            (Some(name), true) => format!("{{\n  \"{name}\": ["),
+            (Some(name), false) => format!("{{\"{name}\":["),
+            (None, _) => "[".to_owned(),
+        }
+    }
+
+    fn csv_fields(&self) -> impl Iterator<Item = &'static Field> + use<'a> {
+        let chosen = self.sheet.fields.as_deref();
+        let all = self.sheet.noun.fields.iter().filter(move |field| chosen.is_none() && field.csv);
+        chosen.unwrap_or_default().iter().copied().chain(all)
+    }
+
+    fn csv_line(&self, cells: impl Iterator<Item = String>) -> Outcome {
+        let mut line = Vec::new();
+        let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut line);
+        // Writing to memory cannot fail.
+        let written = writer.write_record(cells.map(String::into_bytes)).is_ok() && writer.flush().is_ok();
+        drop(writer);
+        debug_assert!(written);
+        self.sheet.out.text(&String::from_utf8_lossy(&line))
+    }
+}
+
+/// A record on one line, whatever white space the service put between its tokens.
+fn compact(json: &str) -> String {
+    deeplink_core::metadata::Metadata::parse(json).map_or_else(|_| json.to_owned(), |text| text.as_str().to_owned())
+}

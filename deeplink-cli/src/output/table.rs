@@ -1,0 +1,215 @@
+//! Tables for people, and their tab-separated form for pipes.
+
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
+use deeplink_core::time::Timestamp;
+
+use crate::clock;
+use crate::error::Outcome;
+use crate::escape;
+use crate::output::{Column, Kind, Noun, Record, Sheet};
+
+/// A destination is not cut below this, even if the line gets longer than the terminal is wide.
+const NARROWEST: usize = 16;
+
+/// The rows of one page, and the widths that the pages before had.
+pub(super) struct Table<'a> {
+    sheet: &'a Sheet<'a>,
+    columns: Vec<Shown>,
+    rows: Vec<Vec<String>>,
+    widths: Vec<usize>,
+}
+
+/// A column as it is printed.
+struct Shown {
+    heading: String,
+    source: Source,
+    kind: Kind,
+}
+
+enum Source {
+    Path(&'static str),
+    First(&'static [&'static str]),
+}
+
+impl Shown {
+    fn of(noun: &'static Noun, column: &Column) -> Self {
+        match *column {
+            Column::Field(heading, name) => {
+                let (path, kind) = noun.field(name).map_or((name, Kind::Plain), |field| (field.path, field.kind));
+                Self { heading: heading.to_owned(), source: Source::Path(path), kind }
+            }
+            Column::Destinations(heading, paths) => {
+                Self { heading: heading.to_owned(), source: Source::First(paths), kind: Kind::Destination }
+            }
+        }
+    }
+
+    fn cell(&self, record: &Record<'_>, terminal: bool) -> String {
+        let text = match &self.source {
+            Source::Path(path) => record.cell(path).unwrap_or_default(),
+            Source::First(paths) => {
+                let mut there = paths.iter().filter_map(|path| record.cell(path));
+                let first = there.next().unwrap_or_default();
+                match there.count() {
+                    0 => first,
+                    _ if !terminal => first,
+                    more => format!("{first} +{more}"),
+                }
+            }
+        };
+        if self.kind == Kind::Moment && terminal { moment(&text) } else { escape::one_line(&text).into_owned() }
+    }
+}
+
+fn moment(text: &str) -> String {
+    match text.parse::<Timestamp>() {
+        Ok(moment) => clock::relative(moment, clock::now()),
+        Err(_) => escape::one_line(text).into_owned(),
+    }
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(sheet: &'a Sheet<'a>) -> Self {
+        let columns: Vec<Shown> = match &sheet.fields {
+            None => sheet.noun.columns.iter().map(|column| Shown::of(sheet.noun, column)).collect(),
+            Some(fields) => fields
+                .iter()
+                .map(|field| Shown {
+                    heading: field.name.to_uppercase().replace('_', " "),
+                    source: Source::Path(field.path),
+                    kind: field.kind,
+                })
+                .collect(),
+        };
+        Self { sheet, columns, rows: Vec::new(), widths: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, json: &str) {
+        let record = Record::read(json).unwrap_or_default();
+        let terminal = self.sheet.out.terminal;
+        self.rows.push(self.columns.iter().map(|column| column.cell(&record, terminal)).collect());
+    }
+
+    /// Prints the rows that have gathered. The heading stands above the first page only.
+    pub(super) fn print(&mut self) -> Outcome {
+        let rows = std::mem::take(&mut self.rows);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let out = self.sheet.out;
+        if !out.terminal {
+            for row in rows {
+                out.raw(row.join("\t").as_bytes())?;
+                out.raw(b"\n")?;
+            }
+            return Ok(());
+        }
+        let text = self.draw(rows);
+        out.raw(text.as_bytes())?;
+        out.raw(b"\n")
+    }
+
+    fn draw(&mut self, mut rows: Vec<Vec<String>>) -> String {
+        let first = self.widths.is_empty();
+        if first {
+            self.widths = self.columns.iter().map(|column| column.heading.chars().count()).collect();
+        }
+        self.fit(&mut rows);
+        let mut table = comfy_table::Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        if self.sheet.out.color {
+            table.enforce_styling()
+        } else {
+            table.force_no_tty()
+        };
+        if first {
+            let bold = |column: &Shown| Cell::new(&column.heading).add_attribute(Attribute::Bold);
+            table.set_header(self.columns.iter().map(bold));
+        }
+        for row in rows {
+            table.add_row(row.iter().zip(&self.columns).map(|(text, column)| styled(text, column.kind)));
+        }
+        for (index, width) in self.widths.iter().enumerate() {
+            let Some(column) = table.column_mut(index) else { continue };
+            column.set_padding((0, 2));
+            let width = u16::try_from(*width).unwrap_or(u16::MAX).saturating_add(2);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+            if self.columns.get(index).is_some_and(|column| column.heading == "CLICKS") {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Cuts destinations so that a row fits the terminal, where it can.
+    fn fit(&mut self, rows: &mut [Vec<String>]) {
+        let mut needed = self.widths.clone();
+        for row in rows.iter() {
+            for (width, text) in needed.iter_mut().zip(row) {
+                *width = (*width).max(text.chars().count());
+            }
+        }
+        let gaps = 2 * needed.len().saturating_sub(1);
+        let mut over = (needed.iter().sum::<usize>() + gaps).saturating_sub(crate::output::width());
+        for (index, column) in self.columns.iter().enumerate() {
+            if over == 0 || column.kind != Kind::Destination {
+                continue;
+            }
+            let Some(width) = needed.get_mut(index) else { continue };
+            let room = width.saturating_sub(over).max(NARROWEST).min(*width);
+            over -= *width - room;
+            *width = room;
+            for row in rows.iter_mut() {
+                if let Some(text) = row.get_mut(index) {
+                    shorten(text, room);
+                }
+            }
+        }
+        self.widths = needed;
+    }
+}
+
+/// Cuts a text to `room` characters, the last of them an ellipsis.
+fn shorten(text: &mut String, room: usize) {
+    if text.chars().count() > room {
+        *text = text.chars().take(room.saturating_sub(1)).chain(['…']).collect();
+    }
+}
+
+fn styled(text: &str, kind: Kind) -> Cell {
+    let cell = Cell::new(text);
+    match (kind, text) {
+        (Kind::Status, "active" | "finished") => cell.fg(Color::Green),
+        (Kind::Status, "expired" | "unfinished") => cell.fg(Color::Yellow),
+        (Kind::Status, "flagged" | "disabled") => cell.fg(Color::Red),
+        (Kind::Moment, _) => cell.add_attribute(Attribute::Dim),
+        _ => cell,
+    }
+}
+
+/// One record: on a terminal a block with a line for each field that has a value, elsewhere `field<TAB>value`.
+pub(super) fn detail(sheet: &Sheet<'_>, json: &str) -> Outcome {
+    let (out, record) = (sheet.out, Record::read(json).unwrap_or_default());
+    let fields = sheet.noun.fields.iter().filter(|field| field.csv);
+    if !out.terminal {
+        for field in fields {
+            let text = record.cell(field.path).unwrap_or_default();
+            out.raw(format!("{}\t{}\n", field.name, escape::one_line(&text)).as_bytes())?;
+        }
+        return Ok(());
+    }
+    let shown: Vec<_> = fields.filter_map(|field| Some((field, record.cell(field.path)?))).collect();
+    let widest = shown.iter().map(|(field, _)| field.name.len()).max().unwrap_or(0);
+    for (field, text) in shown {
+        let label = format!("{:widest$}", field.name.replace('_', " "));
+        let text = match field.kind {
+            Kind::Moment => format!("{} ({})", escape::visible(&text), moment(&text)),
+            // A text of several lines stays in its column.
+            _ => escape::visible(&text).replace('\n', &format!("\n{:widest$}  ", "")),
+        };
+        let line =
+            if out.color { format!("\u{1b}[2m{label}\u{1b}[0m  {text}\n") } else { format!("{label}  {text}\n") };
+        out.raw(line.as_bytes())?;
+    }
+    Ok(())
+}

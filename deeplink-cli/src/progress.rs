@@ -1,0 +1,147 @@
+//! How far a long piece of work has come: a bar where one can be drawn, plain lines anywhere else.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::console::Console;
+use crate::context::Context;
+use crate::global::ProgressMode;
+
+/// Between two plain lines.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Says how far the work has come.
+pub(crate) struct Progress {
+    console: Arc<Console>,
+    what: String,
+    form: Form,
+    start: Instant,
+}
+
+enum Form {
+    Bar(ProgressBar),
+    Lines { last: Cell<Instant> },
+    Nothing,
+}
+
+impl Progress {
+    /// Begins to report `what`, such as `links.csv`.
+    pub(crate) fn new(ctx: &Context, what: &str) -> Self {
+        let (console, start) = (Arc::clone(&ctx.console), Instant::now());
+        let form = if ctx.progress == ProgressMode::Off || console.quiet() {
+            Form::Nothing
+        } else {
+            // The bar itself knows best whether it can be drawn: no terminal, NO_COLOR and TERM=dumb hide it.
+            let bar = ProgressBar::new_spinner();
+            let lines = bar.is_hidden() || ctx.progress == ProgressMode::Plain || console.verbosity() > 0;
+            if lines { Form::Lines { last: Cell::new(start) } } else { Form::Bar(bar) }
+        };
+        Self { console, what: what.to_owned(), form, start }
+    }
+
+    /// The part whose length is not known.
+    pub(crate) fn preparing(&self, doing: &str) {
+        if let Form::Bar(bar) = &self.form {
+            bar.set_style(style("{spinner:.cyan} {msg}"));
+            bar.set_message(format!("{doing} {}", self.what));
+            bar.enable_steady_tick(Duration::from_millis(100));
+            self.console.set_bar(Some(bar.clone()));
+        }
+    }
+
+    /// The part with a length begins.
+    pub(crate) fn begin(&self, doing: &str, total: u64) {
+        match &self.form {
+            Form::Bar(bar) => {
+                bar.set_style(
+                    style("{msg} {bar:24.cyan/dim} {percent:>3}%  {human_pos}/{human_len}  {prefix}")
+                        .progress_chars("━╸─"),
+                );
+                bar.set_length(total);
+                bar.set_message(format!("{doing} {}", self.what));
+                self.console.set_bar(Some(bar.clone()));
+            }
+            Form::Lines { .. } => self.console.say(&format!("{doing} {}: {}", self.what, counted(total, "row"))),
+            Form::Nothing => {}
+        }
+    }
+
+    /// `done` of `total` are through; `paused` is how long the service asked to wait.
+    pub(crate) fn at(&self, done: u64, total: u64, paused: Option<Duration>) {
+        let remark = || match paused {
+            Some(wait) => format!("waiting {} s as the service asked", wait.as_secs().max(1)),
+            None => format!("{}/s", grouped(rate(done, self.start.elapsed()))),
+        };
+        match &self.form {
+            Form::Bar(bar) => {
+                bar.set_position(done);
+                bar.set_prefix(remark());
+            }
+            Form::Lines { last } if last.get().elapsed() >= EVERY => {
+                last.set(Instant::now());
+                self.console.say(&format!("{} of {} ({})", grouped(done), counted(total, "row"), remark()));
+            }
+            Form::Lines { .. } | Form::Nothing => {}
+        }
+    }
+
+    /// The work is over; what it came to is said elsewhere.
+    pub(crate) fn end(&self) {
+        if let Form::Bar(bar) = &self.form {
+            bar.finish_and_clear();
+            self.console.set_bar(None);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// So many a second.
+pub(crate) fn rate(count: u64, elapsed: Duration) -> u64 {
+    let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
+    count.saturating_mul(1_000) / millis
+}
+
+/// `1 row`, `2 rows`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", grouped(count))
+}
+
+/// A number with commas: `10,000`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!((counted(1, "row"), counted(2, "row")), ("1 row".into(), "2 rows".into()));
+        assert_eq!(rate(10, Duration::ZERO), 10_000);
+    }
+}

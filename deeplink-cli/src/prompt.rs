@@ -1,0 +1,111 @@
+//! Questions. They are asked on a terminal only; anywhere else a question is an error that names the flag to use.
+
+use std::io::{self, BufRead, Write};
+
+use deeplink_core::secret::SecretKey;
+
+use crate::context::Context;
+use crate::credentials::check_key;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+
+impl Context {
+    /// Asks before something that cannot be undone. `--yes` is the answer of scripts.
+    pub(crate) async fn confirm(&self, question: &str) -> Outcome {
+        if self.global.yes || self.global.dry_run {
+            return Ok(());
+        }
+        if !self.can_ask() {
+            let what = format!("this needs a yes: {question}");
+            return Err(Failure::usage(what).code("needs_yes").hint("--yes answers it").into());
+        }
+        let answer = self.ask(&format!("{question} [y/N] ")).await?;
+        if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+            return Ok(());
+        }
+        Err(Failure::usage("nothing was done").into())
+    }
+
+    /// Asks about what is usually wanted; only no means no.
+    pub(crate) async fn agree(&self, question: &str) -> Outcome<bool> {
+        let answer = self.ask(question).await?;
+        Ok(!matches!(answer.trim().to_ascii_lowercase().as_str(), "n" | "no"))
+    }
+
+    /// Asks for a line; `flag` gives it without asking.
+    pub(crate) async fn line(&self, question: &str, flag: &str) -> Outcome<String> {
+        if !self.can_ask() {
+            let what = format!("{flag} is needed");
+            return Err(Failure::usage(what)
+                .code("needs_input")
+                .hint(format!("give {flag}: there is nobody to ask"))
+                .into());
+        }
+        Ok(self.ask(question).await?.trim().to_owned())
+    }
+
+    async fn ask(&self, question: &str) -> Outcome<String> {
+        let question = question.to_owned();
+        // A blocked read must not keep Ctrl-C waiting.
+        let read = tokio::task::spawn_blocking(move || -> io::Result<String> {
+            let mut stderr = io::stderr().lock();
+            stderr.write_all(question.as_bytes())?;
+            stderr.flush()?;
+            let mut line = String::new();
+            io::stdin().lock().read_line(&mut line)?;
+            Ok(line)
+        });
+        match read.await {
+            Ok(Ok(line)) => Ok(line),
+            _ => Err(Failure::usage("the answer could not be read").into()),
+        }
+    }
+
+    /// Asks for a key without showing it; with stdin piped, the key is read from there.
+    pub(crate) async fn secret(&self, question: &str) -> Outcome<SecretKey> {
+        let piped = !io::IsTerminal::is_terminal(&io::stdin());
+        if piped {
+            return check_key(&zeroize::Zeroizing::new(self.stdin_text("the key")?), "stdin");
+        }
+        if !self.can_ask() {
+            let hint = "pipe the key in, as in: dl login --with-key < key.txt";
+            return Err(Failure::usage("the key is needed").code("needs_input").hint(hint).into());
+        }
+        let question = question.to_owned();
+        let _echo = Echo::remember();
+        let read = tokio::task::spawn_blocking(move || rpassword::prompt_password(question));
+        match read.await {
+            Ok(Ok(text)) => check_key(&zeroize::Zeroizing::new(text), "the key"),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => Err(Stop::Exit(Exit::Interrupted)),
+            _ => Err(Failure::usage("the key could not be read").into()),
+        }
+    }
+}
+
+/// Puts the terminal back as it was, whichever way a hidden question ends: a signal ends it from outside.
+struct Echo {
+    #[cfg(unix)]
+    before: Option<rustix::termios::Termios>,
+}
+
+impl Echo {
+    #[cfg(unix)]
+    fn remember() -> Self {
+        Self { before: rustix::termios::tcgetattr(io::stdin()).ok() }
+    }
+
+    #[cfg(not(unix))]
+    fn remember() -> Self {
+        Self {}
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(before) = &self.before {
+            // Nothing more can be done for a terminal that refuses.
+            let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Now, before);
+        }
+    }
+}
