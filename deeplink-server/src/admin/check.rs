@@ -1,5 +1,6 @@
 //! `check`: are the settings and the database fit to serve. Changes nothing, so it can run beside a server.
 
+use std::fmt::Write;
 use std::net::TcpListener;
 
 use super::{Failure, output};
@@ -19,10 +20,10 @@ enum Finding {
 use Finding::{Fine, Note, Wrong};
 
 pub(super) async fn run(config: &Config) -> Result<(), Failure> {
-    let (database, vault_check) = database(config).await;
+    let (database, sealed) = database(config).await;
     let findings = [
         ("database", database),
-        ("server keys", keys(config, vault_check)),
+        ("server keys", keys(config, &sealed)),
         ("data directory", data_dir(config)),
         ("address", address(config)),
         ("public URL", public_url(config)),
@@ -35,33 +36,47 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
             Note(text) => ("note", text),
             Wrong(text) => ("WRONG", text),
         };
-        report.push_str(&format!("{word:<6} {name:<15} {text}\n"));
+        // Writing to a string does not fail.
+        let _ = writeln!(report, "{word:<6} {name:<15} {text}");
     }
     output::say(&report);
     if findings.iter().any(|(_, finding)| matches!(finding, Wrong(_))) { Err(Failure::Told) } else { Ok(()) }
 }
 
-/// The outer option is `None` when the database could not be read, the inner one when nothing is sealed in it.
-async fn database(config: &Config) -> (Finding, Option<Option<String>>) {
+/// What the server keys must open.
+enum Sealed {
+    /// The database could not be read.
+    Unknown,
+    Nothing,
+    With(String),
+}
+
+async fn database(config: &Config) -> (Finding, Sealed) {
     let place = &config.database;
     match inspect(place.as_str()).await {
-        Ok(Inspected::Missing) => (Note(format!("{place} is not there yet; the first start makes it")), Some(None)),
+        Ok(Inspected::Missing) => {
+            (Note(format!("{place} is not there yet; the first start makes it")), Sealed::Nothing)
+        }
         Ok(Inspected::Usable { tenants, links, pending, vault_check }) => {
-            let counts = format!("{place}: {tenants} accounts, {links} links");
+            let counts = format!("{place} (accounts: {tenants}, links: {links})");
             let finding = match pending {
                 0 => Fine(counts),
-                pending => Note(format!("{counts}; the next start brings it up to date ({pending} migrations)")),
+                pending => Note(format!("{counts}; the next start brings it up to date (migrations: {pending})")),
             };
-            (finding, Some(vault_check))
+            (finding, vault_check.map_or(Sealed::Nothing, Sealed::With))
         }
-        Err(error) => (Wrong(format!("{place}: {error}")), None),
+        Err(error) => (Wrong(format!("{place}: {error}")), Sealed::Unknown),
     }
 }
 
-fn keys(config: &Config, vault_check: Option<Option<String>>) -> Finding {
-    let Some(known) = vault_check else { return Note("not tried, because the database cannot be read".into()) };
+fn keys(config: &Config, sealed: &Sealed) -> Finding {
+    let known = match sealed {
+        Sealed::Unknown => return Note("not tried, because the database cannot be read".into()),
+        Sealed::Nothing => None,
+        Sealed::With(value) => Some(value.as_str()),
+    };
     let file = config.key_file();
-    match Vault::prove(config, &config.public_url_at(config.listen), known.as_deref()) {
+    match Vault::prove(config, &config.public_url_at(config.listen), known) {
         Ok(Proof::FileIsMissing) => Note(format!("the first start makes {}", file.display())),
         Ok(Proof::Opens(_)) if config.master_keys.is_empty() => Fine(file.display().to_string()),
         Ok(Proof::Opens(_)) => Fine(format!("{} from DEEPLINK_MASTER_KEY", config.master_keys.len())),

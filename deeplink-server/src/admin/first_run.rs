@@ -43,10 +43,11 @@ pub(super) async fn prepare(app: &Shared) -> Result<Option<String>, Failure> {
 
 /// A link that shows what a person and a program get.
 fn sample() -> Result<NewLink, Invalid> {
-    let mut context = AgentContext::default();
-    context.action = Some(Action::Open);
-    context.cta = Some("Try the sample link".to_owned());
-    context.description = Some("Made at the first start, to show what a link tells a program.".to_owned());
+    let context = AgentContext {
+        action: Some(Action::Open),
+        cta: Some("Try the sample link".to_owned()),
+        description: Some("Made at the first start, to show what a link tells a program.".to_owned()),
+    };
     CreateLink::new().web_url("https://example.com/").agent_context(context).check()
 }
 

@@ -10,6 +10,7 @@ use axum::{Json, Router};
 use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::health::Health;
 use http::header;
+use lettre::message::Mailbox;
 use url::Url;
 
 use crate::db::vault_check;
@@ -71,7 +72,7 @@ async fn security(State(app): State<Shared>) -> Response {
     // A moment in the future that stays the same for a day, so that caches agree.
     let now = app.clock.now();
     let expires = now.plus_millis(-now.as_millis().rem_euclid(DAY)).plus_days(365);
-    let contact = contact(&app.config.mail_from.as_ref().map(|from| from.email.to_string()), &app.public_url);
+    let contact = contact(app.config.mail_from.as_ref(), &app.public_url);
     let base = app.public_url.as_str().trim_end_matches('/');
     text(format!(
         "Contact: mailto:{contact}\nExpires: {expires}\nPreferred-Languages: en\n\
@@ -80,9 +81,11 @@ async fn security(State(app): State<Shared>) -> Response {
 }
 
 /// The operator's address for mails, else the mailbox that RFC 2142 reserves for this.
-fn contact(mail_from: &Option<String>, public_url: &Url) -> String {
-    let host = || public_url.domain().unwrap_or("localhost");
-    mail_from.clone().unwrap_or_else(|| format!("security@{}", host()))
+fn contact(mail_from: Option<&Mailbox>, public_url: &Url) -> String {
+    match mail_from {
+        Some(from) => from.email.to_string(),
+        None => format!("security@{}", public_url.domain().unwrap_or("localhost")),
+    }
 }
 
 fn text(body: String) -> Response {

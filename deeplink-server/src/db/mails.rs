@@ -53,6 +53,13 @@ pub(crate) async fn delete(db: &mut Conn<'_>, id: &str) -> Result<(), DbError> {
     Ok(())
 }
 
+/// Makes every waiting mail due now. Only where no other node can be sending one.
+pub(crate) async fn release(db: &mut Conn<'_>, now: Timestamp) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE mails SET due_at = $1 WHERE due_at > $1";
+    on!(db, c => sqlx::query(SQL).bind(now.as_millis()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
 /// Puts a mail off.
 pub(crate) async fn put_off(db: &mut Conn<'_>, id: &str, until: Timestamp) -> Result<(), DbError> {
     const SQL: &str = "UPDATE mails SET due_at = $2 WHERE id = $1";

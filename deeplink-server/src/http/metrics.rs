@@ -185,8 +185,34 @@ fn page(app: &App) -> String {
     app.metrics.write(&mut page);
     page.single("deeplink_link_cache_entries", "gauge", "Links kept in memory.", app.links.len());
     page.single("deeplink_link_cache_bytes", "gauge", "Memory of the links kept.", app.links.bytes());
+    clicks(&mut page, app);
     process(&mut page);
     page.text
+}
+
+fn clicks(page: &mut Page, app: &App) {
+    let clicks = app.clicks.status();
+    page.single("deeplink_clicks_stored_total", "counter", "Clicks that reached the log.", clicks.stored_total);
+    page.single(
+        "deeplink_clicks_spilled_total",
+        "counter",
+        "Clicks that went to the spill file first.",
+        clicks.spilled_total,
+    );
+    page.single("deeplink_clicks_dropped_total", "counter", "Clicks that could be kept nowhere.", clicks.dropped_total);
+    page.single("deeplink_clicks_queued", "gauge", "Clicks that wait for the database.", clicks.queued);
+    page.single(
+        "deeplink_clicks_in_memory",
+        "gauge",
+        "Clicks that wait because no file could be written.",
+        clicks.in_memory,
+    );
+    page.single(
+        "deeplink_clicks_spilling",
+        "gauge",
+        "Whether clicks go to the spill file now.",
+        u8::from(clicks.spilling),
+    );
 }
 
 /// What the kernel says of this process, where it says so under /proc.

@@ -70,7 +70,7 @@ pub enum UnlockError {
 #[derive(Debug)]
 pub(crate) enum Proof {
     /// They fit, or nothing is sealed yet.
-    Opens(Vault),
+    Opens(Box<Vault>),
     /// No key is set, and none was ever used.
     FileIsMissing,
 }
@@ -96,7 +96,7 @@ impl Vault {
                 if known.is_none_or(|known| !vault.is_current(&known)) {
                     vault.take_over(db).await?;
                 }
-                Ok(vault)
+                Ok(*vault)
             }
             Proof::FileIsMissing => Err(UnlockError::KeyFileMissing(config.key_file())),
         }
@@ -121,7 +121,7 @@ impl Vault {
             },
         };
         known.map(|known| vault.check(known)).transpose()?;
-        Ok(Proof::Opens(vault))
+        Ok(Proof::Opens(Box::new(vault)))
     }
 
     /// Whether the check value opens, and with the key that seals now.
@@ -175,7 +175,10 @@ fn refuse_others(path: &Path, file: &File) -> Result<(), KeyFileError> {
     use std::os::unix::fs::PermissionsExt;
     let metadata = file.metadata().map_err(|error| KeyFileError::File { path: path.to_owned(), error })?;
     let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 == 0 { Ok(()) } else { Err(KeyFileError::TooOpen { path: path.to_owned(), mode }) }
+    match mode & 0o077 {
+        0 => Ok(()),
+        _ => Err(KeyFileError::TooOpen { path: path.to_owned(), mode }),
+    }
 }
 
 #[cfg(not(unix))]

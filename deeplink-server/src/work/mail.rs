@@ -16,7 +16,8 @@ use deeplink_core::secret::Token;
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 use futures_util::FutureExt;
-use lettre::message::{Mailbox, MultiPart};
+use lettre::message::header::{ContentTransferEncoding, ContentType};
+use lettre::message::{Body, Mailbox, MultiPart, SinglePart};
 use lettre::{Address, Message};
 use serde::{Deserialize, Serialize};
 
@@ -75,8 +76,24 @@ impl Mail {
             .subject(format!("Your new account at {host}"))
             .date(std::time::UNIX_EPOCH + Duration::from_millis(millis))
             .message_id(Some(format!("<{id}@{host}>")))
-            .multipart(MultiPart::alternative_plain_html(text, html))?;
+            .multipart(
+                MultiPart::alternative()
+                    .singlepart(part(ContentType::TEXT_PLAIN, text))
+                    .singlepart(part(ContentType::TEXT_HTML, html)),
+            )?;
         Ok(message.formatted())
+    }
+}
+
+/// A part of a mail as it is: quoted-printable would break the link over two lines of the file. ASCII lines of up to 998
+/// characters may stand as they are (RFC 5322, section 2.1.1).
+fn part(kind: ContentType, text: String) -> SinglePart {
+    let builder = SinglePart::builder().header(kind);
+    if text.is_ascii() && text.lines().all(|line| line.len() <= 998) {
+        let lines: String = text.lines().flat_map(|line| [line, "\r\n"]).collect();
+        builder.body(Body::dangerous_pre_encoded(lines.into_bytes(), ContentTransferEncoding::SevenBit))
+    } else {
+        builder.body(text)
     }
 }
 
@@ -119,8 +136,14 @@ enum Failed {
 
 /// Sends what waits, at once when it is announced, for as long as the service runs.
 pub(super) async fn run(app: Weak<App>) {
+    let mut first = true;
     loop {
         let Some(app) = app.upgrade() else { return };
+        if std::mem::take(&mut first)
+            && let Err(error) = release(&app).await
+        {
+            tracing::warn!(%error, "mails of the last run wait for their next attempt");
+        }
         if app.stopping.load(Ordering::Relaxed) {
             return;
         }
@@ -131,6 +154,15 @@ pub(super) async fn run(app: Weak<App>) {
         }
         drop(tokio::time::timeout(LOOK, app.mail_waits.notified()).await);
     }
+}
+
+/// After a restart nobody else holds a mail, and what stood in the way may be mended: everything is tried at once.
+async fn release(app: &App) -> Result<(), DbError> {
+    if !app.db.is_sqlite() || mails::next_due(&mut app.db.read().await?.conn()).await?.is_none() {
+        return Ok(());
+    }
+    let now = app.clock.now();
+    app.db.write(move |mut tx| async move { mails::release(&mut tx, now).await }.boxed()).await
 }
 
 /// Sends the mails that are due; `true` when there may be more.

@@ -1,20 +1,22 @@
-//! Takes away what is over: kept replies and tokens whose time has passed.
+//! Takes away what is over: kept replies and tokens whose time has passed, clicks past their retention.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use deeplink_core::time::Timestamp;
-
-use crate::db::{Conn, DbError, replies, tokens};
+use crate::db::{Conn, DbError, replies, tenants, tokens};
 use crate::state::App;
 
-const EVERY: Duration = Duration::from_secs(60);
 /// How long a stop may go unnoticed.
 const LOOK: Duration = Duration::from_secs(5);
+/// Looks between two sweeps of replies and tokens: a minute.
+const SMALL: u32 = 12;
+/// Looks between two sweeps of the click log: an hour.
+const LARGE: u32 = 720;
 
 /// One batch of one kind of rows; `true` when more may be left.
 type Sweep = for<'c> fn(Conn<'c>, Timestamp) -> BoxFuture<'c, Result<bool, DbError>>;
@@ -25,22 +27,29 @@ const SWEEPS: [Sweep; 2] = [
 ];
 
 pub(super) async fn run(app: Weak<App>) {
-    let mut waited = Duration::ZERO;
+    // The first ones soon after the start, but not in its way.
+    let mut looks = SMALL - 1;
     loop {
         tokio::time::sleep(LOOK).await;
-        waited += LOOK;
+        looks = looks.wrapping_add(1);
         let Some(app) = app.upgrade() else { return };
         if app.stopping.load(Ordering::Relaxed) {
             return;
         }
-        if waited >= EVERY {
-            waited = Duration::ZERO;
+        if looks.is_multiple_of(SMALL) {
             for sweep in SWEEPS {
-                if let Err(error) = all(&app, sweep).await {
-                    tracing::warn!(%error, "what is over could not be taken away; it is tried again");
-                }
+                report(all(&app, sweep).await);
             }
         }
+        if looks % LARGE == SMALL {
+            report(clicks(&app).await);
+        }
+    }
+}
+
+fn report(outcome: Result<(), DbError>) {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "what is over could not be taken away; it is tried again");
     }
 }
 
@@ -49,4 +58,14 @@ async fn all(app: &App, sweep: Sweep) -> Result<(), DbError> {
     let now = app.clock.now();
     while app.db.write(move |tx| sweep(tx, now)).await? {}
     Ok(())
+}
+
+/// Where plans limit, the log is kept as long as the most generous plan in use says; else as the operator says.
+async fn clicks(app: &App) -> Result<(), DbError> {
+    let days = if app.config.enforce_quotas {
+        tenants::longest_retention(&mut app.db.read().await?.conn()).await?.unwrap_or(0)
+    } else {
+        app.config.retention_days
+    };
+    app.clicks.sweep(days).await
 }

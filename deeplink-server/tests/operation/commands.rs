@@ -1,0 +1,174 @@
+//! Operator commands, alone and beside a running server.
+
+use std::time::Duration;
+
+use crate::process::{Home, eventually};
+
+#[test]
+fn an_account_is_opened_on_a_database_that_was_not_there() {
+    let home = Home::new();
+    let printed = home.ok(&["tenant", "create", "--email", " Owner@Example.com "]);
+    let names: Vec<_> = printed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["tenant_id", "user_id", "api_key"]);
+    let again = home.run(&["tenant", "create", "--email", "owner@example.com", "--json"]);
+    assert_eq!(again.code, Some(1));
+    assert!(again.stdout.is_empty() && again.stderr.contains("email_exists"), "{again:?}");
+    let wrong = home.run(&["tenant", "create", "--email", "nobody"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+}
+
+#[test]
+fn commands_work_beside_a_running_server() {
+    let home = Home::new();
+    let server = home.serve();
+    let key = home.key("beside@example.com");
+    let link = server.link(&key);
+    assert_eq!(server.tap(&link), 302);
+    for (word, status) in [("disable", 410), ("flag", 200), ("enable", 302)] {
+        home.ok(&["link", word, &link, "--reason", "a test"]);
+        eventually(Duration::from_secs(5), word, || server.tap(&link) == status);
+    }
+    let check = home.run(&["check"]);
+    assert_eq!(check.code, Some(0), "{check:?}");
+    assert!(check.stdout.contains("accounts: 2, links: 2"), "{check:?}");
+    home.ok(&["backup", "copy.db"]);
+    server.stop();
+}
+
+#[test]
+fn a_status_needs_a_link_and_a_reason() {
+    let home = Home::new();
+    let tenant = home.ok(&["tenant", "create", "--email", "owner@example.com", "--json"]);
+    let tenant: serde_json::Value = serde_json::from_str(&tenant).expect("JSON");
+    let tenant = tenant["tenant_id"].as_str().expect("an id");
+    for (args, code, says) in [
+        (&["link", "flag", "no-such-link", "--reason", "x"][..], 1, "not_found"),
+        (&["link", "flag", "no-such-link", "--reason", "x", "--tenant", tenant], 1, "not_found"),
+        (&["link", "flag", "a/b", "--reason", "x"], 1, "not_found"),
+        (&["link", "flag", "no-such-link"], 2, "--reason"),
+        (&["link", "flag", "no-such-link", "--reason", " "], 2, "--reason"),
+        (&["link", "flag", "no-such-link", "--reason", "x", "--tenant", "me"], 2, "--tenant"),
+        (&["link", "hide", "no-such-link", "--reason", "x"], 2, "hide"),
+    ] {
+        let ended = home.run(args);
+        assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains(says) && ended.stdout.is_empty(), "{args:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_backup_of_a_running_server_brings_everything_back() {
+    let home = Home::new();
+    let server = home.serve();
+    let key = home.key("owner@example.com");
+    let before = server.link(&key);
+    home.ok(&["backup", "copy.db"]);
+    let after = server.link(&key);
+    let taken = home.run(&["backup", "copy.db"]);
+    assert_eq!(taken.code, Some(1), "a backup replaces no file: {taken:?}");
+    let beside = home.run(&["restore", "copy.db"]);
+    assert_eq!(beside.code, Some(1), "{beside:?}");
+    assert!(beside.stderr.contains("in use by process"), "{beside:?}");
+    server.stop();
+
+    let restored = home.ok(&["restore", "copy.db"]);
+    assert!(restored.contains("deeplink.db"), "{restored}");
+    assert!(home.data("deeplink.db.replaced").exists(), "what was there is kept");
+    let server = home.serve();
+    assert_eq!((server.tap(&before), server.tap(&after)), (302, 404));
+    server.link(&key);
+    server.stop();
+}
+
+#[test]
+fn a_damaged_backup_is_refused_and_the_database_stays() {
+    let home = Home::new();
+    let key = home.key("owner@example.com");
+    let server = home.serve();
+    let link = server.link(&key);
+    server.stop();
+    home.ok(&["backup", "copy.db"]);
+    let path = home.path("copy.db");
+    let mut bytes = std::fs::read(&path).expect("the copy");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 4_096].fill(0xa5);
+    std::fs::write(&path, bytes).expect("written");
+    let refused = home.run(&["restore", "copy.db"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let missing = home.run(&["restore", "nothing.db"]);
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    let server = home.serve();
+    assert_eq!(server.tap(&link), 302);
+    server.stop();
+}
+
+#[test]
+fn postgresql_is_backed_up_by_its_own_tools() {
+    let mut home = Home::new();
+    home.set("DEEPLINK_DATABASE_URL", "postgres://app:hunter2@127.0.0.1:1/links");
+    for (args, tool) in [(["backup", "copy"], "pg_dump"), (["restore", "copy"], "pg_restore")] {
+        let ended = home.run(&args);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(tool) && !ended.stderr.contains("hunter2"), "{ended:?}");
+    }
+}
+
+#[test]
+fn check_finds_what_is_wrong_and_changes_nothing() {
+    let home = Home::new();
+    let fresh = home.run(&["check"]);
+    assert_eq!(fresh.code, Some(0), "{fresh:?}");
+    assert!(fresh.stdout.contains("the first start makes it"), "{fresh:?}");
+    assert!(!home.path("data").exists(), "check makes nothing");
+
+    home.serve().stop();
+    let mut home = home;
+    assert!(home.ok(&["check"]).lines().any(|line| line.starts_with("ok     server keys")));
+    home.set("DEEPLINK_MASTER_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    let wrong = home.run(&["check"]);
+    assert_eq!(wrong.code, Some(1), "{wrong:?}");
+    assert!(wrong.stdout.lines().any(|line| line.starts_with("WRONG  server keys")), "{wrong:?}");
+    home.set("DEEPLINK_DATABASE_URL", "postgres://app:hunter2@127.0.0.1:1/links");
+    let wrong = home.run(&["check"]);
+    assert_eq!(wrong.code, Some(1), "{wrong:?}");
+    assert!(wrong.stdout.contains("WRONG  database") && !wrong.stdout.contains("hunter2"), "{wrong:?}");
+}
+
+#[test]
+fn a_damaged_database_is_found() {
+    let home = Home::new();
+    home.serve().stop();
+    let path = home.data("deeplink.db");
+    let mut bytes = std::fs::read(&path).expect("the database");
+    let middle = bytes.len() / 2;
+    bytes[middle..].fill(0xa5);
+    std::fs::write(&path, bytes).expect("written");
+    let check = home.run(&["check"]);
+    assert_eq!(check.code, Some(1), "{check:?}");
+}
+
+#[test]
+fn migrate_prepares_a_database_for_later() {
+    let home = Home::new();
+    home.ok(&["migrate"]);
+    home.ok(&["migrate"]);
+    let check = home.ok(&["check"]);
+    assert!(check.contains("accounts: 0, links: 0"), "{check}");
+}
+
+#[test]
+fn the_interface_is_printed_without_any_setting() {
+    let mut home = Home::new();
+    home.set("DEEPLINK_QUOTAS", "sometimes");
+    let document: serde_json::Value = serde_json::from_str(&home.ok(&["openapi"])).expect("JSON");
+    assert!(document["paths"]["/v1/auth/signup"]["post"].is_object());
+    assert!(!home.path("data").exists());
+}
+
+#[test]
+fn help_names_every_variable() {
+    let help = Home::new().ok(&["--help"]);
+    for name in ["DEEPLINK_LISTEN", "DEEPLINK_DATABASE_URL", "DEEPLINK_MASTER_KEY", "DEEPLINK_RETENTION_DAYS"] {
+        assert!(help.contains(name), "{name} is missing in\n{help}");
+    }
+}

@@ -1,0 +1,246 @@
+//! Start, first run, stop.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::process::{Home, ask, eventually};
+
+#[test]
+fn the_first_run_gives_a_key_and_a_link_once() {
+    let home = Home::new();
+    let server = home.serve();
+    let link = "/r/";
+    let address = server.address;
+    let (tapped, listed) = {
+        // The banner is there with the first line, so it can be read after the stop; what it says must work before.
+        let log = server.log();
+        assert!(!log.contains("dl_live_"), "the key is in the log: {log}");
+        (server.get("/health").status, server.get("/ready").status)
+    };
+    assert_eq!((tapped, listed), (200, 200));
+    let banner = server.stop();
+    let key = banner.split_whitespace().find(|word| word.starts_with("dl_live_")).expect("a key").to_owned();
+    assert_eq!(key.len(), 56);
+    assert!(banner.contains(&format!("dl login --with-key --base-url http://{address}")), "{banner}");
+    let start = banner.find(&format!("http://{address}{link}")).expect("a sample link");
+    let id: String = banner[start..].split_whitespace().next().expect("a word").rsplit('/').take(1).collect();
+
+    let server = home.serve();
+    assert_eq!(server.tap(&id), 302);
+    assert_eq!(server.post("/v1/links", Some(&key), "{}").status, 201);
+    let second = server.stop();
+    assert_eq!(second, "", "the second start says where it listens and no more");
+}
+
+#[test]
+fn a_public_service_makes_no_account_by_itself() {
+    let mut home = Home::new();
+    home.set("DEEPLINK_PUBLIC_URL", "https://links.example.com");
+    let server = home.serve();
+    eventually(Duration::from_secs(2), "a hint", || server.log().contains("tenant create --email"));
+    assert_eq!(server.stop(), "");
+    assert!(home.ok(&["check"]).contains("accounts: 0"));
+}
+
+/// F15: a second process on the file is refused and told who holds it; the first one goes on.
+#[test]
+fn f15_a_second_server_is_refused() {
+    let home = Home::new();
+    let server = home.serve();
+    for command in ["serve", "migrate"] {
+        let second = home.run(&[command]);
+        assert_eq!(second.code, Some(1), "{second:?}");
+        assert!(second.stderr.contains(&format!("in use by process {}", server.child.id())), "{second:?}");
+        assert_eq!(second.stdout, "");
+    }
+    assert_eq!(server.get("/ready").status, 200);
+    server.stop();
+    home.serve().stop();
+}
+
+#[test]
+fn a_killed_server_leaves_no_lock_behind() {
+    let home = Home::new();
+    let mut server = home.serve();
+    server.child.kill().expect("killed");
+    server.child.wait().expect("ended");
+    home.serve().stop();
+}
+
+#[test]
+fn a_bad_setting_stops_the_start_with_its_name() {
+    for (name, value) in
+        [("DEEPLINK_LISTEN", "nowhere"), ("DEEPLINK_QUOTAS", "maybe"), ("DEEPLINK_MASTER_KEY", "short")]
+    {
+        let mut home = Home::new();
+        home.set(name, value);
+        let ended = home.run(&[]);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.stderr.starts_with(&format!("deeplink-server: {name}: ")), "{ended:?}");
+        assert!(!home.path("data").exists());
+    }
+}
+
+#[test]
+fn a_flag_outranks_its_variable_and_a_slip_is_named() {
+    let mut home = Home::new();
+    home.set("DEEPLINK_LISTEN", "192.0.2.1:1");
+    home.set("DEEPLINK_LISTNE", "127.0.0.1:2");
+    let server = home.serve_with(&["serve", "--listen", "127.0.0.1:0"]);
+    assert!(server.log().contains("did you mean DEEPLINK_LISTEN?"), "{}", server.log());
+    server.stop();
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let ended = Home::new().run(&["--listen", &address]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains(&format!("cannot listen on {address}")), "{ended:?}");
+}
+
+/// F16: a stop answers what was asked, ends within ten seconds even beside a client that hangs, and with success.
+#[test]
+fn f16_a_stop_finishes_what_was_asked() {
+    let home = Home::new();
+    let key = home.key("owner@example.com");
+    let mut server = home.serve();
+    let mut hung = TcpStream::connect(server.address).expect("a connection");
+    write!(hung, "POST /v1/links HTTP/1.1\r\nHost: {}\r\n", server.address).expect("half a head");
+    let mut slow = TcpStream::connect(server.address).expect("a connection");
+    let body = r#"{"web_url":"https://example.com/"}"#;
+    write!(
+        slow,
+        "POST /v1/links HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{}",
+        server.address,
+        body.len(),
+        &body[..5]
+    )
+    .expect("a head and a piece of the body");
+    // The request must be under way before the stop.
+    std::thread::sleep(Duration::from_millis(300));
+    server.signal("TERM");
+    std::thread::sleep(Duration::from_millis(300));
+    slow.write_all(&body.as_bytes()[5..]).expect("the rest of the body");
+    let mut answer = String::new();
+    slow.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    slow.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    assert_eq!(server.wait(Duration::from_secs(10)).code(), Some(0), "{}", server.log());
+}
+
+/// F16: a second signal does not wait for anybody.
+#[test]
+fn f16_a_second_signal_stops_at_once() {
+    let home = Home::new();
+    let key = home.key("owner@example.com");
+    let mut server = home.serve();
+    let mut hung = TcpStream::connect(server.address).expect("a connection");
+    write!(
+        hung,
+        "POST /v1/links HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
+         Content-Length: 100\r\n\r\n{{",
+        server.address
+    )
+    .expect("a request without its end");
+    std::thread::sleep(Duration::from_millis(300));
+    server.signal("INT");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(server.child.try_wait().expect("the state of the process").is_none(), "it waits for the request");
+    let asked = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.wait(Duration::from_secs(3)).code(), Some(0), "{}", server.log());
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+}
+
+/// F24: a stdout or stderr that is closed, gone or full is no reason to stop serving.
+#[test]
+fn f24_lost_streams_do_not_stop_the_service() {
+    let home = Home::new();
+    let key = home.key("owner@example.com");
+    let streams: [(&str, fn() -> (Stdio, Stdio)); 3] = [
+        ("readers that have gone", || (gone(), gone())),
+        ("a full disk", || (full(), full())),
+        ("closed streams", || (Stdio::null(), Stdio::null())),
+    ];
+    for (case, open) in streams {
+        let port = free_port();
+        let address = format!("127.0.0.1:{port}");
+        let (stdout, stderr) = open();
+        let mut command = if case == "closed streams" {
+            let inner = home.command(&[]);
+            let mut shell = std::process::Command::new("sh");
+            shell.current_dir(inner.get_current_dir().expect("a directory")).env_clear();
+            shell.args(["-c", "exec \"$0\" \"$@\" >&- 2>&-"]).arg(inner.get_program());
+            shell
+        } else {
+            home.command(&[])
+        };
+        let mut child = command
+            .args(["--listen", &address, "--log", "trace"])
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()
+            .expect("the server starts");
+        let address = address.parse().expect("an address");
+        eventually(Duration::from_secs(5), case, || TcpStream::connect(address).is_ok());
+        let authorization = format!("Bearer {key}");
+        let headers = [("Authorization", authorization.as_str()), ("Content-Type", "application/json")];
+        for _ in 0..3 {
+            assert_eq!(ask(address, "POST", "/v1/links", &headers, "{}").status, 201, "{case}");
+        }
+        let stop = std::process::Command::new("kill").arg(child.id().to_string()).status();
+        assert!(stop.expect("kill runs").success());
+        assert_eq!(child.wait().expect("an end").code(), Some(0), "{case}");
+    }
+}
+
+/// A pipe that nobody reads any more.
+fn gone() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    writer.into()
+}
+
+fn full() -> Stdio {
+    std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full").into()
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// T4: figures are shown to operators only.
+#[test]
+fn t4_metrics_are_on_the_admin_listener_only() {
+    let mut home = Home::new();
+    let port = free_port();
+    home.set("DEEPLINK_ADMIN_LISTEN", format!("127.0.0.1:{port}"));
+    let key = home.key("owner@example.com");
+    let server = home.serve();
+    let admin = format!("127.0.0.1:{port}").parse().expect("an address");
+    let link = server.link(&key);
+    server.tap(&link);
+    assert_eq!(server.get("/metrics").status, 404);
+    let metrics = ask(admin, "GET", "/metrics", &[], "");
+    assert_eq!(metrics.status, 200);
+    assert!(metrics.head.contains("text/plain; version=0.0.4"), "{}", metrics.head);
+    assert!(metrics.body.contains("deeplink_requests_total{method=\"GET\",route=\"/r/{link_id}\",status=\"302\"} 1"));
+    for counted in ["deeplink_clicks_stored_total 1", "deeplink_link_cache_entries 1", "process_resident_memory_bytes "]
+    {
+        assert!(metrics.body.contains(counted), "{counted} is missing in\n{}", metrics.body);
+    }
+    for private in [&link, &key, "tnt_", "example.com"] {
+        assert!(!metrics.body.contains(private), "{private} is in the figures");
+    }
+    assert_eq!(ask(admin, "GET", "/ready", &[], "").json()["status"], "ready");
+    assert_eq!(ask(admin, "GET", "/health", &[], "").json()["status"], "ok");
+    assert_eq!(ask(admin, "POST", "/metrics", &[], "").status, 405);
+    assert_eq!(ask(admin, "GET", "/v1/links", &[], "").status, 404);
+    server.stop();
+}

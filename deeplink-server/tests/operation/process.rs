@@ -1,0 +1,210 @@
+//! A data directory, the commands that run on it, and a server process that speaks HTTP.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A directory of its own, gone with the test.
+pub(crate) struct Home {
+    folder: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+}
+
+/// How a command ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a directory"), variables: Vec::new() }
+    }
+
+    /// Sets a variable for every command from now on.
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.variables.push((name.to_owned(), value.into()));
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.path("data").join(name)
+    }
+
+    /// The server's binary with this home's settings and no others.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_deeplink-server"));
+        command.current_dir(self.folder.path()).env_clear().args(args).stdin(Stdio::null());
+        command.env("DEEPLINK_LISTEN", "127.0.0.1:0").envs(self.variables.iter().cloned());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Ended {
+        let output = self.command(args).output().expect("the command starts");
+        Ended {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+
+    /// Runs a command that must succeed, and gives what it printed.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let ended = self.run(args);
+        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+        ended.stdout
+    }
+
+    /// Opens an account and gives its key.
+    pub(crate) fn key(&self, email: &str) -> String {
+        let made: serde_json::Value =
+            serde_json::from_str(&self.ok(&["tenant", "create", "--email", email, "--json"])).expect("JSON");
+        made["api_key"].as_str().expect("a key").to_owned()
+    }
+
+    /// Starts serving, and waits until it says where.
+    pub(crate) fn serve(&self) -> Server {
+        self.serve_with(&[])
+    }
+
+    pub(crate) fn serve_with(&self, args: &[&str]) -> Server {
+        let log = self.path("log");
+        let stderr = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
+        let mut child = self.command(args).stdout(Stdio::piped()).stderr(stderr).spawn().expect("the server starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
+        let mut first = String::new();
+        stdout.read_line(&mut first).expect("a line");
+        let Some(address) = first.strip_prefix("listening on http://") else {
+            let _ = child.kill();
+            panic!("{first:?}\n{}", std::fs::read_to_string(&log).unwrap_or_default());
+        };
+        Server { address: address.trim().parse().expect("an address"), child, stdout, log }
+    }
+}
+
+/// A server that runs; it is killed when the test ends without stopping it.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) child: Child,
+    stdout: BufReader<std::process::ChildStdout>,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Sends a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Waits for the end, up to a limit.
+    pub(crate) fn wait(&mut self, limit: Duration) -> ExitStatus {
+        let end = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the state of the process") {
+                return status;
+            }
+            assert!(Instant::now() < end, "the server still runs after {limit:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Stops it as a service manager does, and gives what it had printed after its first line.
+    pub(crate) fn stop(mut self) -> String {
+        self.signal("TERM");
+        assert_eq!(self.wait(Duration::from_secs(10)).code(), Some(0), "{}", self.log());
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).expect("UTF-8");
+        rest
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).expect("the log")
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        ask(self.address, "GET", path, &[], "")
+    }
+
+    pub(crate) fn post(&self, path: &str, key: Option<&str>, body: &str) -> Reply {
+        let authorization = key.map(|key| format!("Bearer {key}"));
+        let mut headers = vec![("Content-Type", "application/json")];
+        headers.extend(authorization.as_deref().map(|value| ("Authorization", value)));
+        ask(self.address, "POST", path, &headers, body)
+    }
+
+    /// Makes a link that leads to example.com, and gives its id.
+    pub(crate) fn link(&self, key: &str) -> String {
+        let reply = self.post("/v1/links", Some(key), r#"{"web_url":"https://example.com/"}"#);
+        assert_eq!(reply.status, 201, "{reply:?}");
+        reply.json()["link_id"].as_str().expect("an id").to_owned()
+    }
+
+    /// What a tap on a link gets.
+    pub(crate) fn tap(&self, link_id: &str) -> u16 {
+        self.get(&format!("/r/{link_id}")).status
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// One request on a connection of its own.
+pub(crate) fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{lines}Content-Length: {length}\r\n\r\n{body}"
+    )
+    .expect("the request goes out");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+    let status = head.split(' ').nth(1).expect("a status").parse().expect("a number");
+    Reply { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// Tries until it is so, up to a limit.
+pub(crate) fn eventually(limit: Duration, what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !so() {
+        assert!(Instant::now() < end, "not within {limit:?}: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The mails in a directory, by their text.
+pub(crate) fn mails(folder: &Path) -> Vec<String> {
+    let Ok(files) = std::fs::read_dir(folder) else { return Vec::new() };
+    let files = files.map(|file| file.expect("a file").path());
+    let mails = files.filter(|path| path.extension().is_some_and(|extension| extension == "eml"));
+    mails.map(|path| std::fs::read_to_string(path).expect("a mail")).collect()
+}

@@ -1,0 +1,186 @@
+//! Keys, tokens and mails: where they may be seen, and where not.
+
+use std::time::Duration;
+
+use crate::process::{Home, Server, eventually, mails};
+
+fn sign_up(server: &Server, email: &str) -> String {
+    let reply = server.post("/v1/auth/signup", None, &format!("{{\"email\":\"{email}\"}}"));
+    assert_eq!(reply.status, 201, "{reply:?}");
+    assert!(reply.head.contains("cache-control: no-store"), "{}", reply.head);
+    reply.json()["api_key"].as_str().expect("a key").to_owned()
+}
+
+fn token_in(mail: &str) -> String {
+    let line = mail.lines().find(|line| line.starts_with("http")).expect("a link on a line of its own");
+    line.split_once("token=").expect("a token").1.to_owned()
+}
+
+#[test]
+fn a_sign_up_is_mailed_as_one_file() {
+    let home = Home::new();
+    let server = home.serve();
+    sign_up(&server, "New@Example.com");
+    let folder = home.data("mail");
+    eventually(Duration::from_secs(3), "the mail", || mails(&folder).len() == 1);
+    let mail = mails(&folder).remove(0);
+    assert!(mail.lines().any(|line| line == "To: new@example.com"), "{mail}");
+    let token = token_in(&mail);
+    assert!(token.len() == 64 && token.bytes().all(|b| b.is_ascii_hexdigit()), "{token}");
+    assert!(mail.contains(&format!("\r\nhttp://{}/v1/auth/callback?token={token}\r\n", server.address)), "{mail}");
+    assert_eq!(mail.matches(&token).count(), 3, "the text has it once, the page as address and as text: {mail}");
+    assert!(mail.contains("text/plain") && mail.contains("text/html"), "{mail}");
+    server.stop();
+}
+
+#[test]
+fn a_mail_that_could_not_be_written_goes_out_after_a_restart() {
+    let mut home = Home::new();
+    // A file stands where the directory should be.
+    let folder = home.path("out");
+    std::fs::write(&folder, "").expect("a file");
+    home.set("DEEPLINK_MAIL_DIR", folder.to_str().expect("UTF-8"));
+    let server = home.serve();
+    sign_up(&server, "patient@example.com");
+    eventually(Duration::from_secs(3), "a warning", || server.log().contains("a mail could not be sent yet"));
+    server.stop();
+    std::fs::remove_file(&folder).expect("removed");
+    let server = home.serve();
+    eventually(Duration::from_secs(20), "the mail", || mails(&folder).len() == 1);
+    server.stop();
+}
+
+#[test]
+fn a_sign_up_needs_an_open_door_and_a_way_to_mail() {
+    for (settings, status, code) in [
+        (&[("DEEPLINK_SIGNUP", "closed")][..], 403, "signup_closed"),
+        (&[("DEEPLINK_SESSIONS", "off")], 503, "sessions_not_configured"),
+        (&[("DEEPLINK_PUBLIC_URL", "https://links.example.com")], 503, "sessions_not_configured"),
+    ] {
+        let mut home = Home::new();
+        for (name, value) in settings {
+            home.set(name, *value);
+        }
+        let server = home.serve();
+        let reply = server.post("/v1/auth/signup", None, r#"{"email":"new@example.com"}"#);
+        assert_eq!((reply.status, reply.json()["code"].as_str()), (status, Some(code)), "{reply:?}");
+        assert!(!reply.head.contains("retry-after"), "{}", reply.head);
+        server.stop();
+    }
+}
+
+/// S18: five sign-ups an hour from one address; the sixth waits.
+#[test]
+fn s18_sign_ups_are_limited() {
+    let home = Home::new();
+    let server = home.serve();
+    for n in 0..5 {
+        sign_up(&server, &format!("n{n}@example.com"));
+    }
+    let sixth = server.post("/v1/auth/signup", None, r#"{"email":"n6@example.com"}"#);
+    assert_eq!((sixth.status, sixth.json()["code"].as_str()), (429, Some("rate_limited")), "{sixth:?}");
+    assert!(sixth.head.contains("retry-after: "), "{}", sixth.head);
+    server.stop();
+}
+
+/// S18: a sign-up by somebody else does not take an address; a verified account does.
+#[test]
+fn s18_an_unverified_sign_up_takes_no_address() {
+    let home = Home::new();
+    let server = home.serve();
+    let first = sign_up(&server, "victim@example.com");
+    let second = sign_up(&server, "victim@example.com");
+    assert_ne!(first, second);
+    home.key("victim@example.com");
+    let third = server.post("/v1/auth/signup", None, r#"{"email":"victim@example.com"}"#);
+    assert_eq!((third.status, third.json()["code"].as_str()), (409, Some("email_exists")), "{third:?}");
+    server.stop();
+}
+
+/// X17: no key, token or master key is in the log, at any level.
+#[test]
+fn x17_the_log_holds_no_secret() {
+    let home = Home::new();
+    let server = home.serve_with(&["--log", "trace"]);
+    let key = sign_up(&server, "new@example.com");
+    let folder = home.data("mail");
+    eventually(Duration::from_secs(3), "the mail", || mails(&folder).len() == 1);
+    let token = token_in(&mails(&folder).remove(0));
+    server.link(&key);
+    let wrong = key.replace("dl_live_", "dl_wrong_");
+    assert_eq!(server.post("/v1/links", Some(&wrong), "{}").status, 401);
+    server.get(&format!("/v1/auth/callback?token={token}"));
+    server.get(&format!("/in/{token}"));
+    server.get(&format!("/v1/lifecycle/click?key={key}"));
+    let master = std::fs::read_to_string(home.data("master.key")).expect("the key file");
+    let log = server.log();
+    assert!(log.contains("\"level\":\"DEBUG\"") || log.contains("\"level\":\"INFO\""), "nothing is logged: {log}");
+    let banner = server.stop();
+    let first = banner.split_whitespace().find(|word| word.starts_with("dl_live_")).expect("a key").to_owned();
+    let log = std::fs::read_to_string(home.path("log")).expect("the log");
+    for secret in [&key["dl_live_".len()..], &token, &first["dl_live_".len()..], master.trim()] {
+        assert!(!log.contains(secret), "a secret is in the log:\n{log}");
+    }
+}
+
+/// X18: the key file is made for its owner alone, and a wider one stops the start with the command to run.
+#[cfg(unix)]
+#[test]
+fn x18_a_key_file_that_others_can_read_stops_the_start() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::new();
+    home.serve().stop();
+    let path = home.data("master.key");
+    let mode = std::fs::metadata(&path).expect("the key file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    for mode in [0o644, 0o640, 0o601] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("changed");
+        let ended = home.run(&[]);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stderr.contains("chmod 600 ./data/master.key"), "{ended:?}");
+        assert_eq!(ended.stdout, "");
+    }
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("changed");
+    home.serve().stop();
+}
+
+/// X18: a node with other keys does not start; keys rotate, and the old one can go after a restart with both.
+#[test]
+fn x18_other_keys_stop_the_start_and_keys_rotate() {
+    const OLD: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    const NEW: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    let mut home = Home::new();
+    // No mail can go out, so one waits sealed with the old key.
+    let folder = home.path("out");
+    std::fs::write(&folder, "").expect("a file");
+    home.set("DEEPLINK_MAIL_DIR", folder.to_str().expect("UTF-8"));
+    home.set("DEEPLINK_MASTER_KEY", OLD);
+    let server = home.serve();
+    sign_up(&server, "patient@example.com");
+    server.stop();
+    assert!(!home.data("master.key").exists(), "a key that is set needs no file");
+
+    home.set("DEEPLINK_MASTER_KEY", NEW);
+    let other = home.run(&[]);
+    assert_eq!(other.code, Some(1), "{other:?}");
+    assert!(other.stderr.contains("are not those of this database"), "{other:?}");
+    home.set("DEEPLINK_MASTER_KEY", format!("{NEW},{OLD}"));
+    home.serve().stop();
+    home.set("DEEPLINK_MASTER_KEY", NEW);
+    std::fs::remove_file(&folder).expect("removed");
+    let server = home.serve();
+    eventually(Duration::from_secs(20), "the mail that was sealed anew", || mails(&folder).len() == 1);
+    server.stop();
+}
+
+#[test]
+fn a_lost_key_file_is_not_replaced() {
+    let home = Home::new();
+    home.serve().stop();
+    let path = home.data("master.key");
+    std::fs::remove_file(&path).expect("removed");
+    let ended = home.run(&[]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("master.key is missing"), "{ended:?}");
+    assert!(!path.exists());
+}
