@@ -347,6 +347,10 @@ fn http_client(connect: Option<Duration>, proxy: Option<&str>, roots: &[Vec<u8>]
         .connect_timeout(connect.unwrap_or(Duration::from_secs(5)))
         .tcp_nodelay(true);
     if let Some(proxy) = proxy {
+        let known = Url::parse(proxy).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        if !known {
+            return Err(Error::builder("the proxy must be a URL that starts with http:// or https://"));
+        }
         builder = builder.proxy(reqwest::Proxy::all(proxy).map_err(wrong("the proxy is not a URL"))?);
     }
     builder = trust(builder, roots)?;
@@ -355,10 +359,14 @@ fn http_client(connect: Option<Duration>, proxy: Option<&str>, roots: &[Vec<u8>]
 
 #[cfg(feature = "rustls")]
 fn trust(mut builder: reqwest::ClientBuilder, roots: &[Vec<u8>]) -> Result<reqwest::ClientBuilder> {
+    let wrong = "the root certificate is not PEM";
     for pem in roots {
-        let certificate = reqwest::Certificate::from_pem(pem)
-            .map_err(|why| Error::from_source(crate::Kind::Builder, "the root certificate is not PEM", why))?;
-        builder = builder.add_root_certificate(certificate);
+        let certificates = reqwest::Certificate::from_pem_bundle(pem)
+            .map_err(|why| Error::from_source(crate::Kind::Builder, wrong, why))?;
+        if certificates.is_empty() {
+            return Err(Error::builder(wrong));
+        }
+        builder = certificates.into_iter().fold(builder, reqwest::ClientBuilder::add_root_certificate);
     }
     Ok(builder)
 }

@@ -9,6 +9,7 @@ use deeplink_core::link::{LinkDetail, LinkFilter, LinkList, LinkStatus};
 use deeplink_core::page::MAX_LIMIT;
 use deeplink_core::routes;
 use futures_core::Stream;
+use tokio::task::JoinSet;
 
 use crate::call::{self, Call};
 use crate::client::Client;
@@ -122,6 +123,21 @@ impl PageStream {
         Next::Coming(std::future::IntoFuture::into_future(call))
     }
 
+    /// As [`PageStream::ask`], but under way at once and not only when polled.
+    fn ask_ahead(&self, cursor: &str) -> Next {
+        let call = page(&self.list.client, &self.list.filter, self.list.limit, Some(cursor));
+        // Dropping the set gives the request up.
+        let mut task = JoinSet::new();
+        task.spawn(std::future::IntoFuture::into_future(call));
+        Next::Coming(Box::pin(async move {
+            match task.join_next().await {
+                Some(Ok(page)) => page,
+                Some(Err(failed)) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+                _ => Err(Error::from_source(Kind::Transport, "the page was given up", "the runtime is shutting down")),
+            }
+        }))
+    }
+
     /// What follows the page that has come.
     fn turn(&mut self, page: Result<LinkList>) -> Result<LinkList> {
         self.next = Next::End;
@@ -130,7 +146,7 @@ impl PageStream {
         if let Some(cursor) = &page.next_cursor {
             self.next = match self.seen.insert(fingerprint(cursor)) {
                 false => Next::Loop,
-                true if self.list.prefetch => self.ask(Some(cursor)),
+                true if self.list.prefetch => self.ask_ahead(cursor),
                 true => Next::At(Some(cursor.clone())),
             };
         }

@@ -106,10 +106,10 @@ impl Pace {
         self.refusals += 1;
         let jitter = self.random.below(u64::try_from(asked.as_millis() / 10).unwrap_or(u64::MAX).saturating_add(1));
         let since = *self.waiting_since.get_or_insert(now);
-        let until = now.checked_add(asked.saturating_add(Duration::from_millis(jitter))).ok_or(TooLong)?;
-        if until.saturating_duration_since(since) > max_wait {
+        if asked.saturating_add(now.saturating_duration_since(since)) > max_wait {
             return Err(TooLong);
         }
+        let until = now + asked + Duration::from_millis(jitter);
         self.paused_until = Some(self.paused_until.map_or(until, |before| before.max(until)));
         Ok(())
     }

@@ -1,0 +1,78 @@
+//! Each operation of the route table has exactly one method, and each method asks what its route says.
+#![cfg(feature = "mock")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use deeplink_client::deeplink_core::routes::{self, Credential};
+use deeplink_client::mock::fixtures;
+use deeplink_client::{Client, CreateLink, LinkFilter, Patch, SecretKey, Signup, TimeseriesQuery, UpdateLink};
+
+/// Calls the method of an operation; `false` for an operation that has none.
+async fn call(dl: &Client, operation: &str) -> bool {
+    let mut update = UpdateLink::new();
+    update.web_url = Patch::Clear;
+    let links = dl.links();
+    match operation {
+        "health" => drop(dl.public().health().await.unwrap()),
+        "ready" => drop(dl.public().ready().await.unwrap()),
+        "openapi" => drop(dl.public().openapi().await.unwrap()),
+        "llms" => drop(dl.public().llms().await.unwrap()),
+        "resolve" => drop(dl.public().resolve("spring-42").await.unwrap()),
+        "signup" => drop(dl.sessions().signup(&Signup::new("you@example.com")).await.unwrap()),
+        "list_links" => drop(links.list(&LinkFilter::new()).first_page().await.unwrap()),
+        "create_link" => drop(links.create(&CreateLink::new()).await.unwrap()),
+        // The operation has two forms of body, and a method for each.
+        "bulk_create_links" => {
+            drop(links.bulk_create(&CreateLink::new(), ["abc"]).await.unwrap());
+            drop(links.bulk_create_links(&[CreateLink::new()]).await.unwrap());
+        }
+        "get_link" => drop(links.get("spring-42").await.unwrap()),
+        "update_link" => drop(links.update("spring-42", &update).await.unwrap()),
+        "delete_link" => links.delete("spring-42").await.unwrap(),
+        "link_timeseries" => drop(links.timeseries("spring-42", &TimeseriesQuery::new()).await.unwrap()),
+        _ => return false,
+    }
+    true
+}
+
+#[tokio::test]
+async fn every_operation_has_its_method() {
+    for route in routes::ALL {
+        let mock = fixtures::every_operation();
+        let dl = Client::builder("https://api.example.com")
+            .secret_key(SecretKey::new("dl_live_x"))
+            .transport(mock.clone())
+            .build()
+            .unwrap();
+        assert!(call(&dl, route.operation).await, "{} has no method", route.operation);
+        let calls = mock.calls();
+        assert!(!calls.is_empty());
+        for call in calls {
+            assert_eq!(call.method, route.method, "{}", route.operation);
+            let path = call.uri.path().split('/');
+            let fits = |(part, asked): (&str, &str)| part == asked || part.starts_with('{');
+            assert!(route.path.split('/').zip(path).all(fits), "{}: {}", route.operation, call.uri);
+            let is_public = route.credential == Credential::Public;
+            assert_eq!(call.header("authorization").is_empty(), is_public, "{}", route.operation);
+        }
+    }
+}
+
+/// Wire types live in core: this crate reads and writes them, and defines none outside of its own journal.
+#[test]
+fn no_wire_type_is_defined_here() {
+    fn look(dir: &std::path::Path) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                if !path.ends_with("bulk") {
+                    look(&path);
+                }
+            } else {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let own = text.lines().any(|line| line.contains("derive(") && line.contains("Deserialize"));
+                assert!(!own, "{} defines a wire type", path.display());
+            }
+        }
+    }
+    look(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+}
