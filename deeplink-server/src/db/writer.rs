@@ -291,13 +291,19 @@ impl Task {
             self.refuse(clicks, || copy(&error)).await;
             return;
         }
-        // Overdue writes were refused while the lock was waited for; nothing may be left to do.
+        // Writes may have joined, or been refused as overdue, while the lock was waited for.
+        let relaxed = relaxed && self.held.is_empty();
         let mut done: Vec<Box<dyn Job>> = Vec::with_capacity(self.held.len() + 1);
         let jobs = self.held.drain(..BATCH.min(self.held.len())).map(|queued| queued.job).chain(clicks);
-        let mut broken = None;
+        let (mut broken, mut undone) = (None, false);
         for mut job in jobs {
             if broken.is_none() {
-                broken = run_in_savepoint(&mut self.conn, job.as_mut()).await.err();
+                // A batch of clicks is one job, so the transaction itself is its savepoint.
+                broken = if relaxed {
+                    run_alone(&mut self.conn, job.as_mut(), &mut undone).await.err()
+                } else {
+                    run_in_savepoint(&mut self.conn, job.as_mut()).await.err()
+                };
             }
             done.push(job);
         }
@@ -307,6 +313,7 @@ impl Task {
                 drop(sqlx::query("ROLLBACK").execute(&mut self.conn).await);
                 Err(error)
             }
+            None if undone => sqlx::query("ROLLBACK").execute(&mut self.conn).await.map(|_| ()).map_err(DbError::from),
             None => self.commit().await,
         };
         for job in done {
@@ -394,6 +401,18 @@ impl Task {
             }
             self.data_version = Some(version);
         }
+    }
+}
+
+/// The only job of a transaction: what it undoes is the transaction. After an error that must be rolled back too.
+async fn run_alone(conn: &mut SqliteConnection, job: &mut dyn Job, undone: &mut bool) -> Result<(), DbError> {
+    match job.run(Conn::Sqlite(conn)).await {
+        Ran::Keep => Ok(()),
+        Ran::Undo => {
+            *undone = true;
+            Ok(())
+        }
+        Ran::Failed(error) => Err(error),
     }
 }
 
