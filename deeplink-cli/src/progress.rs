@@ -1,6 +1,6 @@
 //! How far a long piece of work has come: a bar where one can be drawn, plain lines anywhere else.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,11 +18,11 @@ pub(crate) struct Progress {
     console: Arc<Console>,
     what: String,
     form: Form,
-    start: Instant,
+    start: Cell<Instant>,
 }
 
 enum Form {
-    Bar(ProgressBar),
+    Bar(RefCell<ProgressBar>),
     Lines { last: Cell<Instant> },
     Nothing,
 }
@@ -37,35 +37,34 @@ impl Progress {
             // The bar itself knows best whether it can be drawn: no terminal, NO_COLOR and TERM=dumb hide it.
             let bar = ProgressBar::new_spinner();
             let lines = bar.is_hidden() || ctx.progress == ProgressMode::Plain || console.verbosity() > 0;
-            if lines { Form::Lines { last: Cell::new(start) } } else { Form::Bar(bar) }
+            if lines { Form::Lines { last: Cell::new(start) } } else { Form::Bar(RefCell::new(bar)) }
         };
-        Self { console, what: what.to_owned(), form, start }
+        Self { console, what: what.to_owned(), form, start: Cell::new(start) }
     }
 
     /// The part whose length is not known.
     pub(crate) fn preparing(&self, doing: &str) {
-        if let Form::Bar(bar) = &self.form {
-            bar.set_style(style("{spinner:.cyan} {msg}"));
-            bar.set_message(format!("{doing} {}", self.what));
-            bar.enable_steady_tick(Duration::from_millis(100));
-            self.console.set_bar(Some(bar.clone()));
-        }
+        let bar = ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {msg}"));
+        self.show(bar.with_message(format!("{doing} {}", self.what)));
     }
 
     /// The part with a length begins.
     pub(crate) fn begin(&self, doing: &str, total: u64) {
-        match &self.form {
-            Form::Bar(bar) => {
-                bar.set_style(
-                    style("{msg} {bar:24.cyan/dim} {percent:>3}%  {human_pos}/{human_len}  {prefix}")
-                        .progress_chars("━╸─"),
-                );
-                bar.set_length(total);
-                bar.set_message(format!("{doing} {}", self.what));
-                self.console.set_bar(Some(bar.clone()));
-            }
-            Form::Lines { .. } => self.console.say(&format!("{doing} {}: {}", self.what, counted(total, "row"))),
-            Form::Nothing => {}
+        self.start.set(Instant::now());
+        let look = style("{msg} {bar:24.cyan/dim} {percent:>3}%  {human_pos}/{human_len}  {prefix}");
+        let bar = ProgressBar::new(total).with_style(look.progress_chars("━╸─"));
+        self.show(bar.with_message(format!("{doing} {}", self.what)));
+        if let Form::Lines { .. } = self.form {
+            self.console.say(&format!("{doing} {}: {}", self.what, counted(total, "row")));
+        }
+    }
+
+    /// Puts a bar in the place of the one before.
+    fn show(&self, bar: ProgressBar) {
+        if let Form::Bar(shown) = &self.form {
+            bar.enable_steady_tick(Duration::from_millis(100));
+            self.console.set_bar(Some(bar.clone()));
+            shown.replace(bar).finish_and_clear();
         }
     }
 
@@ -73,12 +72,12 @@ impl Progress {
     pub(crate) fn at(&self, done: u64, total: u64, paused: Option<Duration>) {
         let remark = || match paused {
             Some(wait) => format!("waiting {} s as the service asked", wait.as_secs().max(1)),
-            None => format!("{}/s", grouped(rate(done, self.start.elapsed()))),
+            None => format!("{}/s", grouped(rate(done, self.start.get().elapsed()))),
         };
         match &self.form {
             Form::Bar(bar) => {
-                bar.set_position(done);
-                bar.set_prefix(remark());
+                bar.borrow().set_position(done);
+                bar.borrow().set_prefix(remark());
             }
             Form::Lines { last } if last.get().elapsed() >= EVERY => {
                 last.set(Instant::now());
@@ -91,7 +90,7 @@ impl Progress {
     /// The work is over; what it came to is said elsewhere.
     pub(crate) fn end(&self) {
         if let Form::Bar(bar) = &self.form {
-            bar.finish_and_clear();
+            bar.borrow().finish_and_clear();
             self.console.set_bar(None);
         }
     }

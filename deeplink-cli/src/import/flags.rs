@@ -98,7 +98,7 @@ pub(crate) enum OnError {
 pub(crate) struct Policy {
     /// Requests under way at one time: auto, or a number
     #[arg(long, value_name = "N", default_value = "auto", value_parser = concurrency)]
-    concurrency: Option<u32>,
+    concurrency: bulk::Concurrency,
     /// Longest wait without a success while the service asks to wait
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = crate::clock::parse_duration)]
     max_wait: Duration,
@@ -119,18 +119,18 @@ pub(crate) struct Policy {
     rejects: Option<PathBuf>,
 }
 
-fn concurrency(text: &str) -> Result<Option<u32>, String> {
+fn concurrency(text: &str) -> Result<bulk::Concurrency, String> {
     if text == "auto" {
-        return Ok(None);
+        return Ok(bulk::Concurrency::Auto);
     }
     let number = text.parse().ok().filter(|number| (1..=64).contains(number));
-    number.map(Some).ok_or_else(|| "auto, or a number from 1 to 64".to_owned())
+    number.map(bulk::Concurrency::Fixed).ok_or_else(|| "auto, or a number from 1 to 64".to_owned())
 }
 
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            concurrency: None,
+            concurrency: bulk::Concurrency::Auto,
             max_wait: Duration::from_mins(15),
             on_conflict: OnConflict::Verify,
             on_error: OnError::Stop,
@@ -155,7 +155,7 @@ impl Policy {
                 OnError::Stop => bulk::OnError::Stop,
                 OnError::Continue => bulk::OnError::Continue,
             })
-            .concurrency(self.concurrency.map_or(bulk::Concurrency::Auto, bulk::Concurrency::Fixed))
+            .concurrency(self.concurrency)
             .max_wait(self.max_wait)
             .keep_faults(self.max_errors)
     }
@@ -184,7 +184,7 @@ impl Policy {
     fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         let mut word = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
-        if let Some(number) = self.concurrency {
+        if let bulk::Concurrency::Fixed(number) = self.concurrency {
             word("--concurrency", number.to_string());
         }
         for (flag, value, usual) in [

@@ -37,14 +37,14 @@ pub(super) async fn run(
             started = start => started.map_err(|error| cannot(ctx, &name, &error))?,
         }
     };
-    let printing = print.is_some();
+    let (printing, resumed) = (print.is_some(), started.is_resumed());
     let mut tell = Tell { ctx, print, place, rejects, results: policy.results()?, most: policy.max_errors, refused: 0 };
     progress.begin("importing", total);
     let ended = follow(started, &progress, &mut signals, &mut tell).await;
     progress.end();
     let (summary, signal, broken) = ended?;
     tell.finish()?;
-    let over = Over { ctx, summary: &summary, invalid, signal, name: &name, again: again.as_deref(), printing };
+    let over = Over { ctx, summary: &summary, invalid, signal, name: &name, again: again.as_deref(), printing, resumed };
     match broken {
         Some(stop) => Err(stop),
         None => over.say(),
@@ -151,6 +151,8 @@ struct Over<'a> {
     again: Option<&'a str>,
     /// Stdout has the links.
     printing: bool,
+    /// It went on with what an earlier process had begun, so the counts say nothing about speed.
+    resumed: bool,
 }
 
 impl Over<'_> {
@@ -202,10 +204,13 @@ impl Over<'_> {
     fn text(&self) {
         let (counts, console) = (self.summary.counts, &self.ctx.console);
         let seconds = self.summary.elapsed.as_secs_f64();
-        let speed = grouped(rate(counts.settled(), self.summary.elapsed));
+        let speed = match self.resumed {
+            true => String::new(),
+            false => format!(" ({}/s)", grouped(rate(counts.settled(), self.summary.elapsed))),
+        };
         let doing = if counts.unsent > 0 { "stopped" } else { "done" };
         console.say(&format!(
-            "{doing}: {} of {} in {seconds:.1} s ({speed}/s)",
+            "{doing}: {} of {} in {seconds:.1} s{speed}",
             counted(counts.rows, "row"),
             self.name
         ));

@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     Moment,
     /// A status: coloured.
     Status,
+    /// A number: to the right.
+    Count,
 }
 
 /// One field: its name for `--fields` and CSV, where its value is, and how it is shown.
@@ -130,7 +132,7 @@ pub(crate) static BUCKETS: Noun = Noun {
     id: "date",
     created: "date",
     list: "data",
-    fields: &[plain("date"), plain("clicks")],
+    fields: &[plain("date"), of("clicks", Kind::Count)],
     columns: &[Column::Field("DATE", "date"), Column::Field("CLICKS", "clicks")],
 };
 
@@ -247,8 +249,8 @@ pub(crate) static IMPORTS: Noun = Noun {
         plain("run"),
         plain("file"),
         of("state", Kind::Status),
-        plain("rows"),
-        plain("done"),
+        of("rows", Kind::Count),
+        of("done", Kind::Count),
         plain("origin"),
         of("started_at", Kind::Moment),
     ],

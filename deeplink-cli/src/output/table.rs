@@ -134,7 +134,7 @@ impl<'a> Table<'a> {
             column.set_padding((0, 2));
             let width = u16::try_from(*width).unwrap_or(u16::MAX).saturating_add(2);
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
-            if self.columns.get(index).is_some_and(|column| column.heading == "CLICKS") {
+            if self.columns.get(index).is_some_and(|column| column.kind == Kind::Count) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
