@@ -14,13 +14,16 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::{Access, Db, OpenError, notices};
 use crate::http::listen::{self, Limits, Stop};
+use crate::routes;
 use crate::service::Service;
 use crate::state::{App, Shared};
 use crate::vault::{UnlockError, Vault};
-use crate::{routes, work};
+use crate::work::{self, Work};
 
 /// How long clicks that wait may take to be stored at the end.
 const LAST_CLICKS: Duration = Duration::from_secs(2);
+/// How long a mail that is on its way may take at the end.
+const LAST_WORK: Duration = Duration::from_millis(500);
 
 /// Why the service did not start.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +57,7 @@ pub struct Running {
     app: Shared,
     stop: watch::Sender<Stop>,
     serving: JoinHandle<usize>,
+    work: Work,
 }
 
 /// Starts the service: when this returns, requests are answered.
@@ -88,7 +92,7 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
     } else {
         tokio::spawn(notices::watch_file(Arc::clone(&app)));
     }
-    work::start(&app);
+    let work = work::start(&app);
     let router = routes::router(Arc::clone(&app));
     let serving = tokio::spawn({
         let app = Arc::clone(&app);
@@ -96,7 +100,7 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
             listen::serve(listener, limits, stopping, |peer| Service::new(Arc::clone(&app), router.clone(), peer)).await
         }
     });
-    Ok(Running { address, admin_address, app, stop, serving })
+    Ok(Running { address, admin_address, app, stop, serving, work })
 }
 
 impl Running {
@@ -134,6 +138,8 @@ impl Running {
     /// the number of connections that had to be cut.
     pub async fn stopped(mut self) -> usize {
         let cut = (&mut self.serving).await.unwrap_or(0);
+        self.app.stopping.store(true, Ordering::Relaxed);
+        self.work.finish(&self.app, LAST_WORK).await;
         self.app.clicks.drain(LAST_CLICKS).await;
         self.app.db.close().await;
         cut

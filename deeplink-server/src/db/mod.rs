@@ -233,3 +233,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

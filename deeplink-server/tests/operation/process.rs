@@ -1,10 +1,14 @@
 //! A data directory, the commands that run on it, and a server process that speaks HTTP.
+//!
+//! With `TEST_DATABASE_URL` a home has a database of its own on that PostgreSQL server, otherwise a SQLite file.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use sqlx::Connection;
 
 /// A directory of its own, gone with the test.
 pub(crate) struct Home {
@@ -22,7 +26,32 @@ pub(crate) struct Ended {
 
 impl Home {
     pub(crate) fn new() -> Self {
+        let mut home = Self::on_sqlite();
+        #[expect(clippy::disallowed_methods, reason = "which database tests run on is no setting of the service")]
+        let server = std::env::var("TEST_DATABASE_URL").ok().filter(|url| !url.is_empty());
+        if let Some(server) = server {
+            let mut url: url::Url = server.parse().expect("TEST_DATABASE_URL is a URL");
+            let unique = home.folder.path().file_name().expect("a name").to_string_lossy().to_lowercase();
+            let unique: String = unique.chars().filter(char::is_ascii_alphanumeric).collect();
+            url.set_path(&format!("operation_{}_{unique}", std::process::id()));
+            home.set("DEEPLINK_DATABASE_URL", url.as_str());
+        }
+        home
+    }
+
+    /// For what concerns the file.
+    pub(crate) fn on_sqlite() -> Self {
         Self { folder: tempfile::tempdir().expect("a directory"), variables: Vec::new() }
+    }
+
+    pub(crate) fn is_sqlite(&self) -> bool {
+        !self.variables.iter().any(|(name, _)| name == "DEEPLINK_DATABASE_URL")
+    }
+
+    /// The password of the database, if it has one.
+    pub(crate) fn database_password(&self) -> Option<String> {
+        let (_, url) = self.variables.iter().find(|(name, _)| name == "DEEPLINK_DATABASE_URL")?;
+        Some(url.parse::<url::Url>().ok()?.password()?.to_owned())
     }
 
     /// Sets a variable for every command from now on.
@@ -87,6 +116,26 @@ impl Home {
             panic!("{first:?}\n{}", std::fs::read_to_string(&log).unwrap_or_default());
         };
         Server { address: address.trim().parse().expect("an address"), child, stdout, log }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let Some((_, url)) = self.variables.iter().find(|(name, _)| name == "DEEPLINK_DATABASE_URL") else { return };
+        let Ok(mut server) = url.parse::<url::Url>() else { return };
+        let name = server.path().trim_start_matches('/').to_owned();
+        if !name.starts_with("operation_") {
+            return;
+        }
+        server.set_path("/postgres");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            // Where it cannot be dropped it goes with the server, which is the tests' own.
+            if let Ok(mut conn) = sqlx::PgConnection::connect(server.as_str()).await {
+                let sql = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+                let _ = sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut conn).await;
+            }
+        });
     }
 }
 
