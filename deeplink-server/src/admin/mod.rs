@@ -93,12 +93,22 @@ pub fn main() -> ExitCode {
                 failure.exit_code()
             }
         },
-        // Help and version come this way too. Whether they can be printed changes nothing.
-        Err(message) => {
-            let _ = message.print();
-            ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2))
-        }
+        Err(message) => refuse(&message),
     }
+}
+
+/// Says what is wrong with the command line. Help and version come this way too.
+fn refuse(message: &clap::Error) -> ExitCode {
+    // The parser does not say which variable is no text; we do.
+    if message.kind() == clap::error::ErrorKind::InvalidUtf8
+        && let Err(setting) = Environment::of_process()
+    {
+        output::complain(&format!("deeplink-server: {setting}"));
+    } else {
+        // Whether it can be printed changes nothing.
+        let _ = message.print();
+    }
+    ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2))
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

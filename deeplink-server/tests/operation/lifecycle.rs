@@ -84,6 +84,30 @@ fn a_bad_setting_stops_the_start_with_its_name() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_setting_that_is_no_text_is_named() {
+    use std::os::unix::ffi::OsStringExt;
+    let home = Home::on_sqlite();
+    for name in ["DEEPLINK_LOG", "DEEPLINK_MASTER_KEY"] {
+        let output = home.command(&[]).env(name, std::ffi::OsString::from_vec(vec![0xff])).output();
+        let output = output.expect("the command starts");
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with(&format!("deeplink-server: {name}: ")), "{said}");
+    }
+}
+
+#[test]
+fn a_flag_works_before_and_after_the_command() {
+    let home = Home::on_sqlite();
+    for args in [["--data-dir", "other", "migrate"], ["migrate", "--data-dir", "another"]] {
+        home.ok(&args);
+    }
+    assert!(home.path("other/deeplink.db").exists() && home.path("another/deeplink.db").exists());
+    assert!(!home.path("data").exists());
+}
+
 #[test]
 fn a_flag_outranks_its_variable_and_a_slip_is_named() {
     let mut home = Home::new();
