@@ -39,7 +39,7 @@ pub struct Settings {
     /// Address of /metrics, /health and /ready for operators; keep it private [default: off]
     #[arg(long, global = true, env = "DEEPLINK_ADMIN_LISTEN", value_name = "IP:PORT")]
     admin_listen: Option<String>,
-    /// Where people reach the service, such as https://links.example.com [default: http:// and the address served on]
+    /// Where people reach the service: https:// and a host [default: http:// and the address served on]
     #[arg(long, global = true, env = "DEEPLINK_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
     /// Networks of the proxies whose forwarding headers count, separated by commas [default: none]
