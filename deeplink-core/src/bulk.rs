@@ -205,10 +205,7 @@ mod tests {
     use super::*;
 
     fn answer(json: &str) -> String {
-        let bulk = match serde_json::from_str::<BulkCreate>(json) {
-            Ok(bulk) => bulk,
-            Err(_) => return "mistyped".into(),
-        };
+        let Ok(bulk) = serde_json::from_str::<BulkCreate>(json) else { return "mistyped".into() };
         match bulk.check() {
             Ok(Batch::Named { ids, .. }) => format!("named {}", ids.len()),
             Ok(Batch::Generated { count, .. }) => format!("generated {count}"),
@@ -222,7 +219,10 @@ mod tests {
 
     #[test]
     fn modes_sizes_and_rows_are_judged_in_order() {
-        let many = format!(r#"{{"template":{{}},"custom_ids":{}}}"#, serde_json::json!((0..101).map(|i| format!("id-{i}")).collect::<Vec<_>>()));
+        let many = format!(
+            r#"{{"template":{{}},"custom_ids":{}}}"#,
+            serde_json::json!((0..101).map(|i| format!("id-{i}")).collect::<Vec<_>>())
+        );
         for (json, expected) in [
             (r#"{"template":{},"custom_ids":["abc","abd"]}"#, "named 2"),
             (r#"{"template":{"custom_id":"!"},"count":3}"#, "generated 3"),
@@ -244,9 +244,14 @@ mod tests {
             (r#"{"template":{},"count":"1"}"#, "mistyped"),
             (r#"{"template":{},"custom_ids":["abc",1]}"#, "mistyped"),
             (r#"{"template":{"web_url":"x"},"count":0}"#, "invalid_url"),
-            (r#"{"template":{},"custom_ids":["abc","a","abc","r","abc"]}"#,
-             "1:invalid_custom_id 2:duplicate_custom_id_in_batch 3:invalid_custom_id 4:duplicate_custom_id_in_batch"),
-            (r#"{"links":[{"custom_id":"abc"},{"web_url":"x"},{"custom_id":"abc"}]}"#, "1:invalid_url 2:duplicate_custom_id_in_batch"),
+            (
+                r#"{"template":{},"custom_ids":["abc","a","abc","r","abc"]}"#,
+                "1:invalid_custom_id 2:duplicate_custom_id_in_batch 3:invalid_custom_id 4:duplicate_custom_id_in_batch",
+            ),
+            (
+                r#"{"links":[{"custom_id":"abc"},{"web_url":"x"},{"custom_id":"abc"}]}"#,
+                "1:invalid_url 2:duplicate_custom_id_in_batch",
+            ),
         ] {
             assert_eq!(answer(json), expected, "{json}");
         }

@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn an_unknown_code_keeps_its_text() {
-        let body: ErrorBody = serde_json::from_str(r#"{"error":"later","code":"made_later"}"#).expect("an error record");
+        let body: ErrorBody =
+            serde_json::from_str(r#"{"error":"later","code":"made_later"}"#).expect("an error record");
         assert_eq!(body.code, ErrorCode::Unknown("made_later".into()));
         assert_eq!(serde_json::to_string(&body).expect("JSON"), r#"{"error":"later","code":"made_later"}"#);
     }

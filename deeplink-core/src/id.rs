@@ -23,9 +23,9 @@ fn digits(now: Timestamp, random: &mut Random) -> String {
 }
 
 fn has_form(text: &str, prefix: &str) -> bool {
-    text.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_')).is_some_and(|hex| {
-        hex.len() == 24 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-    })
+    text.strip_prefix(prefix)
+        .and_then(|rest| rest.strip_prefix('_'))
+        .is_some_and(|hex| hex.len() == 24 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
 }
 
 macro_rules! ids {
@@ -113,7 +113,9 @@ mod tests {
         let late = TenantId::new(Timestamp::from_millis(2_000), &mut random);
         assert!(early < late);
         assert_eq!(early.as_str().parse(), Ok(early.clone()));
-        for wrong in ["", "tnt_", "usr_0000000003e8aaaaaaaaaaaa", "tnt_0000000003E8aaaaaaaaaaaa", "tnt_0000000003e8aaaaaaaaaaa"] {
+        for wrong in
+            ["", "tnt_", "usr_0000000003e8aaaaaaaaaaaa", "tnt_0000000003E8aaaaaaaaaaaa", "tnt_0000000003e8aaaaaaaaaaa"]
+        {
             assert!(wrong.parse::<TenantId>().is_err(), "{wrong}");
         }
     }

@@ -32,9 +32,39 @@ const GENERATED_SYMBOLS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /// First path segments that the service serves itself or may serve, and words that mislead: never a custom id.
 pub const RESERVED_WORDS: &[&str] = &[
-    "r", "v1", "in", "health", "ready", "openapi", "openapi-json", "docs", "llms", "robots", "security", "metrics", "account", "signin",
-    "sdk", "mcp", "admin", "api", "app", "assets", "auth", "callback", "favicon", "login", "logout", "null", "oauth",
-    "signup", "sitemap", "static", "undefined", "well-known", "bulk",
+    "r",
+    "v1",
+    "in",
+    "health",
+    "ready",
+    "openapi",
+    "openapi-json",
+    "docs",
+    "llms",
+    "robots",
+    "security",
+    "metrics",
+    "account",
+    "signin",
+    "sdk",
+    "mcp",
+    "admin",
+    "api",
+    "app",
+    "assets",
+    "auth",
+    "callback",
+    "favicon",
+    "login",
+    "logout",
+    "null",
+    "oauth",
+    "signup",
+    "sitemap",
+    "static",
+    "undefined",
+    "well-known",
+    "bulk",
 ];
 
 /// Whether a text can be the id of any link: 3 to 64 of `A-Z a-z 0-9 -`. Ids are case-sensitive.
@@ -211,8 +241,7 @@ impl AgentContext {
             return Err(Invalid::field(code(), "agent_context.action", message));
         }
         let cta = line(self.cta, MAX_CTA, false, code(), "agent_context.cta")?;
-        let description =
-            line(self.description, MAX_AGENT_DESCRIPTION, true, code(), "agent_context.description")?;
+        let description = line(self.description, MAX_AGENT_DESCRIPTION, true, code(), "agent_context.description")?;
         let checked = Self { action: self.action, cta, description };
         Ok((checked != Self::default()).then_some(checked))
     }
@@ -241,8 +270,7 @@ impl SocialPreview {
     pub fn check(self) -> Result<Self, Invalid> {
         let code = || ErrorCode::InvalidSocialPreview;
         let title = line(self.title, MAX_PREVIEW_TITLE, false, code(), "social_preview.title")?;
-        let description =
-            line(self.description, MAX_PREVIEW_DESCRIPTION, true, code(), "social_preview.description")?;
+        let description = line(self.description, MAX_PREVIEW_DESCRIPTION, true, code(), "social_preview.description")?;
         let image_url = match self.image_url.filter(|text| !text.trim().is_empty()) {
             Some(text) => Some(url_field(&text, "social_preview.image_url", url::web)?),
             None => None,
@@ -291,7 +319,10 @@ fn url_field(
 pub struct CreateLink {
     /// The id, 3 to 64 letters, digits and inner hyphens, case-sensitive; generated when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(min_length = 3, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9]$"))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(min_length = 3, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9]$")
+    )]
     pub custom_id: Option<String>,
     /// Opens the iOS app: an absolute URI, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -393,9 +424,8 @@ impl CreateLink {
         let agent_context = self.agent_context.map_or(Ok(None), AgentContext::check)?;
         let social_preview = self.social_preview.map(SocialPreview::check).transpose()?;
         let affiliate_id = self.affiliate_id.map(|text| {
-            text.parse::<AffiliateId>().map_err(|_| {
-                Invalid::field(ErrorCode::AffiliateNotFound, "affiliate_id", "there is no such affiliate")
-            })
+            text.parse::<AffiliateId>()
+                .map_err(|_| Invalid::field(ErrorCode::AffiliateNotFound, "affiliate_id", "there is no such affiliate"))
         });
         Ok(NewLink {
             custom_id: self.custom_id,
@@ -748,11 +778,23 @@ mod tests {
             (r#"{"agent_context":{"action":"PURCHASE"}}"#.into(), "invalid_agent_context", "agent_context.action"),
             (format!(r#"{{"agent_context":{{"cta":"{}"}}}}"#, long(121)), "invalid_agent_context", "agent_context.cta"),
             (r#"{"agent_context":{"cta":"a\nb"}}"#.into(), "invalid_agent_context", "agent_context.cta"),
-            (format!(r#"{{"agent_context":{{"description":"{}"}}}}"#, long(501)), "invalid_agent_context", "agent_context.description"),
+            (
+                format!(r#"{{"agent_context":{{"description":"{}"}}}}"#, long(501)),
+                "invalid_agent_context",
+                "agent_context.description",
+            ),
             (r#"{"social_preview":{}}"#.into(), "invalid_social_preview", "social_preview"),
             (r#"{"social_preview":{"title":"  "}}"#.into(), "invalid_social_preview", "social_preview"),
-            (format!(r#"{{"social_preview":{{"title":"{}"}}}}"#, long(121)), "invalid_social_preview", "social_preview.title"),
-            (format!(r#"{{"social_preview":{{"description":"{}"}}}}"#, long(301)), "invalid_social_preview", "social_preview.description"),
+            (
+                format!(r#"{{"social_preview":{{"title":"{}"}}}}"#, long(121)),
+                "invalid_social_preview",
+                "social_preview.title",
+            ),
+            (
+                format!(r#"{{"social_preview":{{"description":"{}"}}}}"#, long(301)),
+                "invalid_social_preview",
+                "social_preview.description",
+            ),
             (r#"{"social_preview":{"image_url":"/x.png"}}"#.into(), "invalid_url", "social_preview.image_url"),
             (r#"{"affiliate_id":"aff_1"}"#.into(), "affiliate_not_found", "affiliate_id"),
         ];

@@ -13,7 +13,9 @@ pub fn limit(text: Option<&str>) -> Result<u32, Invalid> {
     text.parse()
         .ok()
         .filter(|limit| (1..=MAX_LIMIT).contains(limit) && text.bytes().all(|b| b.is_ascii_digit()))
-        .ok_or_else(|| Invalid::field(ErrorCode::BadRequest, "limit", format!("limit is a number from 1 to {MAX_LIMIT}")))
+        .ok_or_else(|| {
+            Invalid::field(ErrorCode::BadRequest, "limit", format!("limit is a number from 1 to {MAX_LIMIT}"))
+        })
 }
 
 #[cfg(test)]
@@ -23,7 +25,17 @@ mod tests {
     #[test]
     fn limits() {
         assert_eq!(limit(None), Ok(50));
-        for (text, value) in [("1", Some(1)), ("100", Some(100)), ("0", None), ("101", None), ("-1", None), ("+5", None), ("", None), ("1.5", None), ("ten", None)] {
+        for (text, value) in [
+            ("1", Some(1)),
+            ("100", Some(100)),
+            ("0", None),
+            ("101", None),
+            ("-1", None),
+            ("+5", None),
+            ("", None),
+            ("1.5", None),
+            ("ten", None),
+        ] {
             assert_eq!(limit(Some(text)).ok(), value, "{text}");
         }
     }

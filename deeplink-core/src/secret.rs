@@ -94,9 +94,9 @@ impl SecretKey {
 
     /// Whether the text has the form that this service gives its keys.
     pub fn is_well_formed(&self) -> bool {
-        self.0.strip_prefix(Self::PREFIX).is_some_and(|rest| {
-            rest.len() == 48 && rest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-        })
+        self.0
+            .strip_prefix(Self::PREFIX)
+            .is_some_and(|rest| rest.len() == 48 && rest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
     }
 
     /// The first 18 characters and three dots: what lists and logs may show.

@@ -116,7 +116,9 @@ mod tests {
     #[test]
     fn windows_have_defaults_and_limits() {
         let now = Timestamp::from_millis(1_795_167_000_000);
-        let ask = |from, to, granularity: Option<&str>| TimeseriesQuery { from, to, granularity: granularity.map(Granularity::from) }.window(now);
+        let ask = |from, to, granularity: Option<&str>| {
+            TimeseriesQuery { from, to, granularity: granularity.map(Granularity::from) }.window(now)
+        };
         assert_eq!(ask(None, None, None), Ok((now.plus_days(-30), now, Granularity::Daily)));
         assert!(ask(Some(now.plus_days(-400)), None, None).is_ok());
         for (query, field) in [

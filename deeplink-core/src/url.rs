@@ -12,8 +12,19 @@ pub const MAX_LEN: usize = 2_048;
 
 /// Schemes that run code, read local files or reach system handlers: never stored as a deep link.
 const REFUSED_SCHEMES: &[&str] = &[
-    "javascript", "data", "vbscript", "blob", "file", "filesystem", "about", "view-source", "jar", "content", "intent",
-    "shell", "search-ms",
+    "javascript",
+    "data",
+    "vbscript",
+    "blob",
+    "file",
+    "filesystem",
+    "about",
+    "view-source",
+    "jar",
+    "content",
+    "intent",
+    "shell",
+    "search-ms",
 ];
 
 /// Why a URL was refused; the text completes "web_url: …".
@@ -115,9 +126,8 @@ fn parse_web(text: &str) -> Result<Url, Refused> {
 fn store(text: &str, hosts: &[&str], refusal: Refused) -> Result<String, Refused> {
     let url = parse_web(text)?;
     let host = url.host_str().unwrap_or_default();
-    let ours = hosts.iter().any(|store| {
-        host.strip_suffix(store).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    });
+    let ours =
+        hosts.iter().any(|store| host.strip_suffix(store).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
     if ours { Ok(url.into()) } else { Err(refusal) }
 }
 
@@ -192,13 +202,30 @@ mod tests {
             }
         }
         for text in [
-            "", "/relative", "relative", "?q", "#f", "://x", "JaVaScRiPt:alert(1)", "java\tscript:alert(1)", "java\nscript:alert(1)",
-            "&#106;avascript:alert(1)", "%6aavascript:alert(1)", "view-source:javascript:alert(1)", "intent://x#Intent;end",
-            "https://127.0.0.1/x", "https://localhost", "https://user@example.com", "myapp://x\u{85}", "myapp://x\u{0}",
+            "",
+            "/relative",
+            "relative",
+            "?q",
+            "#f",
+            "://x",
+            "JaVaScRiPt:alert(1)",
+            "java\tscript:alert(1)",
+            "java\nscript:alert(1)",
+            "&#106;avascript:alert(1)",
+            "%6aavascript:alert(1)",
+            "view-source:javascript:alert(1)",
+            "intent://x#Intent;end",
+            "https://127.0.0.1/x",
+            "https://localhost",
+            "https://user@example.com",
+            "myapp://x\u{85}",
+            "myapp://x\u{0}",
         ] {
             assert!(deep_link(text).is_err(), "{text:?}");
         }
-        for text in ["myapp://promo/1?x=2", "com.example.app:open", "https://example.com/app", "MyApp://Case", "tel:+15551234"] {
+        for text in
+            ["myapp://promo/1?x=2", "com.example.app:open", "https://example.com/app", "MyApp://Case", "tel:+15551234"]
+        {
             assert!(deep_link(text).is_ok(), "{text:?}");
         }
     }
@@ -225,25 +252,52 @@ user@127.0.0.1 example.net@127.0.0.1 example.net:443@127.0.0.1 127.0.0.1:80\\@ex
             }
         }
         for host in [
-            "8.8.8.8", "[2606:4700:4700::1111]", "example.net", "E.IO.", "example.net:8443", "bücher.example", "127.0.0.1.example.net",
+            "8.8.8.8",
+            "[2606:4700:4700::1111]",
+            "example.net",
+            "E.IO.",
+            "example.net:8443",
+            "bücher.example",
+            "127.0.0.1.example.net",
             // Judged on connecting, and a browser is what connects to these.
-            "a.local", "a.internal", "metadata.google.internal", "example.net:22", "example.net:25",
+            "a.local",
+            "a.internal",
+            "metadata.google.internal",
+            "example.net:22",
+            "example.net:25",
         ] {
             assert!(web(&format!("https://{host}/x")).is_ok(), "{host}");
         }
-        for text in ["ftp://example.com", "example.com", "//example.com", "https:///", "https://", "mailto:a@example.com", "https://exa mple.com"] {
+        for text in [
+            "ftp://example.com",
+            "example.com",
+            "//example.com",
+            "https:///",
+            "https://",
+            "mailto:a@example.com",
+            "https://exa mple.com",
+        ] {
             assert!(web(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn l2_store_hosts_match_on_label_boundaries() {
-        for text in ["https://apps.apple.com/us/app/x/id1", "https://itunes.apple.com/app/id1", "https://geo.itunes.apple.com/app/id1"] {
+        for text in [
+            "https://apps.apple.com/us/app/x/id1",
+            "https://itunes.apple.com/app/id1",
+            "https://geo.itunes.apple.com/app/id1",
+        ] {
             assert!(app_store(text).is_ok(), "{text}");
         }
         for text in [
-            "https://apps.apple.com.example.net/", "https://apps.apple.com@example.net/", "https://notapps.apple.com./", "https://notapps.apple.com/",
-            "https://apple.com/", "https://play.google.com/store/apps/details?id=a.b", "market://details?id=a.b",
+            "https://apps.apple.com.example.net/",
+            "https://apps.apple.com@example.net/",
+            "https://notapps.apple.com./",
+            "https://notapps.apple.com/",
+            "https://apple.com/",
+            "https://play.google.com/store/apps/details?id=a.b",
+            "market://details?id=a.b",
         ] {
             assert!(app_store(text).is_err(), "{text}");
         }
@@ -274,7 +328,9 @@ user@127.0.0.1 example.net@127.0.0.1 example.net:443@127.0.0.1 127.0.0.1:80\\@ex
         for &(net, bits) in V4_RESERVED {
             let first = u32::from_be_bytes(net);
             let last = first | !(u32::MAX << (32 - bits));
-            for (address, blocked) in [(Some(first), true), (Some(last), true), (first.checked_sub(1), false), (last.checked_add(1), false)] {
+            for (address, blocked) in
+                [(Some(first), true), (Some(last), true), (first.checked_sub(1), false), (last.checked_add(1), false)]
+            {
                 let Some(address) = address.map(Ipv4Addr::from) else { continue };
                 let expected = blocked || V4_RESERVED.iter().any(|&(net, bits)| in_v4(address, net, bits));
                 assert_eq!(!is_public(IpAddr::V4(address)), expected, "{address}");
@@ -283,7 +339,18 @@ user@127.0.0.1 example.net@127.0.0.1 example.net:443@127.0.0.1 127.0.0.1:80\\@ex
         for text in ["2000::", "2001:200::", "2003::", "2606::1", "3ffe:ffff::", "3fff:1000::"] {
             assert!(is_public(text.parse().expect("an address")), "{text}");
         }
-        for text in ["1fff:ffff::", "4000::", "2001::", "2001:1ff:ffff::", "2001:db8::", "2001:db8:ffff::", "2002::", "2002:ffff::", "3fff::", "3fff:fff::"] {
+        for text in [
+            "1fff:ffff::",
+            "4000::",
+            "2001::",
+            "2001:1ff:ffff::",
+            "2001:db8::",
+            "2001:db8:ffff::",
+            "2002::",
+            "2002:ffff::",
+            "3fff::",
+            "3fff:fff::",
+        ] {
             assert!(!is_public(text.parse().expect("an address")), "{text}");
         }
     }

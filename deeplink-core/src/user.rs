@@ -102,7 +102,13 @@ pub struct SignedUp {
 
 impl SignedUp {
     /// A reply with all its fields.
-    pub fn new(tenant_id: TenantId, user_id: UserId, id: SecretKeyId, api_key: SecretKey, created_at: Timestamp) -> Self {
+    pub fn new(
+        tenant_id: TenantId,
+        user_id: UserId,
+        id: SecretKeyId,
+        api_key: SecretKey,
+        created_at: Timestamp,
+    ) -> Self {
         let key_prefix = api_key.shown_prefix();
         Self { tenant_id, user_id, id, api_key, key_prefix, created_at }
     }
@@ -114,10 +120,27 @@ mod tests {
 
     #[test]
     fn addresses() {
-        for (text, stored) in [("  You@Example.COM ", "you@example.com"), ("a+b.c@sub.example.co", "a+b.c@sub.example.co")] {
+        for (text, stored) in
+            [("  You@Example.COM ", "you@example.com"), ("a+b.c@sub.example.co", "a+b.c@sub.example.co")]
+        {
             assert_eq!(text.parse::<Email>().expect("an address").as_str(), stored);
         }
-        for text in ["", "@", "a@", "@example.com", "a@example", "a b@example.com", "a@exa mple.com", "a@b@example.com", "a@.com", "a@example.", "a\0@example.com", "a@-x.com", ".a@example.com", "a\r\nBcc: x@example.com"] {
+        for text in [
+            "",
+            "@",
+            "a@",
+            "@example.com",
+            "a@example",
+            "a b@example.com",
+            "a@exa mple.com",
+            "a@b@example.com",
+            "a@.com",
+            "a@example.",
+            "a\0@example.com",
+            "a@-x.com",
+            ".a@example.com",
+            "a\r\nBcc: x@example.com",
+        ] {
             assert!(text.parse::<Email>().is_err(), "{text:?}");
         }
     }
