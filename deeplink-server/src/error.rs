@@ -13,8 +13,7 @@ const RETRY_SOON: u64 = 1;
 
 /// Why a request was refused or failed.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ApiError {
+pub(crate) enum ApiError {
     /// Input broke a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -174,6 +173,7 @@ impl Record {
     /// The record as JSON, with the request's id.
     pub(crate) fn into_bytes(mut self, request_id: &str) -> Bytes {
         self.0.request_id = Some(request_id.to_owned());
-        serde_json::to_vec(&self.0).map_or_else(|_| Bytes::from_static(b"{\"code\":\"internal\",\"error\":\"\"}"), Bytes::from)
+        serde_json::to_vec(&self.0)
+            .map_or_else(|_| Bytes::from_static(b"{\"code\":\"internal\",\"error\":\"\"}"), Bytes::from)
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use axum::Router;
-use axum::middleware::{self, Next};
 use axum::extract::Request;
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use http::header::{self, HeaderValue};
 use tower_http::compression::CompressionLayer;
@@ -48,10 +48,7 @@ pub(crate) fn finished(mut document: OpenApi) -> OpenApi {
     document.components.get_or_insert_default().add_security_scheme("secret_key", SecurityScheme::Http(scheme));
     for item in document.paths.paths.values_mut() {
         for operation in operations(item) {
-            for (status, description) in [
-                ("400", "The request is malformed"),
-                ("500", "Something failed inside"),
-            ] {
+            for (status, description) in [("400", "The request is malformed"), ("500", "Something failed inside")] {
                 operation.responses.responses.entry(status.to_owned()).or_insert_with(|| error_response(description));
             }
         }
@@ -68,8 +65,7 @@ fn error_response(description: &str) -> RefOr<utoipa::openapi::Response> {
     ResponseBuilder::new().description(description).content("application/json", content).build().into()
 }
 
-static DOCUMENT: LazyLock<String> =
-    LazyLock::new(|| crate::routes::description().to_pretty_json().unwrap_or_default());
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| crate::routes::description().to_pretty_json().unwrap_or_default());
 
 /// The document as `/openapi.json` serves it.
 pub fn text() -> &'static str {
@@ -91,7 +87,10 @@ pub(crate) async fn document() -> Response {
     responses((status = 200, description = "Markdown", content_type = "text/plain", body = String))
 )]
 pub(crate) async fn llms() -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], include_str!("../templates/llms.txt"))
+    (
+        [(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))],
+        include_str!("../templates/llms.txt"),
+    )
         .into_response()
 }
 

@@ -14,8 +14,8 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::header::{self, HeaderValue};
 use http::Request;
+use http::header::{self, HeaderValue};
 use http::request::Parts;
 use tower::ServiceExt;
 
@@ -83,7 +83,8 @@ async fn rest(app: Shared, router: Router, peer: IpAddr, request: Request<Reques
     let method = parts.method.clone();
     let span = tracing::info_span!("request", request_id = id.to_str().unwrap_or_default());
     let answer = async {
-        let place = if parts.uri.path() == "/health" { Ok(Place::Service) } else { visit::place(&app, peer, &parts).await };
+        let place =
+            if parts.uri.path() == "/health" { Ok(Place::Service) } else { visit::place(&app, peer, &parts).await };
         match place {
             Err(error) => error.into_response(),
             Ok(_) if is_refused_method(&parts.method) => ApiError::MethodNotAllowed(None).into_response(),

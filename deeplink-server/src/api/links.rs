@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::AffiliateId;
 use deeplink_core::link::{
-    CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkPatch, LinkStatus, NewLink, UpdateLink,
-    generate_id, is_link_id,
+    CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkPatch, LinkStatus, NewLink, UpdateLink, generate_id,
+    is_link_id,
 };
 use deeplink_core::page;
 use deeplink_core::time::Timestamp;
@@ -160,13 +160,7 @@ pub(super) async fn count(tx: &mut Conn<'_>, app: &App, caller: &Caller, links: 
 }
 
 /// A link that is ready to be stored, under the id its creator chose or a generated one.
-pub(crate) fn new_link(
-    app: &App,
-    caller: &Caller,
-    content: NewLink,
-    primary: Option<&str>,
-    now: Timestamp,
-) -> Link {
+pub(crate) fn new_link(app: &App, caller: &Caller, content: NewLink, primary: Option<&str>, now: Timestamp) -> Link {
     let days = i64::from(app.config.unverified_link_ttl_days);
     Link {
         tenant: caller.tenant.clone(),

@@ -66,6 +66,9 @@ mod sqlite {
     pub(super) const IOERR: u32 = 10;
     pub(super) const FULL: u32 = 13;
     pub(super) const CANTOPEN: u32 = 14;
+
+    /// What stands above the primary code in those that concern only the shared index of the log (SHMOPEN to SHMMAP).
+    pub(super) const SHARED_INDEX: std::ops::RangeInclusive<u32> = 18..=21;
 }
 
 impl From<sqlx::Error> for DbError {
@@ -118,12 +121,18 @@ pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     primary(error).is_some_and(|code| matches!(code, sqlite::BUSY | sqlite::LOCKED))
 }
 
-/// Whether SQLite could not read, write or sync the file. A full disk is not among them.
+/// Whether SQLite could not read, write or sync the file. A full disk is not among them, and neither is an index of the
+/// log that cannot grow, as on a full disk: it holds nothing that the log does not.
 pub(super) fn is_io(error: &sqlx::Error) -> bool {
-    primary(error) == Some(sqlite::IOERR)
+    let is_about_index = || extended(error).is_some_and(|code| sqlite::SHARED_INDEX.contains(&(code >> 8)));
+    primary(error) == Some(sqlite::IOERR) && !is_about_index()
 }
 
 fn primary(error: &sqlx::Error) -> Option<u32> {
     let database = error.as_database_error()?;
     sqlite_primary(&database.code()?, database)
+}
+
+fn extended(error: &sqlx::Error) -> Option<u32> {
+    error.as_database_error()?.code()?.parse().ok()
 }

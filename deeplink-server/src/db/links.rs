@@ -429,8 +429,7 @@ pub(crate) async fn delete(
     now: Timestamp,
 ) -> Result<bool, DbError> {
     const SQL: &str = "DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 RETURNING position";
-    const KEEP: &str =
-        "INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at) VALUES ($1, $2, $3, $4)";
+    const KEEP: &str = "INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at) VALUES ($1, $2, $3, $4)";
     let position: Option<i64> =
         on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
     let Some(position) = position else { return Ok(false) };

@@ -1,8 +1,9 @@
 //! The database: one set of SQL texts for SQLite and PostgreSQL, a pool of readers and one door for writes.
 //!
 //! Nothing outside this folder names a driver. A query function takes `&mut Conn` and serves a read as well as a step
-//! of a write. The invariant: every change goes through [`Db::write`], which answers only after COMMIT returned.
+//! of a write. The invariant: every change goes through `Db::write`, which answers only after COMMIT returned.
 
+mod checkpoint;
 mod error;
 mod open;
 mod writer;
@@ -24,7 +25,6 @@ pub(crate) mod tokens;
 pub(crate) mod users;
 pub(crate) mod vault_check;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -45,7 +45,7 @@ pub struct Db(Arc<Kind>);
 
 /// Which database is open; chosen once, by the URL's scheme.
 enum Kind {
-    Sqlite { readers: SqlitePool, writer: writer::Writer, path: PathBuf, _lock: Option<open::Lock> },
+    Sqlite { readers: SqlitePool, writer: writer::Writer, _lock: Option<open::Lock> },
     Postgres { pool: PgPool, waiting: Semaphore, url: String },
 }
 
@@ -137,14 +137,6 @@ impl Db {
     /// Whether the database is SQLite.
     pub(crate) fn is_sqlite(&self) -> bool {
         matches!(&*self.0, Kind::Sqlite { .. })
-    }
-
-    /// The path of the SQLite file.
-    pub(crate) fn sqlite_path(&self) -> Option<&std::path::Path> {
-        match &*self.0 {
-            Kind::Sqlite { path, .. } => Some(path),
-            Kind::Postgres { .. } => None,
-        }
     }
 
     /// The URL to open a connection outside the pool, for listening.

@@ -20,11 +20,6 @@ pub(crate) async fn link_changed(db: &mut Conn<'_>, tenant: &TenantId, link_id: 
     notify(db, &format!("link {tenant} {link_id}")).await
 }
 
-/// Tells other nodes that keys, affiliates or domains changed.
-pub(crate) async fn credentials_changed(db: &mut Conn<'_>) -> Result<(), DbError> {
-    notify(db, "credentials").await
-}
-
 async fn notify(db: &mut Conn<'_>, payload: &str) -> Result<(), DbError> {
     if let Conn::Postgres(conn) = db {
         sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(payload).execute(&mut **conn).await?;
@@ -63,7 +58,7 @@ async fn hear(app: &App, url: &str) -> Result<(), sqlx::Error> {
             Err(_) => {
                 let proof = sqlx::query("SELECT 1").execute(&mut listener);
                 match tokio::time::timeout(PROOF, proof).await {
-                    Ok(done) => drop(done?),
+                    Ok(done) => _ = done?,
                     Err(_) => return Ok(()),
                 }
             }

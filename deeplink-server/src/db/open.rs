@@ -74,7 +74,7 @@ pub enum OpenError {
 
 /// Holds the exclusive right to serve a SQLite file, until it is dropped or the process ends, however that happens.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "the file is held for its lock")] File);
+pub(super) struct Lock(#[expect(dead_code, reason = "the file is held for its lock")] File);
 
 impl Lock {
     /// Takes the lock of a database file; the lock file holds the holder's process id.
@@ -117,6 +117,14 @@ impl Db {
     }
 }
 
+/// Makes a folder that nobody else can look into, as what is kept there is nobody else's.
+fn private_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
 pub(super) fn sqlite_options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
@@ -137,7 +145,7 @@ pub(super) fn sqlite_options(path: &Path) -> SqliteConnectOptions {
 async fn open_sqlite(path: &Path, access: Access) -> Result<Db, OpenError> {
     let file = |error| OpenError::File { path: path.to_owned(), error };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(file)?;
+        private_folder(folder).map_err(file)?;
     }
     let lock = match access {
         Access::Serve => Some(Lock::take(path)?),
@@ -160,14 +168,16 @@ async fn open_sqlite(path: &Path, access: Access) -> Result<Db, OpenError> {
         .max_lifetime(None)
         .test_before_acquire(false)
         .connect_lazy_with(options.read_only(true).create_if_missing(false).pragma("query_only", "ON"));
-    Ok(Db(Arc::new(Kind::Sqlite { readers, writer, path: path.to_owned(), _lock: lock })))
+    Ok(Db(Arc::new(Kind::Sqlite { readers, writer, _lock: lock })))
 }
 
 pub(super) async fn check_sqlite(conn: &mut SqliteConnection) -> Result<(), OpenError> {
     let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut *conn).await?;
     let number = version.split('.').filter_map(|part| part.parse::<i32>().ok()).fold(0, |all, part| all * 1000 + part);
     if number < OLDEST_SQLITE {
-        return Err(OpenError::Unsafe(format!("SQLite {version} can corrupt this database; 3.51.3 or later is needed")));
+        return Err(OpenError::Unsafe(format!(
+            "SQLite {version} can corrupt this database; 3.51.3 or later is needed"
+        )));
     }
     let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *conn).await?;
     let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *conn).await?;
@@ -251,10 +261,9 @@ pub(super) async fn check_postgres(conn: &mut PgConnection) -> Result<(), OpenEr
     let fsync: String = sqlx::query_scalar("SHOW fsync").fetch_one(&mut *conn).await?;
     let standby: bool = sqlx::query_scalar("SELECT pg_is_in_recovery()").fetch_one(&mut *conn).await?;
     let read_only: String = sqlx::query_scalar("SHOW default_transaction_read_only").fetch_one(&mut *conn).await?;
-    let collation: String =
-        sqlx::query_scalar("SELECT datcollate FROM pg_database WHERE datname = current_database()")
-            .fetch_one(&mut *conn)
-            .await?;
+    let collation: String = sqlx::query_scalar("SELECT datcollate FROM pg_database WHERE datname = current_database()")
+        .fetch_one(&mut *conn)
+        .await?;
     if fsync != "on" {
         return Err(OpenError::Unsafe("PostgreSQL runs with fsync=off, which loses acknowledged writes".into()));
     }

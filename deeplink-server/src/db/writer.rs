@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use sqlx::{Connection, PgPool, Postgres, SqliteConnection, Transaction};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::checkpoint::{self, Log};
 use super::error::{is_busy, is_io};
 use super::{Conn, DbError, WriteError};
 
@@ -31,8 +31,6 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const GATHER: Duration = Duration::from_millis(1);
 /// How long one attempt to get the file's lock takes; between attempts overdue writes are refused.
 const LOCK_WAIT: Duration = Duration::from_millis(50);
-/// A log that a checkpoint could not shrink below this is truncated when nobody reads.
-const TRUNCATE_ABOVE: u64 = 64 << 20;
 
 /// What became of a job inside its transaction.
 pub(crate) enum Ran {
@@ -78,17 +76,17 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) async fn start(options: SqliteConnectOptions) -> Result<Self, sqlx::Error> {
-        let conn = SqliteConnection::connect_with(&options.clone().busy_timeout(LOCK_WAIT)).await?;
-        let maintenance = SqliteConnection::connect_with(&options).await?;
+        let options = options.busy_timeout(LOCK_WAIT);
+        let conn = SqliteConnection::connect_with(&options).await?;
+        let keeper = SqliteConnection::connect_with(&options).await?;
         let (queue, waiting) = mpsc::channel(QUEUE);
         let (failed_tx, failed) = watch::channel(false);
         let (foreign_tx, foreign) = watch::channel(0);
         let (ended_tx, ended) = watch::channel(false);
         let lane = Arc::new(OnceLock::new());
         let attached = Arc::new(Notify::new());
-        let commits = Arc::new(AtomicU64::new(0));
-        let path = options.get_filename().to_owned();
-        tokio::spawn(checkpoint(maintenance, Arc::clone(&commits), path, ended.clone()));
+        let log = Arc::new(Log::default());
+        tokio::spawn(checkpoint::keep(keeper, Arc::clone(&log), ended.clone()));
         let task = Task {
             conn,
             waiting,
@@ -96,7 +94,7 @@ impl Writer {
             attached: Arc::clone(&attached),
             held: VecDeque::new(),
             relaxed: false,
-            commits,
+            log,
             failed: failed_tx,
             foreign: foreign_tx,
             data_version: None,
@@ -202,7 +200,7 @@ struct Task {
     held: VecDeque<Queued>,
     /// Whether the connection is at `synchronous=NORMAL` now.
     relaxed: bool,
-    commits: Arc<AtomicU64>,
+    log: Arc<Log>,
     failed: watch::Sender<bool>,
     foreign: watch::Sender<u64>,
     data_version: Option<i64>,
@@ -286,8 +284,17 @@ impl Task {
     }
 
     async fn batch(&mut self, mut clicks: Option<Box<dyn Job>>) {
+        if self.log.is_full() {
+            self.refuse(clicks, || DbError::Full).await;
+            return;
+        }
+        let log = Arc::clone(&self.log);
+        let _turn = log.turn().await;
         let relaxed = self.held.is_empty();
         if let Err(error) = self.begin(relaxed, &mut clicks).await {
+            if matches!(error, DbError::Full) {
+                log.found_no_room();
+            }
             self.refuse(clicks, || copy(&error)).await;
             return;
         }
@@ -316,6 +323,9 @@ impl Task {
             None if undone => sqlx::query("ROLLBACK").execute(&mut self.conn).await.map(|_| ()).map_err(DbError::from),
             None => self.commit().await,
         };
+        if matches!(outcome, Err(DbError::Full)) {
+            log.found_no_room();
+        }
         for job in done {
             job.answer(match &outcome {
                 Ok(()) => Ok(()),
@@ -375,7 +385,7 @@ impl Task {
     async fn commit(&mut self) -> Result<(), DbError> {
         match sqlx::query("COMMIT").execute(&mut self.conn).await {
             Ok(_) => {
-                self.commits.fetch_add(1, Ordering::Relaxed);
+                self.log.has_grown();
                 Ok(())
             }
             Err(error) => {
@@ -446,43 +456,6 @@ fn copy(error: &DbError) -> DbError {
         DbError::Unavailable(text) => DbError::Unavailable(text.clone()),
         DbError::Deadlock(text) => DbError::Deadlock(text.clone()),
         other => DbError::Unknown(other.to_string()),
-    }
-}
-
-/// Moves the log's pages into the database at least once a second while there are new ones, away from the writer,
-/// which would otherwise stop for it. This is also what syncs the commits of clicks.
-async fn checkpoint(
-    mut conn: SqliteConnection,
-    commits: Arc<AtomicU64>,
-    path: std::path::PathBuf,
-    mut ended: watch::Receiver<bool>,
-) {
-    let log = path.with_file_name(format!("{}-wal", path.file_name().unwrap_or_default().to_string_lossy()));
-    let (mut seen, mut idle) = (0, 0_u32);
-    loop {
-        let end = tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(700)) => false,
-            _ = ended.wait_for(|ended| *ended) => true,
-        };
-        let now = commits.load(Ordering::Relaxed);
-        idle = if now == seen { idle.saturating_add(1) } else { 0 };
-        let large = std::fs::metadata(&log).is_ok_and(|log| log.len() > TRUNCATE_ABOVE);
-        let pragma = if end || large || idle == 10 {
-            "PRAGMA wal_checkpoint(TRUNCATE)"
-        } else if idle == 0 {
-            "PRAGMA wal_checkpoint(PASSIVE)"
-        } else {
-            continue;
-        };
-        seen = now;
-        if let Err(error) = sqlx::query(pragma).execute(&mut conn).await {
-            tracing::warn!(%error, "a checkpoint failed");
-        }
-        if end {
-            // Failing to close loses nothing: everything is in the log or the database.
-            drop(conn.close().await);
-            return;
-        }
     }
 }
 

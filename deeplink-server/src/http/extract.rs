@@ -1,7 +1,7 @@
 //! Bodies and parameters whose refusals are our error record.
 
-use axum::extract::{FromRequestParts, Request};
 use axum::extract::path::ErrorKind;
+use axum::extract::{FromRequestParts, Request};
 use bytes::{Bytes, BytesMut};
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::metadata::{MAX_DEPTH, depth};
@@ -92,7 +92,10 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
         match axum::extract::Path::<T>::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(value)) => Ok(Self(value)),
             Err(PathRejection::FailedToDeserializePathParams(error))
-                if matches!(error.kind(), ErrorKind::WrongNumberOfParameters { .. } | ErrorKind::UnsupportedType { .. }) =>
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WrongNumberOfParameters { .. } | ErrorKind::UnsupportedType { .. }
+                ) =>
             {
                 Err(ApiError::Internal(error.to_string()))
             }

@@ -44,12 +44,12 @@ impl Limiter {
 
     /// `count` a minute, all of them at once if need be.
     pub(crate) fn per_minute(count: u32) -> Self {
-        Self::new(count, Duration::from_secs(60), count)
+        Self::new(count, Duration::from_mins(1), count)
     }
 
     /// `count` an hour, all of them at once if need be.
     pub(crate) fn per_hour(count: u32) -> Self {
-        Self::new(count, Duration::from_secs(3_600), count)
+        Self::new(count, Duration::from_hours(1), count)
     }
 
     /// Uses one of the key's allowance, or says after how many seconds (at least 1) there is one again.

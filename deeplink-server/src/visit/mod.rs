@@ -132,7 +132,7 @@ fn asked_id(path: &str) -> Option<std::borrow::Cow<'_, str>> {
     let mut bytes = Vec::with_capacity(segment.len());
     let mut rest = segment.as_bytes();
     while let [first, tail @ ..] = rest {
-        (rest, _) = match (first, tail) {
+        (rest, ()) = match (first, tail) {
             (b'%', [high, low, tail @ ..]) => {
                 let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
                 (tail, bytes.push(digit(*high)? << 4 | digit(*low)?))
@@ -202,14 +202,7 @@ async fn load(app: &App, place: &Place, id: &str, now: u64) -> Result<Option<Arc
     Ok(Some(Arc::new(Known::pack(&link, &url, face.map(Arc::new), now))))
 }
 
-async fn respond(
-    app: &App,
-    parts: &Parts,
-    link: &Known,
-    form: Form,
-    fetch: Fetch,
-    place: &Place,
-) -> Response {
+async fn respond(app: &App, parts: &Parts, link: &Known, form: Form, fetch: Fetch, place: &Place) -> Response {
     let now = app.clock.now();
     let status = link.status_at(now);
     let view = link.view(status == LinkStatus::Active);
