@@ -17,7 +17,7 @@ pub const MAX_ROWS: usize = 100;
 #[non_exhaustive]
 pub struct BulkCreate {
     /// What all links of the batch share; its `custom_id` is ignored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub template: Option<CreateLink>,
     /// The ids, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct BulkCreate {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 100))]
     pub count: Option<u64>,
     /// Links that differ, 1 to 100.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::list")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub links: Option<Vec<CreateLink>>,
 }

@@ -20,6 +20,7 @@ pub mod health;
 pub mod id;
 pub mod link;
 pub mod metadata;
+mod object;
 pub mod page;
 pub mod patch;
 pub mod plan;

@@ -348,10 +348,10 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
     /// What the link is for, for agents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub agent_context: Option<AgentContext>,
     /// How the link looks when it is shared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub social_preview: Option<SocialPreview>,
     /// The affiliate the link counts for; a scoped credential sets its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -486,11 +486,11 @@ pub struct UpdateLink {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Metadata>, required = false))]
     pub metadata: Patch<Metadata>,
     /// What agents are told, replaced as a whole.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<AgentContext>, required = false))]
     pub agent_context: Patch<AgentContext>,
     /// How the link looks when shared, replaced as a whole.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<SocialPreview>, required = false))]
     pub social_preview: Patch<SocialPreview>,
 }
