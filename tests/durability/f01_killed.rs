@@ -1,0 +1,73 @@
+//! F1: the process is killed.
+
+use std::time::Duration;
+
+use deeplink_core::secret::Random;
+use tokio::time::{Instant, sleep};
+
+use crate::home::Home;
+use crate::load::{Client, Load, Mix};
+use crate::machine::{alone, say, seed};
+use crate::node::Node;
+use crate::{oracle, store};
+
+const ROUNDS: u64 = 10;
+const CLIENTS: u64 = 64;
+/// From the start of the process to its first answer.
+const READY_WITHIN: Duration = Duration::from_secs(2);
+/// For the clicks that spill files keep.
+const STORED_WITHIN: Duration = Duration::from_secs(5);
+
+/// F1, G1–G4: the server is killed ten times under the load of 64 connections, after 0.2 to 3 seconds. No acknowledged
+/// write is lost, none is done twice, no batch is there in part, and nothing is there that was not sent. A write that
+/// was refused with 503 is not there. A creation without an answer is there once, or not; repeated under its key, once.
+/// Every redirect that was sent has its click, and no visit has two. The server is ready again within two seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f1_killed_ten_times_under_load_it_keeps_every_acknowledged_write_and_every_click() {
+    let _alone = alone();
+    let seed = seed();
+    let mut random = Random::seeded(seed);
+    let home = Home::new().await;
+    let mut node = Node::start(&home).await;
+    let mut clients: Vec<_> = (0..CLIENTS).map(|number| Client::new(&home, &node, seed, number, Mix::ALL)).collect();
+    let mut open = 0;
+    for round in 1..=ROUNDS {
+        let alive = Duration::from_millis(200 + random.below(2_800));
+        let load = Load::start(clients);
+        sleep(alive).await;
+        let killed = Instant::now();
+        node.kill().await;
+        clients = load.gone().await;
+        store::wait_until_left(&home.database).await;
+
+        node = Node::start(&home).await;
+        assert!(node.ready_after <= READY_WITHIN, "round {round}: ready after {:?}", node.ready_after);
+        let replayed = store::wait_for_spilled(&home, STORED_WITHIN).await;
+        let found = store::read(&home.database).await;
+        let verdict = oracle::judge(&mut clients, &found);
+        verdict.assert_clean(&format!("round {round}, killed after {alive:?}"));
+        for (client, open) in clients.iter_mut().zip(&verdict.open) {
+            for (at, cut) in client.journal.cut.drain(..) {
+                assert!(at >= killed, "cut while the server was alive: {cut}");
+            }
+            client.turn_to(&node);
+            client.settle(open).await;
+        }
+        open += verdict.open.iter().map(Vec::len).sum::<usize>();
+        say(&format!(
+            "round {round}: alive {alive:?}, ready after {:?}, spill stored after {replayed:?}, {} links, {} clicks",
+            node.ready_after,
+            found.links.len(),
+            found.clicks.len()
+        ));
+    }
+    let found = store::read(&home.database).await;
+    oracle::judge(&mut clients, &found).assert_clean("after the last repeats");
+    node.stop().await;
+
+    let acknowledged: usize = clients.iter().map(|client| client.journal.acknowledged).sum();
+    let answered = clients.iter().flat_map(|client| &client.journal.visits).filter(|visit| visit.answered).count();
+    say(&format!("{acknowledged} acknowledged writes, {answered} redirects, {open} creations settled by a repeat"));
+    // Less would say little.
+    assert!(acknowledged >= 2_000 && answered >= 2_000 && open >= 10, "there was too little load");
+}

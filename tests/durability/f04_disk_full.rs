@@ -1,0 +1,146 @@
+//! F4: the disk is full.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::home::{Database, Home};
+use crate::journal::{Kind, Timing};
+use crate::load::{Client, Load, Mix, percentile};
+use crate::locker::Locker;
+use crate::machine::{alone, eventually, say, seed};
+use crate::node::Node;
+use crate::{oracle, store};
+
+const DISK_MEBIBYTES: u32 = 64;
+const FULL_FOR: Duration = Duration::from_secs(3);
+/// A redirect of a known link, at the 99th percentile.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(50);
+/// From the moment when there is room until writes are taken and all clicks are in the database.
+const RECOVERED_WITHIN: Duration = Duration::from_secs(3);
+
+async fn clients(home: &Home, node: &Node, seed: u64, mixes: &[Mix]) -> Vec<Client> {
+    let mut clients = Vec::new();
+    for (number, mix) in (0..).zip(mixes) {
+        let mut client = Client::new(home, node, seed, number, *mix);
+        client.prepare(20).await;
+        client.pause = Duration::from_millis(1);
+        clients.push(client);
+    }
+    clients
+}
+
+fn of_kind(clients: &[Client], kind: Kind, from: Instant, to: Instant) -> Vec<Timing> {
+    let timings = clients.iter().flat_map(|client| &client.journal.timings);
+    timings.filter(|one| one.kind == kind && one.at > from && one.at < to).copied().collect()
+}
+
+/// F4, G3, G4, G7: with the disk of database and data directory full, a write is 503 `storage_full` and leaves nothing
+/// behind (or finds room in what the database has already, and is kept), and redirects of known links go on. When
+/// there is room again, the same process takes writes, and the clicks of all redirects arrive. None was dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f4_with_a_full_disk_writes_are_refused_and_redirects_go_on_until_there_is_room() {
+    let _alone = alone();
+    let seed = seed();
+    let home = Home::on_small_disk(DISK_MEBIBYTES).await;
+    let room = home.room.as_ref().expect("a small disk");
+    let mut node = Node::start(&home).await;
+    let load = Load::start(clients(&home, &node, seed, &[[Mix::CREATE; 8], [Mix::VISIT; 8]].concat()).await);
+    sleep(Duration::from_millis(500)).await;
+
+    let full = Instant::now();
+    while full.elapsed() < FULL_FOR {
+        // What a checkpoint or a removed file makes free is taken again.
+        room.fill();
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!node.has_ended(), "the server ended because the disk was full");
+    let freed = Instant::now();
+    room.free();
+    sleep(RECOVERED_WITHIN / 2).await;
+    let mut clients = load.end().await;
+
+    // A copy, because the file itself can be seen from within the room only.
+    let mut copies = 0;
+    eventually("all clicks are stored", RECOVERED_WITHIN.saturating_sub(freed.elapsed()), || {
+        copies += 1;
+        let copy = home.beside(&format!("copy-{copies}.db"));
+        let answered = clients.iter().flat_map(|client| &client.journal.visits).filter(|visit| visit.answered).count();
+        let home = &home;
+        async move {
+            let clicks = copy_of(home, copy).await.clicks.len();
+            if clicks >= answered { Ok(()) } else { Err(format!("{clicks} of {answered}")) }
+        }
+    })
+    .await;
+    let found = copy_of(&home, home.beside("copy.db")).await;
+    oracle::judge(&mut clients, &found).assert_clean("after the full disk");
+    assert_eq!(node.figure("deeplink_clicks_dropped_total").await, 0);
+
+    let (writes, visits) = (of_kind(&clients, Kind::Write, full, freed), of_kind(&clients, Kind::Visit, full, freed));
+    let refused: Vec<_> = writes.iter().filter(|write| write.status == 503).collect();
+    let recovered = of_kind(&clients, Kind::Write, freed, Instant::now());
+    let recovered = recovered.iter().filter(|write| write.status == 201).map(|write| write.at - freed).min();
+    say(&format!(
+        "{} of {} writes refused while the disk was full; {} redirects, p99 {:?}, longest {:?}; first write {recovered:?} \
+         after there was room",
+        refused.len(),
+        writes.len(),
+        visits.len(),
+        percentile(&visits, 99),
+        percentile(&visits, 100),
+    ));
+    assert!(refused.len() >= 20 && visits.len() >= 1_000, "there was too little load");
+    let first = refused.iter().map(|write| write.at).min().expect("a refused write");
+    let later = writes.iter().filter(|write| write.at > first).count();
+    assert!(refused.len() * 2 > later, "of {later} writes after the first refusal only {} were refused", refused.len());
+    let codes = clients.iter().flat_map(|client| &client.journal.refusals);
+    assert_eq!(codes.filter(|code| *code != "storage_full").next(), None, "each refusal says why");
+    assert!(percentile(&visits, 99) <= ANSWERED_WITHIN, "{:?}", percentile(&visits, 99));
+    assert!(recovered.is_some_and(|after| after <= RECOVERED_WITHIN), "writes are taken again: {recovered:?}");
+    for client in &clients {
+        assert!(client.journal.cut.is_empty(), "{:?}", client.journal.cut);
+    }
+    node.stop().await;
+}
+
+async fn copy_of(home: &Home, copy: std::path::PathBuf) -> store::Found {
+    let done = home.operator(&["backup", copy.to_str().expect("a path in UTF-8")]).await;
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    store::read(&Database::Sqlite(copy)).await
+}
+
+/// F4, N2: clicks that neither the database takes, because somebody else has it locked, nor a spill file, because the
+/// data directory's disk is full, wait in memory; the redirects go on. When the database answers, all of them arrive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f4_clicks_that_no_file_can_take_wait_in_memory_for_the_database() {
+    let _alone = alone();
+    let seed = seed();
+    let home = Home::beside_small_disk(4).await;
+    let room = home.room.as_ref().expect("a small disk");
+    let node = Node::start(&home).await;
+    let load = Load::start(clients(&home, &node, seed, &[Mix::VISIT; 8]).await);
+    room.fill();
+    let locker = Locker::lock(&home.database).await;
+    let locked = Instant::now();
+    sleep(Duration::from_millis(1_500)).await;
+    let in_memory = node.figure("deeplink_clicks_in_memory").await;
+    let released = Instant::now();
+    locker.release().await;
+    sleep(Duration::from_millis(300)).await;
+    let mut clients = load.end().await;
+    let answered = clients.iter().flat_map(|client| &client.journal.visits).filter(|visit| visit.answered).count();
+    eventually("all clicks are stored", RECOVERED_WITHIN, || async {
+        let clicks = store::read(&home.database).await.clicks.len();
+        if clicks >= answered { Ok(()) } else { Err(format!("{clicks} of {answered}")) }
+    })
+    .await;
+    let found = store::read(&home.database).await;
+    oracle::judge(&mut clients, &found).assert_clean("after the lock");
+    assert_eq!(node.figure("deeplink_clicks_dropped_total").await, 0);
+    let visits = of_kind(&clients, Kind::Visit, locked, released);
+    say(&format!("{} redirects, p99 {:?}; {in_memory} clicks in memory", visits.len(), percentile(&visits, 99)));
+    assert!(in_memory >= 200, "only {in_memory} clicks had to wait");
+    assert!(percentile(&visits, 99) <= ANSWERED_WITHIN, "{:?}", percentile(&visits, 99));
+    node.stop().await;
+}

@@ -1,0 +1,130 @@
+//! F16: the process is asked to stop.
+
+use std::time::Duration;
+
+use deeplink_core::secret::Random;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::home::Home;
+use crate::load::{Client, Load, Mix};
+use crate::machine::{alone, say, seed};
+use crate::node::Node;
+use crate::wire::{Fate, Request, Wire};
+use crate::{oracle, store};
+
+const CLIENTS: u64 = 64;
+/// From the signal until `/ready` says so, which tells a load balancer to go elsewhere.
+const UNREADY_WITHIN: Duration = Duration::from_millis(500);
+/// With nobody who hangs.
+const STOPPED_WITHIN: Duration = Duration::from_secs(4);
+/// With somebody who hangs.
+const CUT_WITHIN: Duration = Duration::from_secs(10);
+/// From a second signal.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// How a stop goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// Everybody behaves.
+    Plain,
+    /// A client hangs in the middle of a request.
+    BesideHung,
+    /// A client hangs, and the operator does not wait for it.
+    Twice,
+}
+
+/// F16: five stops at full load. `/ready` is 503 at once or refused, no request that was admitted is cut, and the
+/// process ends with success: soon, within ten seconds when a client hangs, and at once on a second signal. Every
+/// acknowledged write and the click of every redirect is there afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f16_five_stops_at_full_load_cut_no_admitted_request_and_lose_nothing() {
+    let _alone = alone();
+    let seed = seed();
+    let mut random = Random::seeded(seed);
+    let home = Home::new().await;
+    let mut node = Node::start(&home).await;
+    let mut clients: Vec<_> = (0..CLIENTS).map(|number| Client::new(&home, &node, seed, number, Mix::ALL)).collect();
+    for stop in [Stop::Plain, Stop::Twice, Stop::Plain, Stop::BesideHung, Stop::Plain] {
+        let hung = match stop {
+            Stop::Plain => None,
+            _ => Some(hang(&home, &node).await),
+        };
+        let load = Load::start(clients);
+        sleep(Duration::from_millis(400 + random.below(600))).await;
+        let watching = watch_ready(&node);
+        // The watch has asked at least once before the signal.
+        sleep(Duration::from_millis(100)).await;
+        let signalled = Instant::now();
+        node.terminate();
+        let unready = watching.await.expect("the watch comes to its end").duration_since(signalled);
+        clients = load.gone().await;
+        let gone = signalled.elapsed();
+        let ended = match stop {
+            Stop::Plain => node.ended(STOPPED_WITHIN).await,
+            Stop::BesideHung => node.ended(CUT_WITHIN).await,
+            Stop::Twice => {
+                assert!(!node.has_ended(), "it does not wait for the hung client");
+                node.terminate();
+                node.ended(AT_ONCE).await
+            }
+        };
+        say(&format!(
+            "{stop:?}: unready after {unready:?}, the last client gone after {gone:?}, ended after {:?}",
+            signalled.elapsed()
+        ));
+        assert!(ended.success(), "{stop:?}: {ended}");
+        assert!(signalled.elapsed() <= CUT_WITHIN, "{stop:?}: {:?}", signalled.elapsed());
+        assert!(unready <= UNREADY_WITHIN, "{stop:?}: /ready said yes for another {unready:?}");
+        drop(hung);
+        for client in &mut clients {
+            let cut: Vec<_> = client.journal.cut.drain(..).collect();
+            assert!(cut.is_empty(), "{stop:?}: a request was cut: {cut:?}");
+        }
+
+        node = Node::start(&home).await;
+        store::wait_for_spilled(&home, Duration::from_secs(3)).await;
+        let found = store::read(&home.database).await;
+        oracle::judge(&mut clients, &found).assert_clean(&format!("{stop:?}"));
+        for client in &mut clients {
+            client.turn_to(&node);
+        }
+    }
+    node.stop().await;
+    let acknowledged: usize = clients.iter().map(|client| client.journal.acknowledged).sum();
+    say(&format!("{acknowledged} acknowledged writes"));
+    assert!(acknowledged >= 1_000, "there was too little load");
+}
+
+/// A client that begins a request and never ends it.
+async fn hang(home: &Home, node: &Node) -> TcpStream {
+    let mut socket = TcpStream::connect(node.address).await.expect("the server accepts");
+    let request = format!(
+        "POST /v1/links HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+         content-length: 100\r\n\r\n{{",
+        node.address, home.key
+    );
+    socket.write_all(request.as_bytes()).await.expect("the server reads");
+    socket
+}
+
+/// Asks on and on whether the server is ready, and gives the moment of the first no.
+fn watch_ready(node: &Node) -> JoinHandle<Instant> {
+    let address = node.address;
+    tokio::spawn(async move {
+        let mut wire = Wire::to(address);
+        loop {
+            match wire.send(&Request::get("/ready")).await {
+                Fate::Answered(answer) if answer.status == 200 => sleep(Duration::from_millis(5)).await,
+                Fate::Answered(answer) => {
+                    assert_eq!((answer.status, &*answer.code()), (503, "database_unavailable"));
+                    return Instant::now();
+                }
+                Fate::TurnedAway => return Instant::now(),
+                Fate::Cut(how) => panic!("/ready was cut: {how}"),
+            }
+        }
+    })
+}

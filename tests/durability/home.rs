@@ -1,0 +1,179 @@
+//! Where a server lives: its data directory, its database, and the one account there is.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
+use tempfile::TempDir;
+use tokio::process::Command;
+use url::Url;
+
+use crate::machine;
+use crate::room::Room;
+
+const SERVER: &str = env!("CARGO_BIN_EXE_deeplink-server");
+
+/// A data directory with a database and an account.
+pub(crate) struct Home {
+    dir: TempDir,
+    /// The data directory; on a disk of its own if there is one.
+    pub(crate) data: PathBuf,
+    pub(crate) database: Database,
+    pub(crate) room: Option<Room>,
+    /// The account's secret key.
+    pub(crate) key: String,
+}
+
+/// Where the data is.
+#[derive(Debug, Clone)]
+pub(crate) enum Database {
+    Sqlite(PathBuf),
+    Postgres(Url),
+}
+
+impl Home {
+    /// On the database that the run is about.
+    pub(crate) async fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let database = match machine::postgres() {
+            Some(server) => Database::Postgres(new_name(server)),
+            None => Database::Sqlite(dir.path().join("data/deeplink.db")),
+        };
+        Self::furnish(dir, database, None).await
+    }
+
+    /// On a SQLite file, for what happens to files only.
+    pub(crate) async fn with_file() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let database = Database::Sqlite(dir.path().join("data/deeplink.db"));
+        Self::furnish(dir, database, None).await
+    }
+
+    /// A SQLite file and everything else on a small disk.
+    pub(crate) async fn on_small_disk(mebibytes: u32) -> Self {
+        let (dir, room) = small_disk(mebibytes).await;
+        let database = Database::Sqlite(dir.path().join("data/deeplink.db"));
+        Self::furnish(dir, database, Some(room)).await
+    }
+
+    /// Everything but the database on a small disk.
+    pub(crate) async fn beside_small_disk(mebibytes: u32) -> Self {
+        let (dir, room) = small_disk(mebibytes).await;
+        let database = match machine::postgres() {
+            Some(server) => Database::Postgres(new_name(server)),
+            None => Database::Sqlite(dir.path().join("deeplink.db")),
+        };
+        Self::furnish(dir, database, Some(room)).await
+    }
+
+    async fn furnish(dir: TempDir, database: Database, room: Option<Room>) -> Self {
+        let data = dir.path().join("data");
+        let mut home = Self { dir, data, database, room, key: String::new() };
+        home.key = home.account("load@example.com").await;
+        home
+    }
+
+    /// Opens an account and gives its key.
+    pub(crate) async fn account(&self, email: &str) -> String {
+        let made = self.operator(&["tenant", "create", "--email", email, "--json"]).await;
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let made: serde_json::Value = serde_json::from_slice(&made.stdout).expect("JSON");
+        made["api_key"].as_str().expect("a key").to_owned()
+    }
+
+    /// The server's program with the settings of this home.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = match &self.room {
+            Some(room) => room.enter(SERVER),
+            None => Command::new(SERVER),
+        };
+        self.set_up(&mut command);
+        command
+    }
+
+    /// Gives a command the settings of this home.
+    pub(crate) fn set_up(&self, command: &mut Command) {
+        let url = match &self.database {
+            Database::Sqlite(path) => format!("sqlite://{}", path.display()),
+            Database::Postgres(url) => url.to_string(),
+        };
+        command
+            .env("DEEPLINK_DATA_DIR", &self.data)
+            .env("DEEPLINK_DATABASE_URL", url)
+            .env("DEEPLINK_LISTEN", "127.0.0.1:0")
+            .env("DEEPLINK_LIMIT_MISSES", "0")
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+    }
+
+    /// Runs an operator's command to its end.
+    pub(crate) async fn operator(&self, arguments: &[&str]) -> Output {
+        self.command().args(arguments).output().await.expect("the server's program runs")
+    }
+
+    /// What the server writes its log into.
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    /// A path beside the data, on an ordinary disk.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Files with clicks that are not in the database yet.
+    pub(crate) fn spill_files(&self) -> Vec<String> {
+        let names = match &self.room {
+            Some(room) => room.files(),
+            None => names(&self.data),
+        };
+        names.into_iter().filter(|name| name.ends_with(".spill")).collect()
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the data directory");
+    // One that goes while it is listed is gone.
+    entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+async fn small_disk(mebibytes: u32) -> (TempDir, Room) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).expect("the data directory");
+    let room = Room::open(&data, mebibytes).await;
+    (dir, room)
+}
+
+/// A database that is not there yet; the server makes it.
+fn new_name(mut server: Url) -> Url {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    server.set_path(&format!("deeplink_durability_{}_{number}", std::process::id()));
+    server
+}
+
+/// A test's database goes with it.
+impl Drop for Home {
+    fn drop(&mut self) {
+        let Database::Postgres(url) = &self.database else { return };
+        if machine::keeps_databases() {
+            return;
+        }
+        let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", url.path().trim_start_matches('/'));
+        let remove = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let server = machine::postgres().expect("the server is still named");
+                let options: sqlx::postgres::PgConnectOptions = server.as_str().parse().expect("a PostgreSQL URL");
+                let options = options.disable_statement_logging();
+                let mut conn = PgConnection::connect_with(&options).await.expect("TEST_DATABASE_URL answers");
+                sqlx::query(AssertSqlSafe(sql)).execute(&mut conn).await.expect("the database goes");
+                conn.close().await.expect("the connection closes");
+            });
+        });
+        let removed = remove.join();
+        assert!(removed.is_ok() || std::thread::panicking(), "the test's database could not be removed");
+    }
+}

@@ -1,0 +1,36 @@
+//! Somebody else who has the database locked: nothing can be written, everything can be read.
+
+use sqlx::Executor;
+
+use crate::home::Database;
+use crate::store::{self, Conn};
+
+/// Holds the lock until it is released.
+pub(crate) struct Locker(Conn);
+
+impl Locker {
+    /// Waits for the lock and takes it.
+    pub(crate) async fn lock(database: &Database) -> Self {
+        let mut conn = store::connect(database).await;
+        match &mut conn {
+            Conn::Sqlite(conn) => conn.execute("BEGIN IMMEDIATE").await.map(drop),
+            Conn::Postgres(conn) => {
+                conn.execute("BEGIN").await.expect("a transaction");
+                conn.execute("LOCK TABLE tenants, links, clicks, click_marks IN EXCLUSIVE MODE").await.map(drop)
+            }
+        }
+        .expect("the lock");
+        Self(conn)
+    }
+
+    /// Lets the others go on. Nothing was changed.
+    pub(crate) async fn release(self) {
+        let mut conn = self.0;
+        match &mut conn {
+            Conn::Sqlite(conn) => conn.execute("ROLLBACK").await.map(drop),
+            Conn::Postgres(conn) => conn.execute("ROLLBACK").await.map(drop),
+        }
+        .expect("the lock is released");
+        store::close(conn).await;
+    }
+}

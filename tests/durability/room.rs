@@ -1,0 +1,88 @@
+//! A small disk of its own: a tmpfs that only processes sent into the room see, and that is gone when the test is.
+//!
+//! It is mounted in a private mount namespace, so nothing has to be unmounted. Root needs nothing for that; anybody else
+//! needs a system that lets users make namespaces.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// The room, held open by a process that does nothing else.
+pub(crate) struct Room {
+    holder: Child,
+    path: PathBuf,
+    is_root: bool,
+}
+
+impl Room {
+    /// Mounts a disk of so many MiB over the directory `path`, which must exist.
+    pub(crate) async fn open(path: &Path, mebibytes: u32) -> Self {
+        let is_root = rustix::process::geteuid().is_root();
+        let mut command = Command::new("unshare");
+        if !is_root {
+            command.args(["--user", "--map-root-user"]);
+        }
+        // The holder ends with its stdin, and so with this process, however that ends.
+        let script = "mount -t tmpfs -o size=\"$2\"m,mode=0755 tmpfs \"$1\" && echo open && exec cat >/dev/null";
+        command.args(["--mount", "sh", "-c", script, "room"]).arg(path).arg(mebibytes.to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut holder = command.spawn().expect("unshare of util-linux runs");
+        let mut line = String::new();
+        let stdout = holder.stdout.take().expect("its stdout");
+        BufReader::new(stdout).read_line(&mut line).await.expect("its stdout can be read");
+        assert_eq!(
+            line, "open\n",
+            "a tmpfs cannot be mounted in a namespace of its own; run this as root or allow user namespaces"
+        );
+        Self { holder, path: path.to_owned(), is_root }
+    }
+
+    fn pid(&self) -> u32 {
+        self.holder.id().expect("the holder runs")
+    }
+
+    /// A program that will run in the room.
+    pub(crate) fn enter(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.pid().to_string(), "--mount"]);
+        if !self.is_root {
+            command.args(["--user", "--preserve-credentials"]);
+        }
+        command.args(["--", program]);
+        command
+    }
+
+    /// The disk as it is seen from outside.
+    fn disk(&self) -> PathBuf {
+        let inside = self.path.strip_prefix("/").expect("an absolute path");
+        Path::new("/proc").join(self.pid().to_string()).join("root").join(inside)
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.disk().join("filler")
+    }
+
+    /// Fills the disk to the last page, or again what has become free since.
+    pub(crate) fn fill(&self) {
+        let mut file = File::options().create(true).append(true).open(self.filler()).expect("the filler");
+        for piece in [1 << 20, 4_096] {
+            let piece = vec![b'x'; piece];
+            while file.write_all(&piece).is_ok() {}
+        }
+    }
+
+    /// Makes the room free that [`Room::fill`] took.
+    pub(crate) fn free(&self) {
+        std::fs::remove_file(self.filler()).expect("the filler is there");
+    }
+
+    /// The names of the files on the disk's top level.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.disk()).expect("the disk");
+        entries.map(|entry| entry.expect("a file").file_name().to_string_lossy().into_owned()).collect()
+    }
+}

@@ -1,0 +1,155 @@
+//! What is in the database, read beside the server: links, clicks, counts.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
+use tokio::time::timeout;
+
+use crate::home::{Database, Home};
+use crate::machine::eventually;
+
+/// A connection beside the server's.
+pub(crate) enum Conn {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+/// Fetches all rows of a statement that both databases accept.
+macro_rules! rows {
+    ($conn:expr, $sql:expr) => {
+        match &mut $conn {
+            Conn::Sqlite(conn) => sqlx::query_as($sql).fetch_all(conn).await,
+            Conn::Postgres(conn) => sqlx::query_as($sql).fetch_all(conn).await,
+        }
+        .expect("the database can be read")
+    };
+}
+
+/// A link as it is stored.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) id: String,
+    pub(crate) web_url: String,
+    pub(crate) metadata: String,
+}
+
+/// Everything that the tests look at.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// By id.
+    pub(crate) links: HashMap<String, Stored>,
+    /// By referer: the links that were visited, one entry for each stored click.
+    pub(crate) clicks: HashMap<String, Vec<String>>,
+    /// What contradicts itself.
+    pub(crate) contradictions: Vec<String>,
+}
+
+pub(crate) async fn connect(database: &Database) -> Conn {
+    match database {
+        Database::Sqlite(path) => Conn::Sqlite(open_file(path).await),
+        Database::Postgres(url) => {
+            let options: PgConnectOptions = url.as_str().parse().expect("a PostgreSQL URL");
+            let options = options.disable_statement_logging();
+            Conn::Postgres(PgConnection::connect_with(&options).await.expect("the database opens"))
+        }
+    }
+}
+
+async fn open_file(path: &Path) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(10));
+    SqliteConnection::connect_with(&options.disable_statement_logging()).await.expect("the database opens")
+}
+
+/// Reads everything.
+pub(crate) async fn read(database: &Database) -> Found {
+    let mut conn = connect(database).await;
+    let mut found = Found::default();
+    let links: Vec<(String, Option<String>, Option<String>)> =
+        rows!(conn, "SELECT link_id, web_url, metadata FROM links");
+    for (id, web_url, metadata) in links {
+        let stored =
+            Stored { id: id.clone(), web_url: web_url.unwrap_or_default(), metadata: metadata.unwrap_or_default() };
+        if found.links.insert(id.clone(), stored).is_some() {
+            found.contradictions.push(format!("two links have the id {id}"));
+        }
+    }
+    let names: Vec<(i64, String)> =
+        rows!(conn, "SELECT position, link_id FROM links UNION ALL SELECT position, link_id FROM deleted_links");
+    let names: HashMap<_, _> = names.into_iter().collect();
+    let clicks: Vec<(i64, Option<String>)> =
+        rows!(conn, "SELECT link, text FROM clicks LEFT JOIN visitor_texts ON hash = referer");
+    for (link, referer) in clicks {
+        let link = names.get(&link).cloned().unwrap_or_else(|| format!("unknown position {link}"));
+        found.clicks.entry(referer.unwrap_or_default()).or_default().push(link);
+    }
+    let miscounted: Vec<(i64, i64)> = rows!(
+        conn,
+        "SELECT link, CAST(SUM(n) AS BIGINT) FROM (
+            SELECT link, clicks AS n FROM click_hours
+            UNION ALL
+            SELECT link, 1 FROM clicks WHERE position > (SELECT position FROM click_marks WHERE name = 'folded')
+            UNION ALL
+            SELECT link, -1 FROM clicks
+        ) AS counted GROUP BY link HAVING SUM(n) <> 0"
+    );
+    let miscounted = miscounted.iter().map(|(link, n)| format!("{n} clicks too many are counted for link {link}"));
+    found.contradictions.extend(miscounted);
+    let counters: Vec<(String, i64, i64)> = rows!(
+        conn,
+        "SELECT id, link_count, (SELECT COUNT(*) FROM links WHERE tenant_id = tenants.id) FROM tenants
+        WHERE link_count <> (SELECT COUNT(*) FROM links WHERE tenant_id = tenants.id)"
+    );
+    let counters =
+        counters.iter().map(|(id, says, are)| format!("the counter of {id} says {says} links, there are {are}"));
+    found.contradictions.extend(counters);
+    if let Conn::Sqlite(conn) = &mut conn {
+        let verdict: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(conn).await.expect("a verdict");
+        if verdict != "ok" {
+            found.contradictions.push(verdict);
+        }
+    }
+    close(conn).await;
+    found
+}
+
+pub(crate) async fn close(conn: Conn) {
+    match conn {
+        Conn::Sqlite(conn) => conn.close().await,
+        Conn::Postgres(conn) => conn.close().await,
+    }
+    .expect("the connection closes");
+}
+
+/// Waits until every click that a file keeps is in the database, which a server does by itself.
+pub(crate) async fn wait_for_spilled(home: &Home, limit: Duration) -> Duration {
+    eventually("all spilled clicks are stored", limit, || async {
+        let files = home.spill_files();
+        if files.is_empty() { Ok(()) } else { Err(format!("{files:?}")) }
+    })
+    .await
+}
+
+/// Waits until PostgreSQL has noticed that the server is gone: it may still be committing what the server sent last.
+pub(crate) async fn wait_until_left(database: &Database) {
+    let Database::Postgres(_) = database else { return };
+    let mut conn = connect(database).await;
+    let left = async {
+        loop {
+            let others: Vec<(i64,)> = rows!(
+                conn,
+                "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+                AND backend_type = 'client backend'"
+            );
+            if others == [(0,)] {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), left).await.expect("the server's connections end");
+    close(conn).await;
+}

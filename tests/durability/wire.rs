@@ -1,0 +1,154 @@
+//! One keep-alive connection, and an exact account of what became of each request: a client library that repeats a
+//! request by itself would hide what these tests look for.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+/// Longer than the server may take for anything.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A request, kept so that it can be repeated exactly.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    method: &'static str,
+    path: String,
+    headers: String,
+    body: String,
+}
+
+impl Request {
+    pub(crate) fn new(method: &'static str, path: impl Into<String>) -> Self {
+        Self { method, path: path.into(), headers: String::new(), body: String::new() }
+    }
+
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self::new("GET", path)
+    }
+
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        write!(self.headers, "{name}: {value}\r\n").expect("a string takes text");
+        self
+    }
+
+    pub(crate) fn json(mut self, body: &serde_json::Value) -> Self {
+        self.body = body.to_string();
+        self.header("content-type", "application/json")
+    }
+
+    /// The whole request as bytes.
+    pub(crate) fn bytes(&self, host: SocketAddr) -> Vec<u8> {
+        let Self { method, path, headers, body } = self;
+        let length = if matches!(*method, "POST" | "PUT") {
+            format!("content-length: {}\r\n", body.len())
+        } else {
+            String::new()
+        };
+        format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n{headers}{length}\r\n{body}").into_bytes()
+    }
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    Answered(Answer),
+    /// It was sent, at least in part, and the connection ended before the whole answer was here.
+    Cut(String),
+    /// Nobody took it: no connection could be made, or a new one was closed before anything came back on it.
+    TurnedAway,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// A header's value.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (known, value) = line.split_once(':')?;
+            known.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+
+    /// The code of an error.
+    pub(crate) fn code(&self) -> String {
+        self.json()["code"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// A connection to a server, made when it is needed.
+pub(crate) struct Wire {
+    address: SocketAddr,
+    socket: Option<BufReader<TcpStream>>,
+    /// How long the last request took.
+    pub(crate) took: Duration,
+}
+
+impl Wire {
+    pub(crate) fn to(address: SocketAddr) -> Self {
+        Self { address, socket: None, took: Duration::ZERO }
+    }
+
+    /// Sends a request once and waits for what becomes of it.
+    pub(crate) async fn send(&mut self, request: &Request) -> Fate {
+        let (mut socket, is_new) = match self.socket.take() {
+            Some(socket) => (socket, false),
+            None => match TcpStream::connect(self.address).await {
+                Ok(socket) => {
+                    socket.set_nodelay(true).expect("the socket takes options");
+                    (BufReader::new(socket), true)
+                }
+                Err(_) => return Fate::TurnedAway,
+            },
+        };
+        let began = Instant::now();
+        let exchange = async {
+            socket.get_mut().write_all(&request.bytes(self.address)).await?;
+            read_answer(&mut socket).await
+        };
+        let outcome = timeout(PATIENCE, exchange).await;
+        self.took = began.elapsed();
+        match outcome {
+            Ok(Ok(answer)) => {
+                if answer.header("connection") != Some("close") {
+                    self.socket = Some(socket);
+                }
+                Fate::Answered(answer)
+            }
+            Ok(Err(_)) if is_new && socket.buffer().is_empty() => Fate::TurnedAway,
+            Ok(Err(error)) => Fate::Cut(error.to_string()),
+            Err(_) => panic!("no answer within {PATIENCE:?}: {request:?}"),
+        }
+    }
+}
+
+async fn read_answer(socket: &mut BufReader<TcpStream>) -> std::io::Result<Answer> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if socket.read_line(&mut head).await? == 0 {
+            return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, format!("after {head:?}")));
+        }
+    }
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let mut answer = Answer { status, head, body: String::new() };
+    let length = answer.header("content-length").map_or(0, |length| length.parse().expect("a length"));
+    assert!(answer.header("transfer-encoding").is_none(), "answers here have a length: {}", answer.head);
+    let mut body = vec![0; length];
+    socket.read_exact(&mut body).await?;
+    answer.body = String::from_utf8(body).expect("text");
+    Ok(answer)
+}
