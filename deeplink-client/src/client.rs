@@ -130,6 +130,14 @@ impl Client {
 
     /// Any request at all, with this client's credential, retries and limits. `path` starts with `/` and may have a
     /// query; the reply is a value whatever its status.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::JSON;
+    /// let reply = dl.request(http::Method::POST, "/v1/links").body(JSON, "{}").await?;
+    /// assert_eq!(reply.status, 201);
+    /// # Ok(()) });
+    /// ```
     pub fn request(&self, method: http::Method, path: impl AsRef<str>) -> RawCall {
         RawCall::new(self.clone(), method, path.as_ref())
     }

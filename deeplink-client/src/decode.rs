@@ -36,7 +36,12 @@ pub(crate) fn parse<T: DeserializeOwned>(reply: &Reply) -> Result<T> {
         }
         let mut json = serde_json::Deserializer::from_slice(&reply.body);
         let (message, why) = match serde_path_to_error::deserialize::<_, T>(&mut json) {
-            Err(why) => (format!("the reply cannot be read at `{}`", why.path()), why.into_inner().to_string()),
+            Err(why) => {
+                let path = why.path().to_string();
+                // Text that ends too early has no path.
+                let at = if matches!(path.as_str(), "?" | ".") { String::new() } else { format!(" at `{path}`") };
+                (format!("the reply cannot be read{at}"), why.into_inner().to_string())
+            }
             Ok(_) => ("the reply cannot be read".to_owned(), "text follows the JSON value".to_owned()),
         };
         // The request itself was a success: a write has taken effect although its reply is lost.

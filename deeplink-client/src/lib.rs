@@ -1,4 +1,5 @@
-#![doc = include_str!("../README.md")]
+#![cfg_attr(feature = "http", doc = include_str!("../README.md"))]
+#![cfg_attr(not(feature = "http"), doc = "Types of the deeplink service; the feature `http` brings the client.")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -39,33 +39,82 @@ impl From<Vec<String>> for Ids {
 
 impl Links {
     /// The links that pass the filter, newest first: as pages or one by one.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::LinkFilter;
+    /// let page = dl.links().list(&LinkFilter::new().q("spring-")).first_page().await?;
+    /// assert_eq!(page.links[0].link_id, "spring-42");
+    /// # Ok(()) });
+    /// ```
     pub fn list(&self, filter: &LinkFilter) -> LinkPages {
         LinkPages::new(self.0.clone(), filter.clone())
     }
 
     /// Makes a link.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::CreateLink;
+    /// let made = dl.links().create(&CreateLink::new().web_url("https://example.com/p/42")).await?;
+    /// assert_eq!(made.url, "https://go.example.com/spring-42");
+    /// # Ok(()) });
+    /// ```
     pub fn create(&self, link: &CreateLink) -> Call<CreatedLink> {
         let checked = link.validate().map_err(Error::invalid);
         call::json(&self.0, &routes::CREATE_LINK, &[]).body(link).checked(checked)
     }
 
     /// Shows a link.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let link = dl.links().get("spring-42").await?;
+    /// assert_eq!(link.web_url.as_deref(), Some("https://example.com/"));
+    /// # Ok(()) });
+    /// ```
     pub fn get(&self, link_id: impl AsRef<str>) -> Call<LinkDetail> {
         call::json(&self.0, &routes::GET_LINK, &[link_id.as_ref()])
     }
 
     /// Changes the fields that `update` names.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{Patch, UpdateLink};
+    /// let mut update = UpdateLink::new();
+    /// update.web_url = Patch::Set("https://example.com/".into());
+    /// update.metadata = Patch::Clear;
+    /// let link = dl.links().update("spring-42", &update).await?;
+    /// assert_eq!(link.metadata, None);
+    /// # Ok(()) });
+    /// ```
     pub fn update(&self, link_id: impl AsRef<str>, update: &UpdateLink) -> Call<LinkDetail> {
         let checked = update.validate().map_err(Error::invalid);
         call::json(&self.0, &routes::UPDATE_LINK, &[link_id.as_ref()]).body(update).checked(checked)
     }
 
     /// Deletes a link.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// dl.links().delete("spring-42").await?;
+    /// # Ok(()) });
+    /// ```
     pub fn delete(&self, link_id: impl AsRef<str>) -> Call<()> {
         Call::new(&self.0, call::draft(&routes::DELETE_LINK, &[link_id.as_ref()]), decode::nothing)
     }
 
     /// Makes the same link under several ids, all or none.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::CreateLink;
+    /// let template = CreateLink::new().web_url("https://example.com/sale");
+    /// let made = dl.links().bulk_create(&template, ["spring-42", "spring-43"]).await?;
+    /// assert_eq!(made.links.len(), 2);
+    /// # Ok(()) });
+    /// ```
     pub fn bulk_create(&self, template: &CreateLink, ids: impl Into<Ids>) -> Call<BulkCreated> {
         let template = template.clone();
         self.bulk(match ids.into() {
@@ -75,6 +124,15 @@ impl Links {
     }
 
     /// Makes links that differ, all or none.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::CreateLink;
+    /// let links = ["42", "43"].map(|p| CreateLink::new().web_url(format!("https://example.com/p/{p}")));
+    /// let made = dl.links().bulk_create_links(&links).await?;
+    /// assert_eq!(made.links[0].link_id, "spring-42");
+    /// # Ok(()) });
+    /// ```
     pub fn bulk_create_links(&self, links: &[CreateLink]) -> Call<BulkCreated> {
         self.bulk(BulkCreate::with_links(links.to_vec()))
     }
@@ -85,6 +143,14 @@ impl Links {
     }
 
     /// Counts a link's clicks over time.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::TimeseriesQuery;
+    /// let clicks = dl.links().timeseries("spring-42", &TimeseriesQuery::new()).await?;
+    /// assert_eq!(clicks.data.iter().map(|day| day.clicks).sum::<i64>(), 21);
+    /// # Ok(()) });
+    /// ```
     pub fn timeseries(&self, link_id: impl AsRef<str>, query: &TimeseriesQuery) -> Call<Timeseries> {
         let checked = query.window(clock::now()).map(drop).map_err(Error::invalid);
         call::json(&self.0, &routes::LINK_TIMESERIES, &[link_id.as_ref()]).query(query).checked(checked)

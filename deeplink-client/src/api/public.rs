@@ -42,27 +42,61 @@ pub enum Resolution {
 
 impl Public {
     /// Whether the process answers.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// assert_eq!(dl.public().health().await?.status, "ok");
+    /// # Ok(()) });
+    /// ```
     pub fn health(&self) -> Call<Health> {
         call::json(&self.0, &routes::HEALTH, &[])
     }
 
     /// Whether the database answers too.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// assert_eq!(dl.public().ready().await?.status, "ready");
+    /// # Ok(()) });
+    /// ```
     pub fn ready(&self) -> Call<Health> {
         call::json(&self.0, &routes::READY, &[])
     }
 
     /// The description of the interface, as OpenAPI.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// assert_eq!(dl.public().openapi().await?["openapi"], "3.1.0");
+    /// # Ok(()) });
+    /// ```
     pub fn openapi(&self) -> Call<Value> {
         call::json(&self.0, &routes::OPENAPI, &[])
     }
 
     /// The description of the interface for language models.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// assert!(dl.public().llms().await?.starts_with("# deeplink"));
+    /// # Ok(()) });
+    /// ```
     pub fn llms(&self) -> Call<String> {
         Call::new(&self.0, call::draft(&routes::LLMS, &[]), decode::text)
     }
 
     /// What a link leads to, by its id or by its whole address. Asks as a program and gets [`Resolution::Json`];
     /// [`Call::as_visitor`] asks as a browser. A `GET` of a working link counts as a click, a `HEAD` does not.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::Resolution;
+    /// let Resolution::Json(link) = dl.public().resolve("spring-42").await? else { panic!("not JSON") };
+    /// assert_eq!(link.web_url.as_deref(), Some("https://example.com/"));
+    /// let visit = dl.public().resolve("spring-42").as_visitor("Mozilla/5.0").head().await?;
+    /// assert!(matches!(visit, Resolution::Redirect { .. }));
+    /// # Ok(()) });
+    /// ```
     pub fn resolve(&self, link: impl AsRef<str>) -> Call<Resolution> {
         let link = link.as_ref();
         let draft = if link.contains("://") { at_url(link) } else { call::draft(&routes::RESOLVE, &[link]) };

@@ -179,7 +179,7 @@ impl Driver {
 
     /// Batches between the planner and the wire are at most as many as may be sent at one time.
     fn wants_more(&self) -> bool {
-        let held = self.committing as usize + self.ready.len() + self.again.len();
+        let held = self.committing as usize + self.ready.len() + self.again.len() + self.delayed.len();
         self.stopped.is_none() && !self.exhausted && held < self.pace.limit() as usize
     }
 
@@ -200,21 +200,43 @@ impl Driver {
                 self.ready.push_front(ready);
             }
         }
-        while (self.committing as usize + self.ready.len()) < self.pace.limit() as usize
-            && let Some(batch) = self.again.pop_front()
-        {
-            self.commit(batch).await?;
-        }
-        while self.stopped.is_none() && !self.pace.is_paused() && self.under_way.len() < self.pace.limit() as usize {
-            let Some(ready) = self.ready.pop_front() else { break };
-            if let Some(why) = ready.batch.template().and_then(|template| self.refused_templates.get(template)) {
-                let why = why.clone();
-                self.close(&ready.batch);
-                self.reject_all(&ready.batch, &why).await?;
-                continue;
+        while self.stopped.is_none() {
+            if self.may_send()
+                && let Some(ready) = self.ready.pop_front()
+            {
+                self.send_or_drop(ready).await?;
+            } else if self.may_commit()
+                && let Some(batch) = self.again.pop_front()
+            {
+                self.commit(batch).await?;
+            } else {
+                break;
             }
-            self.send(ready);
         }
+        Ok(())
+    }
+
+    /// Requests that wait for their repeat keep their place: a service in trouble is not asked for more.
+    fn may_send(&self) -> bool {
+        !self.pace.is_paused() && self.under_way.len() + self.delayed.len() < self.pace.limit() as usize
+    }
+
+    fn may_commit(&self) -> bool {
+        self.committing as usize + self.ready.len() < self.pace.limit() as usize
+    }
+
+    /// Sends a batch, unless it has become clear meanwhile that the service would refuse it.
+    async fn send_or_drop(&mut self, ready: Ready) -> Result<(), Gone> {
+        if ready.batch.form == Form::Links && self.links_refused {
+            self.explode(&ready.batch);
+            return Ok(());
+        }
+        let refused = ready.batch.template().and_then(|template| self.refused_templates.get(template));
+        if let Some(why) = refused.cloned() {
+            self.close(&ready.batch);
+            return self.reject_all(&ready.batch, &why).await;
+        }
+        self.send(ready);
         Ok(())
     }
 

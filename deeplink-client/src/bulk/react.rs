@@ -38,8 +38,9 @@ pub(crate) fn react(error: &Error) -> Reaction {
         Kind::Conflict if code == Some(&ErrorCode::LinkIdTaken) => Reaction::Rows,
         Kind::BadRequest if code == Some(&ErrorCode::InvalidBatch) => Reaction::Rows,
         Kind::BadRequest if status == 413 => Reaction::Split,
+        // Not the service's own words: a proxy's page, or half a reply. Nobody knows what became of the request.
+        Kind::BadRequest | Kind::NotFound | Kind::Conflict if code.is_none() => Reaction::Again,
         Kind::BadRequest | Kind::NotFound | Kind::Conflict => Reaction::Refused,
-        // A page that is not the service's, with a success: nobody knows what became of the request.
         Kind::Api if matches!(status, 200..=299 | 408) => Reaction::Again,
         Kind::Api if status >= 400 => Reaction::Refused,
         _ => Reaction::Stop,
@@ -76,7 +77,9 @@ mod tests {
             (409, Some(C::LinkIdTaken), None, Reaction::Rows),
             (409, Some(C::IdempotencyConflict), None, Reaction::NewKey),
             (400, Some(C::InvalidUrl), None, Reaction::Refused),
-            (400, None, None, Reaction::Refused),
+            (400, None, None, Reaction::Again),
+            (404, None, None, Reaction::Again),
+            (413, None, None, Reaction::Split),
             (404, Some(C::AffiliateNotFound), None, Reaction::Refused),
             (405, Some(C::MethodNotAllowed), None, Reaction::Refused),
             (413, Some(C::PayloadTooLarge), None, Reaction::Split),
