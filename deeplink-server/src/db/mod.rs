@@ -46,7 +46,7 @@ pub struct Db(Arc<Kind>);
 /// Which database is open; chosen once, by the URL's scheme.
 enum Kind {
     Sqlite { readers: SqlitePool, writer: writer::Writer, _lock: Option<open::Lock> },
-    Postgres { pool: PgPool, waiting: Semaphore, url: String },
+    Postgres { readers: PgPool, writers: PgPool, waiting: Semaphore, url: String },
 }
 
 /// One connection, as every query function sees it.
@@ -103,11 +103,11 @@ impl Reader {
 }
 
 impl Db {
-    /// A connection for reading. On SQLite it refuses writes.
+    /// A connection for reading. It refuses writes.
     pub(crate) async fn read(&self) -> Result<Reader, DbError> {
         Ok(match &*self.0 {
             Kind::Sqlite { readers, .. } => Reader::Sqlite(readers.acquire().await?),
-            Kind::Postgres { pool, .. } => Reader::Postgres(pool.acquire().await?),
+            Kind::Postgres { readers, .. } => Reader::Postgres(readers.acquire().await?),
         })
     }
 
@@ -122,11 +122,11 @@ impl Db {
     {
         match &*self.0 {
             Kind::Sqlite { writer, .. } => writer.write(work).await,
-            Kind::Postgres { pool, waiting, .. } => {
+            Kind::Postgres { writers, waiting, .. } => {
                 let _place = waiting.try_acquire().map_err(|_| DbError::Overloaded)?;
                 // Spawned, because a `begin()` or a job dropped midway would hand an open transaction to the next
                 // borrower of the connection (launchbadge/sqlx: dropped begin futures).
-                match tokio::spawn(write_postgres(pool.clone(), work)).await {
+                match tokio::spawn(write_postgres(writers.clone(), work)).await {
                     Ok(result) => result,
                     Err(_) => Err(DbError::Panicked.into()),
                 }
@@ -160,10 +160,10 @@ impl Db {
 
     /// Runs one click batch on PostgreSQL, where the commit need not wait for the disk.
     pub(crate) async fn write_relaxed(&self, job: Box<dyn Job>) {
-        if let Kind::Postgres { pool, .. } = &*self.0 {
-            let pool = pool.clone();
+        if let Kind::Postgres { writers, .. } = &*self.0 {
+            let writers = writers.clone();
             // Spawned for the reason given in `write`; the batch answers its own clicks.
-            drop(tokio::spawn(writer::run_on_postgres(pool, job)).await);
+            drop(tokio::spawn(writer::run_on_postgres(writers, job)).await);
         }
     }
 
@@ -190,12 +190,15 @@ impl Db {
                 writer.close().await;
                 readers.close().await;
             }
-            Kind::Postgres { pool, .. } => pool.close().await,
+            Kind::Postgres { readers, writers, .. } => {
+                writers.close().await;
+                readers.close().await;
+            }
         }
     }
 }
 
-async fn write_postgres<T, E, F>(pool: PgPool, work: F) -> Result<T, E>
+async fn write_postgres<T, E, F>(writers: PgPool, work: F) -> Result<T, E>
 where
     T: Send + 'static,
     E: WriteError,
@@ -205,7 +208,7 @@ where
     let mut tried = 0;
     loop {
         tried += 1;
-        let mut tx = writer::begin(&pool).await?;
+        let mut tx = writer::begin(&writers).await?;
         match work(Conn::Postgres(&mut tx)).await {
             Ok(value) => {
                 return match tx.commit().await {

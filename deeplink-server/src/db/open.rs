@@ -12,6 +12,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection, SqliteConnection};
 use tokio::sync::Semaphore;
 
+use super::checkpoint::BEGIN_ANEW_ABOVE_BYTES;
 use super::writer::Writer;
 use super::{Db, Kind, MAX_WAITING_WRITES};
 
@@ -25,6 +26,9 @@ pub(super) const NO_SUCH_DATABASE: &str = "3D000";
 
 /// How many connections read on SQLite; each is a thread.
 const READERS: u32 = 4;
+/// How many connections a node has to PostgreSQL, beside the one that listens.
+const POSTGRES_WRITERS: u32 = 12;
+const POSTGRES_READERS: u32 = 8;
 
 /// How a command uses the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +139,7 @@ pub(super) fn sqlite_options(path: &Path) -> SqliteConnectOptions {
         .foreign_keys(true)
         .busy_timeout(Duration::from_secs(5))
         .pragma("wal_autocheckpoint", "0")
-        .pragma("journal_size_limit", "67108864")
+        .pragma("journal_size_limit", BEGIN_ANEW_ABOVE_BYTES.to_string())
         .pragma("mmap_size", "0")
         .pragma("cache_size", "-8000")
         .statement_cache_capacity(256)
@@ -218,27 +222,31 @@ async fn open_postgres(url: &str) -> Result<Db, OpenError> {
     // Takes PostgreSQL's advisory lock, so that several nodes can start together.
     MIGRATIONS.run_direct(None, &mut conn, false).await.map_err(migration_error)?;
     conn.close().await?;
-    let pool = PgPoolOptions::new()
-        .max_connections(16)
-        .acquire_timeout(Duration::from_secs(2))
-        .after_connect(|conn, _| {
+    // Two pools, so that writes that wait for a lock never take the place of a read.
+    let writers = postgres_pool(POSTGRES_WRITERS, "SET synchronous_commit = on").connect_with(options.clone()).await?;
+    // A write through the wrong door fails here as it does on SQLite.
+    let readers = postgres_pool(POSTGRES_READERS, "SET default_transaction_read_only = on").connect_lazy_with(options);
+    let waiting = Semaphore::new(MAX_WAITING_WRITES);
+    Ok(Db(Arc::new(Kind::Postgres { readers, writers, waiting, url: url.to_owned() })))
+}
+
+fn postgres_pool(connections: u32, own: &'static str) -> PgPoolOptions {
+    PgPoolOptions::new().max_connections(connections).acquire_timeout(Duration::from_secs(2)).after_connect(
+        move |conn, _| {
             Box::pin(async move {
                 for setting in [
                     "SET statement_timeout = '5s'",
                     "SET lock_timeout = '2s'",
                     // The last net below transactions that nobody ends.
                     "SET idle_in_transaction_session_timeout = '15s'",
-                    "SET synchronous_commit = on",
+                    own,
                 ] {
                     conn.execute(setting).await?;
                 }
                 Ok(())
             })
-        })
-        .connect_with(options)
-        .await?;
-    let waiting = Semaphore::new(MAX_WAITING_WRITES);
-    Ok(Db(Arc::new(Kind::Postgres { pool, waiting, url: url.to_owned() })))
+        },
+    )
 }
 
 /// Makes the database with byte order as its collation, so that ids compare alike on every machine.

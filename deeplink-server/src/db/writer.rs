@@ -85,7 +85,7 @@ impl Writer {
         let (ended_tx, ended) = watch::channel(false);
         let lane = Arc::new(OnceLock::new());
         let attached = Arc::new(Notify::new());
-        let log = Arc::new(Log::default());
+        let log = Arc::new(Log::of(options.get_filename()));
         tokio::spawn(checkpoint::keep(keeper, Arc::clone(&log), ended.clone()));
         let task = Task {
             conn,
