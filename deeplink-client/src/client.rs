@@ -139,7 +139,7 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn request(&self, method: http::Method, path: impl AsRef<str>) -> RawCall {
-        RawCall::new(self.clone(), method, path.as_ref())
+        RawCall::new(self, method, path.as_ref())
     }
 
     pub(crate) fn inner(&self) -> &Inner {
@@ -156,6 +156,9 @@ impl fmt::Debug for Client {
     }
 }
 
+/// A layer around a transport.
+type Wrap = Box<dyn FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport> + Send>;
+
 /// Collects what a [`Client`] needs. A bad value is an error of [`ClientBuilder::build`].
 #[must_use]
 pub struct ClientBuilder {
@@ -168,7 +171,7 @@ pub struct ClientBuilder {
     roots: Vec<Vec<u8>>,
     reqwest: Option<reqwest::Client>,
     transport: Option<Arc<dyn Transport>>,
-    wrap: Vec<Box<dyn FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport> + Send>>,
+    wrap: Vec<Wrap>,
     allow_insecure_http: bool,
 }
 

@@ -3,6 +3,7 @@
 
 use deeplink_core::time::Timestamp;
 
+#[expect(clippy::disallowed_methods, reason = "this is where the client reads the wall clock")]
 pub(crate) fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

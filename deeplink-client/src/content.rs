@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use deeplink_core::link::{AgentContext, Destinations, LinkDetail, NewLink, SocialPreview, UpdateLink};
+#[cfg(feature = "bulk")]
+use deeplink_core::link::UpdateLink;
+use deeplink_core::link::{AgentContext, Destinations, LinkDetail, NewLink, SocialPreview};
 use deeplink_core::metadata::Metadata;
+#[cfg(feature = "bulk")]
 use deeplink_core::patch::Patch;
 use serde_json::value::RawValue;
 
@@ -67,7 +70,6 @@ const FIELDS: [&str; 9] = [
     "social_preview",
     "affiliate_id",
 ];
-const AFFILIATE: usize = 8;
 
 impl Content {
     pub(crate) fn wanted(link: NewLink) -> Self {
@@ -110,6 +112,21 @@ impl Content {
         ])
     }
 
+    pub(crate) fn differences(&self, found: &Self) -> Vec<Difference> {
+        let pairs = FIELDS.iter().zip(self.0.iter().zip(&found.0));
+        pairs
+            .filter(|(_, (wanted, found))| wanted != found)
+            .map(|(field, (wanted, found))| Difference { field, wanted: wanted.clone(), found: found.clone() })
+            .collect()
+    }
+}
+
+/// Place of the affiliate among the fields.
+#[cfg(feature = "bulk")]
+const AFFILIATE: usize = FIELDS.len() - 1;
+
+#[cfg(feature = "bulk")]
+impl Content {
     /// Takes an affiliate for a link that names none: what the service does for an affiliate's own key.
     pub(crate) fn or_affiliate(mut self, affiliate: Option<&str>) -> Self {
         if self.0[AFFILIATE].is_none() {
@@ -121,17 +138,10 @@ impl Content {
     pub(crate) fn names_affiliate(&self) -> bool {
         self.0[AFFILIATE].is_some()
     }
-
-    pub(crate) fn differences(&self, found: &Self) -> Vec<Difference> {
-        let pairs = FIELDS.iter().zip(self.0.iter().zip(&found.0));
-        pairs
-            .filter(|(_, (wanted, found))| wanted != found)
-            .map(|(field, (wanted, found))| Difference { field, wanted: wanted.clone(), found: found.clone() })
-            .collect()
-    }
 }
 
 /// The update that gives a link the content of `wanted` in these fields; what `wanted` has nothing for is cleared.
+#[cfg(feature = "bulk")]
 pub(crate) fn update_for(wanted: NewLink, differences: &[Difference]) -> UpdateLink {
     let mut update = UpdateLink::new();
     let to = wanted.destinations;
@@ -234,6 +244,7 @@ mod tests {
         assert_ne!(content(r#"{"web_url":"https://example.com"}"#), empty);
     }
 
+    #[cfg(feature = "bulk")]
     #[test]
     fn an_update_names_what_differs_and_clears_what_is_not_wanted() {
         let link = |json: &str| serde_json::from_str::<CreateLink>(json).expect("JSON").check().expect("valid");

@@ -52,7 +52,7 @@ impl RawReply {
 }
 
 impl RawCall {
-    pub(crate) fn new(client: Client, method: Method, path: &str) -> Self {
+    pub(crate) fn new(client: &Client, method: Method, path: &str) -> Self {
         let draft = check_path(path).map(|target| Draft {
             template: "(raw)",
             method,
@@ -61,7 +61,7 @@ impl RawCall {
             headers: HeaderMap::new(),
             body: None,
         });
-        Self(Call::new(&client, draft, |_| Ok(())))
+        Self(Call::new(client, draft, |_| Ok(())))
     }
 
     /// Adds a query parameter.

@@ -264,7 +264,7 @@ async fn attempts_deadline_and_budget_end_a_call() {
     let error = client(&silent).links().get("abc").retry(Retry::attempts(9)).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Timeout);
     let elapsed = started.elapsed();
-    assert!(elapsed <= Duration::from_secs(90) && elapsed >= Duration::from_secs(60), "{elapsed:?}");
+    assert!(elapsed <= Duration::from_secs(90) && elapsed >= Duration::from_mins(1), "{elapsed:?}");
 
     // 500 tokens at 5 each: a hundred repeats, then none, for all clones together.
     let mock = MockTransport::new().on(Method::GET, "/v1/links/{id}").status(500);

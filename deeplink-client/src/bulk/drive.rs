@@ -492,7 +492,7 @@ impl Driver {
 
     /// A template that the service refuses, or rows that differ of which it refuses one.
     async fn template_refused(&mut self, batch: &Batch, error: &Error) -> Result<(), Gone> {
-        if batch.form == Form::Links && batch.rows.len() > 1 || batch.form == Form::Links && refuses_links(error) {
+        if batch.form == Form::Links && (batch.rows.len() > 1 || refuses_links(error)) {
             self.links_refused |= refuses_links(error);
             self.explode(batch);
             return Ok(());

@@ -193,7 +193,7 @@ impl Client {
                 on_conflict: OnConflict::default(),
                 on_error: OnError::default(),
                 concurrency: Concurrency::default(),
-                max_wait: Duration::from_secs(15 * 60),
+                max_wait: Duration::from_mins(15),
                 salt: None,
                 kept_faults: 100,
                 times: Times::default(),
@@ -349,9 +349,10 @@ impl BulkImport {
             let digest = batch::hex(&digest.finalize());
             let plan = RunPlan { source: source.name(), digest, origin, rows };
             let opened = journal.open(&plan).map_err(ImportError::Journal)?;
-            let past = match opened.resumed {
-                true => Past::read(&*journal, salt.is_some()).map_err(ImportError::Journal)?,
-                false => Past::default(),
+            let past = if opened.resumed {
+                Past::read(&*journal, salt.is_some()).map_err(ImportError::Journal)?
+            } else {
+                Past::default()
             };
             Ok((opened, past))
         })

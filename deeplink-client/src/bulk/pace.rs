@@ -154,7 +154,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pause_holds_all_and_ends() {
         let mut pace = Pace::new(Concurrency::Auto, Times::default());
-        let long = Duration::from_secs(900);
+        let long = Duration::from_mins(15);
         assert_eq!(pace.pause(Some(Duration::from_secs(10)), long), Ok(()));
         assert_eq!(pace.pause(Some(Duration::from_secs(1)), long), Ok(()), "a shorter one does not cut it");
         tokio::time::advance(Duration::from_millis(9_999)).await;

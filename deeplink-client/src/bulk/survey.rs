@@ -3,7 +3,7 @@
 //! Of a row only eight bytes are kept, a hash of its id. Where two hashes are equal the source is read again and the ids
 //! themselves are compared, so that nothing rests on a hash.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use deeplink_core::bulk::MAX_ROWS;
 use deeplink_core::error::{ErrorCode, Invalid};
@@ -348,19 +348,19 @@ pub(crate) fn each_fault(
     each: &mut dyn FnMut(&RowFault),
 ) -> Result<(), SourceError> {
     // First lines of the ids that stand twice: gathered on the way, they always come before their repeats.
-    let mut repeats: HashMap<u64, ()> = HashMap::new();
+    let mut repeats: HashSet<u64> = HashSet::new();
     for judged in Judge::new(source, salt)? {
         let judged = judged?;
         if survey.is_duplicate(judged.row)
             && let Some(id) = &judged.id
         {
-            repeats.insert(hash(id.as_bytes()), ());
+            repeats.insert(hash(id.as_bytes()));
         }
     }
     let mut first: HashMap<String, u64> = HashMap::new();
     for judged in Judge::new(source, salt)? {
         let judged = judged?;
-        let suspect = judged.id.as_ref().filter(|id| repeats.contains_key(&hash(id.as_bytes())));
+        let suspect = judged.id.as_ref().filter(|id| repeats.contains(&hash(id.as_bytes())));
         let earlier = suspect.and_then(|id| match first.get(id) {
             Some(line) => Some(*line),
             None => {

@@ -67,9 +67,12 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
+/// A template that may be sent, or the rule that it breaks.
+type Judgement = Result<Arc<Prepared>, Invalid>;
+
 /// Remembers templates that were judged.
 pub(crate) struct Templates {
-    last: Option<(Arc<CreateLink>, Result<Arc<Prepared>, Invalid>)>,
+    last: Option<(Arc<CreateLink>, Judgement)>,
     known: Vec<Option<Arc<Prepared>>>,
 }
 
@@ -81,7 +84,7 @@ impl Templates {
     }
 
     /// The template in the bytes that are sent, or the rule that it breaks.
-    pub(crate) fn prepare(&mut self, template: &Arc<CreateLink>) -> Result<Arc<Prepared>, Invalid> {
+    pub(crate) fn prepare(&mut self, template: &Arc<CreateLink>) -> Judgement {
         if let Some((last, result)) = &self.last
             && Arc::ptr_eq(last, template)
         {
@@ -92,7 +95,7 @@ impl Templates {
         result
     }
 
-    fn judge(&mut self, template: &CreateLink) -> Result<Arc<Prepared>, Invalid> {
+    fn judge(&mut self, template: &CreateLink) -> Judgement {
         let json = if template.custom_id.is_some() {
             let mut template = template.clone();
             template.custom_id = None;

@@ -232,7 +232,10 @@ fn write_entries(dir: &Path, mut file: File, queue: &Receiver<Waiting>) {
             if let (Ok(()), Entry::Finished(finished)) = (&written, &waiting.entry) {
                 let _ = write_json(&dir.join(SUMMARY), finished);
             }
-            let result = written.as_ref().map(|()| ()).map_err(|error| io_error(&path, copy(error)));
+            let result = match &written {
+                Ok(()) => Ok(()),
+                Err(error) => Err(io_error(&path, copy(error))),
+            };
             let _ = waiting.done.send(result);
         }
         if written.is_err() {
@@ -261,17 +264,16 @@ fn read_entries(path: &Path, file: &mut File, each: &mut dyn FnMut(Entry)) -> Re
     let mut file = BufReader::with_capacity(1 << 16, file);
     let (mut end, mut entry) = (0, Vec::new());
     loop {
-        let mut head = [0; 8];
-        if !read_whole(&mut file, &mut head).map_err(wrong)? {
+        let (mut length, mut sum) = ([0; 4], [0; 4]);
+        if !read_whole(&mut file, &mut length).map_err(wrong)? || !read_whole(&mut file, &mut sum).map_err(wrong)? {
             return Ok(end);
         }
-        let [a, b, c, d, e, f, g, h] = head;
-        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        let length = u32::from_le_bytes(length) as usize;
         if length > MAX_ENTRY {
             return Ok(end);
         }
         entry.resize(length, 0);
-        if !read_whole(&mut file, &mut entry).map_err(wrong)? || crc32(&entry) != u32::from_le_bytes([e, f, g, h]) {
+        if !read_whole(&mut file, &mut entry).map_err(wrong)? || crc32(&entry) != u32::from_le_bytes(sum) {
             return Ok(end);
         }
         let Ok(parsed) = serde_json::from_slice(&entry) else {
@@ -295,15 +297,15 @@ fn read_whole(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
 fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
-        let mut byte = 0;
+        let mut byte = 0_u32;
         while byte < 256 {
-            let mut value = byte as u32;
+            let mut value = byte;
             let mut bit = 0;
             while bit < 8 {
                 value = if value & 1 == 1 { value >> 1 ^ 0xedb8_8320 } else { value >> 1 };
                 bit += 1;
             }
-            table[byte] = value;
+            table[byte as usize] = value;
             byte += 1;
         }
         table

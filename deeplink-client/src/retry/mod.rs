@@ -60,7 +60,7 @@ impl Retry {
 }
 
 /// Longest `Retry-After` that a call waits for by itself.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// What repeating a request means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -137,7 +137,7 @@ async fn stopping_waits_for_what_is_under_way() {
     assert!(matches!(summary.stopped, Some(Stopped::Asked)));
     adds_up(&summary);
     assert!(summary.counts.unsent > 0 && summary.counts.unknown == 0);
-    assert_eq!(summary.counts.created as usize, model.edit(|state| state.links.len()));
+    assert_eq!(summary.counts.created, model.edit(|state| state.links.len()) as u64);
 }
 
 #[tokio::test]

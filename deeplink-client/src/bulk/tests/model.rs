@@ -345,28 +345,30 @@ impl Transport for Model {
             tokio::time::sleep(delay / 2).await;
             let broken = |failure| Err(TransportError::new(failure, "trouble"));
             match fault {
-                Some(Fault::Busy(seconds)) => return reply(refuse(ErrorCode::RateLimited, "busy"), Some(seconds)),
-                Some(Fault::Overloaded(seconds)) => return reply(refuse(ErrorCode::Overloaded, "full"), Some(seconds)),
-                Some(Fault::ErrorBefore) => return reply(refuse(ErrorCode::Internal, "before"), None),
+                Some(Fault::Busy(seconds)) => return Ok(reply(refuse(ErrorCode::RateLimited, "busy"), Some(seconds))),
+                Some(Fault::Overloaded(seconds)) => {
+                    return Ok(reply(refuse(ErrorCode::Overloaded, "full"), Some(seconds)));
+                }
+                Some(Fault::ErrorBefore) => return Ok(reply(refuse(ErrorCode::Internal, "before"), None)),
                 Some(Fault::ResetBefore) => return broken(Failure::Broken),
                 Some(Fault::Unreachable) => return broken(Failure::Connect),
-                Some(Fault::ProxyPage) => return reply((502, b"<html>".to_vec()), None),
+                Some(Fault::ProxyPage) => return Ok(reply((502, b"<html>".to_vec()), None)),
                 _ => {}
             }
             let answer = self.edit(|state| state.answer(&parts.method, &path, &key, &body));
             tokio::time::sleep(delay / 2).await;
             match fault {
-                Some(Fault::ErrorAfter) => reply(refuse(ErrorCode::Internal, "after"), None),
+                Some(Fault::ErrorAfter) => Ok(reply(refuse(ErrorCode::Internal, "after"), None)),
                 Some(Fault::ResetAfter) => broken(Failure::Broken),
                 Some(Fault::TimeoutAfter) => broken(Failure::Timeout),
-                Some(Fault::Truncated) => reply((answer.0, answer.1[..answer.1.len() / 2].to_vec()), None),
-                _ => reply(answer, None),
+                Some(Fault::Truncated) => Ok(reply((answer.0, answer.1[..answer.1.len() / 2].to_vec()), None)),
+                _ => Ok(reply(answer, None)),
             }
         })
     }
 }
 
-fn reply((status, body): Answer, retry_after: Option<u64>) -> Result<Response<BodyStream>, TransportError> {
+fn reply((status, body): Answer, retry_after: Option<u64>) -> Response<BodyStream> {
     let is_page = body.first() == Some(&b'<');
     let stream: BodyStream = Box::pin(stream::iter([Ok(Bytes::from(body))]));
     let mut response = Response::new(stream);
@@ -376,5 +378,5 @@ fn reply((status, body): Answer, retry_after: Option<u64>) -> Result<Response<Bo
     if let Some(seconds) = retry_after {
         response.headers_mut().insert("retry-after", HeaderValue::from(seconds));
     }
-    Ok(response)
+    response
 }

@@ -300,7 +300,7 @@ fn a_torn_tail_is_cut_and_the_rest_is_kept() {
     drop(journal);
     let path = dir.path().join(&first.run).join("journal.wal");
     let whole = std::fs::read(&path).expect("a journal");
-    let entries = vec![done(0), done(1), done(2)];
+    let entries = [done(0), done(1), done(2)];
     for cut in 0..whole.len() {
         std::fs::write(&path, &whole[..cut]).expect("written");
         let (journal, opened, found) = open();
