@@ -194,16 +194,17 @@ impl Sources<'_> {
     }
 
     fn none(&self) -> crate::error::Stop {
-        let variable = if self.variable_is_empty { "DL_API_KEY (set, but empty)" } else { "DL_API_KEY (not set)" };
-        let tried = format!(
-            "--api-key-file (not given), {variable}, DL_API_KEY_FILE (not set), profile {} in {} (no key)",
-            self.profile,
-            self.store.path().display()
+        let variables = if self.variable_is_empty {
+            "DL_API_KEY is empty, DL_API_KEY_FILE is not set"
+        } else {
+            "DL_API_KEY and DL_API_KEY_FILE are not set"
+        };
+        let (profile, path) = (self.profile, self.store.path());
+        let what = format!(
+            "no secret key: --api-key-file is not given, {variables}, and profile {profile} has none in {}",
+            path.display()
         );
-        Failure::new(Exit::Auth, format!("no secret key; tried {tried}"))
-            .code("no_key")
-            .hint("dl login --with-key keeps one, or set DL_API_KEY")
-            .into()
+        Failure::new(Exit::Auth, what).code("no_key").hint("dl login --with-key keeps one, or set DL_API_KEY").into()
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) struct Env {
     pub(crate) no_color: bool,
     pub(crate) clicolor_force: bool,
     pub(crate) dumb_terminal: bool,
+    pub(crate) unknown_terminal: bool,
 }
 
 impl Env {
@@ -37,6 +38,12 @@ impl Env {
     #[expect(clippy::disallowed_methods, reason = "this is where dl reads its environment")]
     pub(crate) fn read() -> Outcome<Self> {
         Self::from(|name| env::var_os(name))
+    }
+
+    /// What decides the form of an error, when nothing else in the environment can be relied on.
+    #[expect(clippy::disallowed_methods, reason = "this is where dl reads its environment")]
+    pub(crate) fn for_errors() -> Self {
+        Self { output: env::var("DL_OUTPUT").ok(), no_color: true, ..Self::default() }
     }
 
     fn from(var: impl Fn(&str) -> Option<OsString>) -> Outcome<Self> {
@@ -68,6 +75,7 @@ impl Env {
             no_color: set("NO_COLOR").is_some(),
             clicolor_force: set("CLICOLOR_FORCE").is_some_and(|value| value != "0"),
             dumb_terminal: set("TERM").is_some_and(|value| value == "dumb"),
+            unknown_terminal: set("TERM").is_none(),
         })
     }
 }

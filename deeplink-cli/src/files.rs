@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Failure, Outcome};
 use crate::escape::shell;
@@ -46,7 +46,7 @@ impl Lock {
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Outcome {
     // Through a symbolic link (a kept dotfile), the file itself is replaced and not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let dir = path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
     let write = || -> io::Result<()> {
         make_dir(&dir)?;
         // tempfile opens with O_EXCL and mode 0600, whatever the umask.

@@ -48,6 +48,11 @@ impl<'a> Tally<'a> {
         Ok(())
     }
 
+    /// Nothing was sent, because nothing is to be sent.
+    pub(crate) fn held_back(&self) -> bool {
+        self.held_back
+    }
+
     /// The outcome of the whole.
     pub(crate) fn finish(self) -> Outcome {
         if self.held_back {

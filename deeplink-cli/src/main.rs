@@ -51,7 +51,7 @@ fn run(args: &[OsString]) -> Exit {
     let early = Early::guess(args);
     let env = match Env::read() {
         Ok(env) => env,
-        Err(stop) => return report(&early.console(&Env::default()), stop),
+        Err(stop) => return report(&early.console(&Env::for_errors()), stop),
     };
     let colors = early.colors(&env);
     let mut tree = Cli::command().color(if colors.stdout && colors.stderr {

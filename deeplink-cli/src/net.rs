@@ -147,7 +147,7 @@ fn code_of(error: &Error) -> Option<String> {
         Kind::Connect => "cannot_connect",
         Kind::Timeout => "timeout",
         Kind::Transport => "connection_broken",
-        Kind::Decode => "unexpected_answer",
+        _ if is_unreadable(error) => "unexpected_answer",
         Kind::WrongCredential { .. } => "wrong_credential",
         _ => return error.code().map(ToString::to_string),
     };
@@ -184,7 +184,7 @@ fn hint_of(error: &Error) -> Option<String> {
             Kind::Timeout => "--timeout waits longer".to_owned(),
             _ if error.is_ambiguous() => "it may have taken effect: look before you repeat it".to_owned(),
             Kind::RateLimited | Kind::Unavailable | Kind::Server | Kind::Transport => wait(),
-            Kind::Decode => "is --base-url the address of the service?".to_owned(),
+            _ if is_unreadable(error) => "is --base-url the address of the service?".to_owned(),
             Kind::Api if error.status().is_some_and(|status| status.is_redirection()) => {
                 "dl follows no redirect, so that the key stays where it belongs; is --base-url right?".to_owned()
             }
@@ -192,6 +192,11 @@ fn hint_of(error: &Error) -> Option<String> {
         },
     };
     Some(text)
+}
+
+/// Whether the answer was a success that says nothing the service would say.
+fn is_unreadable(error: &Error) -> bool {
+    error.kind() == Kind::Decode || error.status().is_some_and(|status| status.is_success())
 }
 
 /// Holds requests back and remembers them.

@@ -34,9 +34,11 @@ impl Progress {
         let form = if ctx.progress == ProgressMode::Off || console.quiet() {
             Form::Nothing
         } else {
-            // The bar itself knows best whether it can be drawn: no terminal, NO_COLOR and TERM=dumb hide it.
+            // Where a bar can be drawn is the bar's to say; a terminal that is called plain gets lines all the same.
             let bar = ProgressBar::new_spinner();
-            let lines = bar.is_hidden() || ctx.progress == ProgressMode::Plain || console.verbosity() > 0;
+            let plain = ctx.env.no_color || ctx.env.dumb_terminal || ctx.env.unknown_terminal;
+            let chosen = ctx.progress == ProgressMode::Plain || console.verbosity() > 0;
+            let lines = bar.is_hidden() || plain || chosen;
             if lines { Form::Lines { last: Cell::new(start) } } else { Form::Bar(RefCell::new(bar)) }
         };
         Self { console, what: what.to_owned(), form, start: Cell::new(start) }

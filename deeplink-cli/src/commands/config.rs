@@ -1,7 +1,6 @@
 //! `dl config`: single settings of the configuration file.
 
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::json;
 
 use crate::base_url::BaseUrl;
 use crate::cli::help;
@@ -114,14 +113,14 @@ impl ConfigCommand {
             Action::Get { key: Some(key) } => {
                 let sheet = ctx.out.sheet(&output::SETTINGS)?;
                 let value = key.get(&ctx.config, &ctx.profile);
-                sheet.created(&json!({"key": key.name(), "value": value}).to_string())
+                sheet.created(&output::object(&[("key", key.name().into()), ("value", value.into())]))
             }
             Action::Get { key: None } => {
                 let sheet = ctx.out.sheet(&output::SETTINGS)?;
-                let mut rows = sheet.several()?;
+                let mut rows = sheet.several();
                 for key in Setting::value_variants() {
                     let value = key.get(&ctx.config, &ctx.profile);
-                    rows.push(&json!({"key": key.name(), "value": value}).to_string())?;
+                    rows.push(&output::object(&[("key", key.name().into()), ("value", value.into())]))?;
                 }
                 rows.finish(None)
             }

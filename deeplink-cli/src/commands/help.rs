@@ -36,7 +36,7 @@ impl Help {
             };
             found = found.find_subcommand_mut(name).ok_or_else(unknown)?;
         }
-        let help = found.render_long_help();
+        let help = found.render_help();
         let text = if out.color { help.ansi().to_string() } else { help.to_string() };
         out.raw(text.as_bytes())?;
         out.flush()

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use deeplink_client::bulk::{FileJournal, RunInfo};
-use serde_json::json;
 
 use crate::cli::help;
 use crate::clock::{self, parse_duration};
@@ -27,13 +26,13 @@ enum Action {
     #[command(after_help = help("", &["dl imports list", "dl imports list -o json"]))]
     List,
     /// Show one import
-    #[command(after_help = help("", &["dl imports show 01jd3k", "dl imports show 01jd3k -o json"]))]
+    #[command(after_help = help("", &["dl imports show 20261120T0930", "dl imports show 20261120T0930 -o json"]))]
     Show {
         /// Name of the run, or its beginning
         run: String,
     },
     /// Go on with an import that was stopped
-    #[command(after_help = help("", &["dl imports resume 01jd3k", "dl imports resume 01jd3k --on-error continue"]))]
+    #[command(after_help = help("", &["dl imports resume 20261120T0930", "dl imports resume 20261120T0930 --on-error continue"]))]
     Resume(Box<Resume>),
     /// Remove the journals of finished imports
     #[command(after_help = help("", &["dl imports prune", "dl imports prune --older-than 30d --unfinished --yes"]))]
@@ -122,16 +121,20 @@ fn record(run: &RunInfo) -> String {
         (false, true) => "running",
         (false, false) => "unfinished",
     };
-    json!({
-        "run": run.run, "file": run.plan.source, "state": state, "rows": run.plan.rows, "done": run.counts.settled(),
-        "origin": run.plan.origin, "started_at": run.started_at,
-    })
-    .to_string()
+    output::object(&[
+        ("run", run.run.as_str().into()),
+        ("file", run.plan.source.as_str().into()),
+        ("state", state.into()),
+        ("rows", run.plan.rows.into()),
+        ("done", run.counts.settled().into()),
+        ("origin", run.plan.origin.as_str().into()),
+        ("started_at", run.started_at.to_string().into()),
+    ])
 }
 
 fn list(ctx: &Context) -> Outcome {
     let sheet = ctx.out.sheet(&output::IMPORTS)?;
-    let mut rows = sheet.several()?;
+    let mut rows = sheet.several();
     for run in runs(&ctx.dirs.imports())? {
         rows.push(&record(&run))?;
     }
@@ -152,7 +155,7 @@ async fn prune(ctx: &Context, older_than: Option<std::time::Duration>, unfinishe
         ctx.confirm(&format!("Remove {}, which then cannot be resumed?", counted(lost, "unfinished import"))).await?;
     }
     let sheet = ctx.out.sheet(&output::IMPORTS)?;
-    let mut rows = sheet.several()?;
+    let mut rows = sheet.several();
     for run in &doomed {
         if !ctx.global.dry_run {
             FileJournal::remove(run).map_err(|error| journal_failure(&error))?;

@@ -40,7 +40,7 @@ impl Logout {
         if names.is_empty() {
             ctx.console.say(&format!("no key is stored for profile {}", ctx.profile));
         }
-        let mut rows = sheet.several()?;
+        let mut rows = sheet.several();
         for (profile, stored) in &stored {
             let prefix = stored.key.to_string();
             let word = if ctx.global.dry_run { "would forget" } else { "forgot" };
@@ -48,8 +48,11 @@ impl Logout {
             let base = ctx.config.profiles.get(profile).and_then(|profile| profile.base_url.as_deref());
             ctx.console.say(&format!("  it still works: delete it at {}/account", base.unwrap_or(&stored.origin)));
             if ctx.out.format != output::Format::Table {
-                let record = serde_json::json!({"profile": profile, "origin": stored.origin, "key_prefix": prefix});
-                rows.push(&record.to_string())?;
+                rows.push(&output::object(&[
+                    ("profile", profile.as_str().into()),
+                    ("origin", stored.origin.as_str().into()),
+                    ("key_prefix", prefix.into()),
+                ]))?;
             }
         }
         rows.finish(None)

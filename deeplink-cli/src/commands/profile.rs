@@ -124,7 +124,7 @@ fn known(config: &Config, name: &str) -> Outcome {
 
 fn list(ctx: &Context) -> Outcome {
     let sheet = ctx.out.sheet(&output::PROFILES)?;
-    let mut rows = sheet.several()?;
+    let mut rows = sheet.several();
     for (name, profile) in &ctx.config.profiles {
         let row = Row {
             name,

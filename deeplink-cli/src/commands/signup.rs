@@ -17,7 +17,7 @@ use crate::output::{self, Format};
     "The key works at once. The mailed link must still be confirmed: until then the address is not yours.",
     &[
     "dl signup --email you@example.com --base-url https://dl.example.com",
-    "dl signup --email you@example.com --profile second -o json",
+    "dl signup --email you@example.com --base-url http://127.0.0.1:8080 -o json",
 ]
 ))]
 pub(crate) struct Signup {
@@ -29,6 +29,7 @@ pub(crate) struct Signup {
 impl Signup {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::ACCOUNT)?;
+        Body::new(&self.email).check()?;
         let base = base_url(ctx).await?;
         warn_of_variable(ctx);
         let client = ctx.client_for(&base, deeplink_client::Auth::None, Reads::Held)?;
@@ -52,14 +53,14 @@ impl Signup {
         if ctx.out.format.is_json() {
             return sheet.one(&String::from_utf8_lossy(&reply.raw));
         }
-        let record = serde_json::json!({
-            "tenant_id": reply.value.tenant_id, "user_id": reply.value.user_id, "id": reply.value.id,
-            "key_prefix": reply.value.key_prefix, "created_at": reply.value.created_at,
-        });
-        if ctx.out.format == Format::Table {
-            sheet.created(&record.to_string())
-        } else {
-            sheet.one(&record.to_string())
-        }
+        let made = &reply.value;
+        let record = output::object(&[
+            ("tenant_id", made.tenant_id.as_str().into()),
+            ("user_id", made.user_id.as_str().into()),
+            ("id", made.id.as_str().into()),
+            ("key_prefix", made.key_prefix.as_str().into()),
+            ("created_at", made.created_at.to_string().into()),
+        ]);
+        if ctx.out.format == Format::Table { sheet.created(&record) } else { sheet.one(&record) }
     }
 }

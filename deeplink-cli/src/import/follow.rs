@@ -1,5 +1,6 @@
 //! An import under way: progress, refused rows, signals, and the summary.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::import::flags::Policy;
 use crate::import::{Place, Ready, cannot, journal_failure, unreadable};
-use crate::output::Rows;
+use crate::output::{self, Rows};
 use crate::progress::{counted, grouped, rate};
 use crate::signals::Signals;
 
@@ -38,13 +39,14 @@ pub(super) async fn run(
         }
     };
     let (printing, resumed) = (print.is_some(), started.is_resumed());
-    let mut tell = Tell { ctx, print, place, rejects, results: policy.results()?, most: policy.max_errors, refused: 0 };
+    let mut tell =
+        Tell { invalid, ctx, print, place, rejects, results: policy.results()?, most: policy.max_errors, refused: 0 };
     progress.begin("importing", total);
     let ended = follow(started, &progress, &mut signals, &mut tell).await;
     progress.end();
     let (summary, signal, broken) = ended?;
     tell.finish()?;
-    let over = Over { ctx, summary: &summary, invalid, signal, name: &name, again: again.as_deref(), printing, resumed };
+    let over = Over { ctx, summary: &summary, signal, name: &name, again: again.as_deref(), printing, resumed };
     match broken {
         Some(stop) => Err(stop),
         None => over.say(),
@@ -99,6 +101,8 @@ struct Tell<'a> {
     place: Place,
     rejects: Option<deeplink_client::bulk::RejectsWriter>,
     results: Option<ResultsWriter>,
+    /// Rows that have been named before anything was sent.
+    invalid: HashSet<u64>,
     most: usize,
     refused: usize,
 }
@@ -109,7 +113,10 @@ impl Tell<'_> {
             results.write(outcome).map_err(|error| Failure::file("write", "--results", &error))?;
         }
         if let (Some(rows), Some(url)) = (&mut self.print, outcome.result.url()) {
-            rows.push(&serde_json::json!({"link_id": outcome.id, "url": url}).to_string())?;
+            rows.push(&output::object(&[("link_id", outcome.id.as_deref().into()), ("url", url.into())]))?;
+        }
+        if self.invalid.contains(&outcome.at) {
+            return Ok(());
         }
         let why = match &outcome.result {
             RowResult::Rejected { code, message } => format!("{message} [{code}]"),
@@ -145,7 +152,6 @@ impl Tell<'_> {
 struct Over<'a> {
     ctx: &'a Context,
     summary: &'a Summary,
-    invalid: u64,
     signal: Option<Exit>,
     name: &'a str,
     again: Option<&'a str>,
@@ -183,37 +189,29 @@ impl Over<'_> {
     /// The record of `-o json`, in the order in which it is documented.
     fn json(&self) -> String {
         let counts = self.summary.counts;
-        let run = serde_json::to_string(&self.summary.run).unwrap_or_default();
-        let numbers = [
-            ("rows", counts.rows),
-            ("created", counts.created),
-            ("existed", counts.existed),
-            ("updated", counts.updated),
-            ("skipped", counts.skipped),
-            ("rejected", counts.rejected),
-            ("unknown", counts.unknown),
-            ("unsent", counts.unsent),
-            ("requests", counts.requests),
-            ("retries", counts.retries),
-        ];
-        let numbers: Vec<String> = numbers.iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
-        let seconds = self.summary.elapsed.as_secs_f64();
-        format!("{{\"run\":{run},{},\"seconds\":{seconds:.3}}}", numbers.join(","))
+        output::object(&[
+            ("run", self.summary.run.as_str().into()),
+            ("rows", counts.rows.into()),
+            ("created", counts.created.into()),
+            ("existed", counts.existed.into()),
+            ("updated", counts.updated.into()),
+            ("skipped", counts.skipped.into()),
+            ("rejected", counts.rejected.into()),
+            ("unknown", counts.unknown.into()),
+            ("unsent", counts.unsent.into()),
+            ("requests", counts.requests.into()),
+            ("retries", counts.retries.into()),
+            ("seconds", ((self.summary.elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0).into()),
+        ])
     }
 
     fn text(&self) {
         let (counts, console) = (self.summary.counts, &self.ctx.console);
         let seconds = self.summary.elapsed.as_secs_f64();
-        let speed = match self.resumed {
-            true => String::new(),
-            false => format!(" ({}/s)", grouped(rate(counts.settled(), self.summary.elapsed))),
-        };
+        let pace = grouped(rate(counts.settled(), self.summary.elapsed));
+        let speed = if self.resumed { String::new() } else { format!(" ({pace}/s)") };
         let doing = if counts.unsent > 0 { "stopped" } else { "done" };
-        console.say(&format!(
-            "{doing}: {} of {} in {seconds:.1} s{speed}",
-            counted(counts.rows, "row"),
-            self.name
-        ));
+        console.say(&format!("{doing}: {} of {} in {seconds:.1} s{speed}", counted(counts.rows, "row"), self.name));
         for (word, count) in [
             ("created", counts.created),
             ("existed", counts.existed),
@@ -244,17 +242,12 @@ impl Over<'_> {
             Some(Stopped::Journal(error)) => return Some(journal_failure(error)),
             _ => {}
         }
-        let bad = counts.rejected + counts.unknown + counts.unsent + self.invalid;
+        let bad = counts.rejected + counts.unknown + counts.unsent;
         if bad == 0 {
             return None;
         }
         let mut parts = Vec::new();
-        for (count, word) in [
-            (self.invalid, "invalid"),
-            (counts.rejected, "rejected"),
-            (counts.unknown, "unknown"),
-            (counts.unsent, "not sent"),
-        ] {
+        for (count, word) in [(counts.rejected, "rejected"), (counts.unknown, "unknown"), (counts.unsent, "not sent")] {
             if count > 0 {
                 parts.push(format!("{} {word}", grouped(count)));
             }

@@ -5,6 +5,7 @@ mod flags;
 mod follow;
 mod report;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use deeplink_client::bulk::{
@@ -62,8 +63,8 @@ pub(crate) struct Ready {
     pub(crate) checked: Checked,
     pub(crate) progress: Progress,
     pub(crate) name: String,
-    /// Rows that were left out because they are invalid.
-    pub(crate) invalid: u64,
+    /// The marks of rows that are invalid, and have been named as such.
+    pub(crate) invalid: HashSet<u64>,
     pub(crate) place: Place,
     pub(crate) rejects: Option<RejectsWriter>,
     /// What to type to go on with it.
@@ -86,12 +87,12 @@ pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource,
     let place: Place = Box::new(|line, _| format!("id {line}"));
     let progress = Progress::new(ctx, "links");
     let name = "the ids".to_owned();
-    let ready = Ready { invalid: 0, checked, progress, name, place, rejects: None, again: None };
+    let ready = Ready { invalid: HashSet::new(), checked, progress, name, place, rejects: None, again: None };
     let want = if ctx.global.dry_run { Want::Plan } else { Want::Send };
     match report::faults(ctx, ready, &policy, want)? {
         Some(ready) if want == Want::Send => {
             let sheet = ctx.out.sheet(&output::CREATED)?;
-            follow::run(ctx, ready, &policy, signals, Some(sheet.list()?)).await
+            follow::run(ctx, ready, &policy, signals, Some(sheet.list())).await
         }
         Some(ready) => report::plan(ctx, &ready, want),
         None => Ok(()),
@@ -127,7 +128,7 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
     progress.end();
     let place: Place = Box::new(move |line, column| source.place(line, column));
     let again = options.journal.as_ref().map(|_| saved.command_line(policy));
-    let ready = Ready { invalid: checked.report().invalid, checked, progress, name, place, rejects, again };
+    let ready = Ready { invalid: HashSet::new(), checked, progress, name, place, rejects, again };
     let ready = report::faults(ctx, ready, policy, options.want)?;
     let Some(ready) = ready else { return Ok(None) };
     if options.want != Want::Check {

@@ -27,7 +27,7 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
             ctx.console.fault(&format!("{}: {fault}", (ready.place)(fault.line, fault.column)));
         }
     }
-    write_rejects(&mut ready)?;
+    collect(&mut ready)?;
     let shown = u64::try_from(report.faults.len()).unwrap_or(u64::MAX);
     if report.invalid > shown && !json {
         ctx.console.fault(&format!("… and {} more", grouped(report.invalid - shown)));
@@ -68,18 +68,17 @@ fn item(ready: &Ready, fault: &deeplink_client::bulk::RowFault) -> Item {
     }
 }
 
-/// Collects the invalid rows.
-fn write_rejects(ready: &mut Ready) -> Outcome {
-    let Some(rejects) = &mut ready.rejects else { return Ok(()) };
+/// Remembers the invalid rows, and writes them down where that is wanted.
+fn collect(ready: &mut Ready) -> Outcome {
+    let Ready { checked, invalid, rejects, name, .. } = ready;
     let mut written = Ok(());
-    ready
-        .checked
-        .each_fault(|fault| {
-            if written.is_ok() {
-                written = rejects.write(fault.at, &fault.to_string());
-            }
-        })
-        .map_err(|error| unreadable(&ready.name, &error))?;
+    let faults = checked.each_fault(|fault| {
+        invalid.insert(fault.at);
+        if let (Some(rejects), true) = (&mut *rejects, written.is_ok()) {
+            written = rejects.write(fault.at, &fault.to_string());
+        }
+    });
+    faults.map_err(|error| unreadable(name, &error))?;
     written.map_err(|error| Failure::file("write", "--rejects", &error).into())
 }
 
@@ -87,7 +86,7 @@ fn write_rejects(ready: &mut Ready) -> Outcome {
 pub(super) fn plan(ctx: &Context, ready: &Ready, want: Want) -> Outcome {
     debug_assert!(want == Want::Plan);
     let plan = ready.checked.report().plan;
-    let rows = ready.checked.report().rows - ready.invalid;
+    let rows = ready.checked.report().rows - ready.checked.report().invalid;
     if ctx.out.format.is_json() {
         let record = serde_json::json!({
             "rows": rows, "groups": plan.groups, "template_rows": plan.template_rows,

@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 
 pub(crate) use noun::*;
-pub(crate) use record::{Record, indent};
+pub(crate) use record::{Record, indent, object};
 pub(crate) use rows::Rows;
 
 use crate::error::{Failure, Outcome, Stop};
@@ -129,7 +129,7 @@ impl Sheet<'_> {
             Format::Table if self.fields.is_none() => table::detail(self, json)?,
             Format::Json => self.out.json(&self.reduced(json))?,
             _ => {
-                let mut rows = self.several()?;
+                let mut rows = self.several();
                 rows.push(json)?;
                 rows.finish(None)?;
             }
@@ -148,12 +148,12 @@ impl Sheet<'_> {
     }
 
     /// Prints several records that were asked for one by one: an array in JSON.
-    pub(crate) fn several(&self) -> Outcome<Rows<'_>> {
+    pub(crate) fn several(&self) -> Rows<'_> {
         Rows::start(self, None)
     }
 
     /// Prints a list: its envelope in JSON, written as pages arrive.
-    pub(crate) fn list(&self) -> Outcome<Rows<'_>> {
+    pub(crate) fn list(&self) -> Rows<'_> {
         Rows::start(self, Some(self.noun.list))
     }
 

@@ -75,6 +75,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Record<'a> {
     }
 }
 
+/// A JSON object with its members in this order.
+pub(crate) fn object(members: &[(&str, serde_json::Value)]) -> String {
+    let members: Vec<String> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    format!("{{{}}}", members.join(","))
+}
+
 /// JSON text with two spaces of indent for each level. Only white space between tokens changes.
 pub(crate) fn indent(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);

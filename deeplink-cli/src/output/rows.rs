@@ -9,17 +9,27 @@ pub(crate) struct Rows<'a> {
     sheet: &'a Sheet<'a>,
     envelope: Option<&'static str>,
     count: usize,
+    begun: bool,
     table: Option<table::Table<'a>>,
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn start(sheet: &'a Sheet<'a>, envelope: Option<&'static str>) -> Outcome<Self> {
+    pub(super) fn start(sheet: &'a Sheet<'a>, envelope: Option<&'static str>) -> Self {
         let table = (sheet.out.format == Format::Table).then(|| table::Table::new(sheet));
-        let rows = Self { sheet, envelope, count: 0, table };
-        if sheet.out.format == Format::Csv {
-            rows.csv_line(rows.csv_fields().map(|field| field.name.to_owned()))?;
+        Self { sheet, envelope, count: 0, begun: false, table }
+    }
+
+    /// Writes what comes before the first record. That waits until something is known to come: a request that is
+    /// refused leaves nothing on stdout.
+    fn begin(&mut self) -> Outcome {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(());
         }
-        Ok(rows)
+        match self.sheet.out.format {
+            Format::Csv => self.csv_line(self.csv_fields().map(|field| field.name.to_owned())),
+            Format::Json => self.sheet.out.raw(self.opening().as_bytes()),
+            _ => Ok(()),
+        }
     }
 
     /// How many records there were.
@@ -30,6 +40,7 @@ impl<'a> Rows<'a> {
     /// Writes a record.
     pub(crate) fn push(&mut self, json: &str) -> Outcome {
         let (sheet, out) = (self.sheet, self.sheet.out);
+        self.begin()?;
         match out.format {
             Format::Table => {
                 if let Some(table) = &mut self.table {
@@ -37,7 +48,7 @@ impl<'a> Rows<'a> {
                 }
             }
             Format::Json => {
-                out.raw(if self.count == 0 { self.opening() } else { ",".into() }.as_bytes())?;
+                out.raw(if self.count == 0 { b"" } else { b"," })?;
                 let record = escape::json(&sheet.reduced(json), out.terminal).into_owned();
                 if out.terminal {
                     let depth = if self.envelope.is_some() { "\n    " } else { "\n  " };
@@ -71,12 +82,10 @@ impl<'a> Rows<'a> {
 
     /// Writes what comes after the last record.
     pub(crate) fn finish(mut self, next_cursor: Option<&str>) -> Outcome {
+        self.begin()?;
         self.page()?;
         let out = self.sheet.out;
         if out.format == Format::Json {
-            if self.count == 0 {
-                out.raw(self.opening().as_bytes())?;
-            }
             let spaced = out.terminal && self.count > 0;
             match self.envelope {
                 Some(_) => {

@@ -129,16 +129,19 @@ impl<'a> Table<'a> {
         for row in rows {
             table.add_row(row.iter().zip(&self.columns).map(|(text, column)| styled(text, column.kind)));
         }
+        let last = self.widths.len().saturating_sub(1);
         for (index, width) in self.widths.iter().enumerate() {
             let Some(column) = table.column_mut(index) else { continue };
-            column.set_padding((0, 2));
-            let width = u16::try_from(*width).unwrap_or(u16::MAX).saturating_add(2);
+            // Nothing follows the last column, so it needs no room to the right.
+            let gap = if index == last { 0 } else { 2 };
+            column.set_padding((0, gap));
+            let width = u16::try_from(*width).unwrap_or(u16::MAX).saturating_add(gap);
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
             if self.columns.get(index).is_some_and(|column| column.kind == Kind::Count) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+        table.lines().map(|line| trimmed(&line)).collect::<Vec<_>>().join("\n")
     }
 
     /// Cuts destinations so that a row fits the terminal, where it can.
@@ -166,6 +169,15 @@ impl<'a> Table<'a> {
             }
         }
         self.widths = needed;
+    }
+}
+
+/// A line without the blanks at its end, which the code that ends a colour may follow.
+fn trimmed(line: &str) -> String {
+    const RESET: &str = "\u{1b}[0m";
+    match line.trim_end().strip_suffix(RESET) {
+        Some(line) => format!("{}{RESET}", line.trim_end()),
+        None => line.trim_end().to_owned(),
     }
 }
 

@@ -68,7 +68,7 @@ impl Bulk {
         if ctx.out.format == Format::Json && sheet.fields.is_none() {
             return sheet.one(&body);
         }
-        let mut rows = sheet.several()?;
+        let mut rows = sheet.several();
         for link in Record::read(&body).unwrap_or_default().items("links") {
             rows.push(link.get())?;
         }

@@ -1,7 +1,6 @@
 //! `dl links delete`.
 
 use clap::Args;
-use serde_json::json;
 
 use crate::cli::help;
 use crate::context::Context;
@@ -33,9 +32,9 @@ impl Delete {
         }
         let client = ctx.client()?;
         let single = self.ids.len() == 1 && ids.len() == 1;
-        let (mut rows, mut tally) = (sheet.several()?, Tally::new(ctx, &ids));
+        let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, &ids));
         for id in &ids {
-            let gone = json!({"id": id, "deleted": true}).to_string();
+            let gone = output::object(&[("id", id.as_str().into()), ("deleted", true.into())]);
             match client.links().delete(id).await {
                 Ok(()) if single => return sheet.created(&gone),
                 Ok(()) => {
@@ -46,7 +45,9 @@ impl Delete {
                 Err(error) => tally.failed(id, ctx.stop(&error))?,
             }
         }
-        rows.finish(None)?;
+        if !tally.held_back() {
+            rows.finish(None)?;
+        }
         tally.finish()
     }
 }

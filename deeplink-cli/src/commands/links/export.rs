@@ -52,14 +52,19 @@ impl Export {
             Some(Format::Jsonl) => true,
             Some(_) => return Err(Failure::usage("an export is csv or jsonl").hint("-o csv, or -o jsonl").into()),
         };
-        let mut pages =
-            Pages { ctx, client: ctx.client()?, filter: self.filter.clone().check()?, cursor: None, links: 0 };
+        let mut pages = Pages {
+            ctx,
+            client: ctx.client()?,
+            filter: self.filter.clone().check()?,
+            cursor: None,
+            started: false,
+            links: 0,
+        };
         match self.out.as_deref().filter(|path| !is_stdin(path)) {
             None => {
                 let mut writer = self.writer(Stdout(&ctx.out), jsonl, false);
                 while let Some(links) = pages.next().await? {
-                    let written = links.iter().try_for_each(|link| writer.write(link)).and_then(|()| writer.flush());
-                    written.map_err(|error| broken(&error, Path::new("stdout")))?;
+                    put(&mut writer, &links).map_err(|error| broken(&error, Path::new("stdout")))?;
                 }
             }
             Some(path) => self.to_file(&mut pages, path, jsonl).await?,
@@ -87,8 +92,7 @@ impl Export {
         let length = Rc::new(Cell::new(length));
         let mut writer = self.writer(Counted { file, length: Rc::clone(&length) }, jsonl, resumed);
         while let Some(links) = pages.next().await? {
-            let written = links.iter().try_for_each(|link| writer.write(link)).and_then(|()| writer.flush());
-            written.map_err(|error| broken(&error, &part))?;
+            put(&mut writer, &links).map_err(|error| broken(&error, &part))?;
             if let Some(cursor) = &pages.cursor {
                 let place = Place { cursor: cursor.clone(), length: length.get(), links: pages.links };
                 files::replace(&mark, serde_json::to_string(&place).unwrap_or_default().as_bytes())?;
@@ -104,6 +108,13 @@ impl Export {
     }
 }
 
+/// Writes a page; the header comes with the first one, even if it is empty.
+fn put<W: Write>(writer: &mut LinkWriter<W>, links: &[LinkDetail]) -> io::Result<()> {
+    writer.begin()?;
+    links.iter().try_for_each(|link| writer.write(link))?;
+    writer.flush()
+}
+
 /// The links, a page at a time.
 struct Pages<'a> {
     ctx: &'a Context,
@@ -111,13 +122,13 @@ struct Pages<'a> {
     filter: LinkFilter,
     /// Where the next page starts; none before the first page and after the last.
     cursor: Option<String>,
+    started: bool,
     links: u64,
 }
 
 impl Pages<'_> {
     async fn next(&mut self) -> Outcome<Option<Vec<LinkDetail>>> {
-        let started = self.links > 0;
-        if started && self.cursor.is_none() {
+        if std::mem::replace(&mut self.started, true) && self.cursor.is_none() {
             return Ok(None);
         }
         let mut list = self.client.links().list(&self.filter).page_size(MAX_LIMIT);
@@ -130,7 +141,7 @@ impl Pages<'_> {
         }
         self.cursor = page.next_cursor;
         self.links += u64::try_from(page.links.len()).unwrap_or_default();
-        Ok((!page.links.is_empty() || self.cursor.is_some()).then_some(page.links))
+        Ok(Some(page.links))
     }
 }
 

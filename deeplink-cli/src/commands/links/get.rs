@@ -8,7 +8,7 @@ use crate::error::Outcome;
 use crate::ids::{self, Tally};
 use crate::output;
 
-/// Show links
+/// Show one link, or several
 #[derive(Debug, Args)]
 #[command(after_help = help("", &["dl links get spring-42", "dl links list --all -o id | dl links get - -o jsonl"]))]
 pub(crate) struct Get {
@@ -26,7 +26,7 @@ impl Get {
             let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error))?;
             return sheet.one(&String::from_utf8_lossy(&link.raw));
         }
-        let (mut rows, mut tally) = (sheet.several()?, Tally::new(ctx, &ids));
+        let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, &ids));
         for id in &ids {
             match client.links().get(id).full().await {
                 Ok(link) => {
@@ -38,7 +38,9 @@ impl Get {
                 Err(error) => tally.failed(id, ctx.stop(&error))?,
             }
         }
-        rows.finish(None)?;
+        if !tally.held_back() {
+            rows.finish(None)?;
+        }
         tally.finish()
     }
 }

@@ -83,7 +83,7 @@ impl List {
         let filter = self.filter.check()?;
         let client = ctx.client()?;
         let most = if self.all { u64::MAX } else { self.limit };
-        let mut rows = sheet.list()?;
+        let mut rows = sheet.list();
         let next = page_through(ctx, &client, &filter, self.cursor, most, &mut rows).await?;
         let count = rows.count();
         rows.finish(next.as_deref())?;

@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use deeplink_client::{Auth, Resolution};
-use serde_json::json;
 
 use crate::base_url::BaseUrl;
 use crate::cli::help;
@@ -92,7 +91,8 @@ impl Resolve {
             _ => None,
         };
         let id = self.link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let record = json!({"link_id": id, "status": status, "location": location}).to_string();
+        let record =
+            output::object(&[("link_id", id.into()), ("status", status.into()), ("location", location.into())]);
         if ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none() {
             ctx.out.line(&format!("{status}  {}", location.unwrap_or_else(|| page(status))))?;
             return ctx.out.flush();
@@ -100,7 +100,7 @@ impl Resolve {
         if ctx.out.format == Format::Json {
             return sheet.one(&record);
         }
-        let mut rows = sheet.several()?;
+        let mut rows = sheet.several();
         rows.push(&record)?;
         rows.finish(None)
     }

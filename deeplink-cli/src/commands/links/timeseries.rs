@@ -16,7 +16,7 @@ use crate::output::{self, Format, Record};
     "Previews and crawlers are not counted. Days and hours are UTC.",
     &[
     "dl links timeseries spring-42 --from 7d",
-    "dl links timeseries spring-42 --from 2026-11-01 --to 2026-11-02 --granularity hourly -o csv",
+    "dl links timeseries spring-42 --from 2026-11-01 --granularity hourly -o csv",
 ]
 ))]
 pub(crate) struct Series {
@@ -57,7 +57,7 @@ impl Series {
         if ctx.out.format == Format::Json && sheet.fields.is_none() {
             return sheet.one(&body);
         }
-        let mut rows = sheet.several()?;
+        let mut rows = sheet.several();
         for bucket in Record::read(&body).unwrap_or_default().items("data") {
             rows.push(bucket.get())?;
         }

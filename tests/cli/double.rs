@@ -1,0 +1,210 @@
+//! A service that says what the test wants said, and remembers what it was asked.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// Path and query.
+    pub(crate) target: String,
+    /// Names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Request {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// `METHOD /path`, to match on.
+    pub(crate) fn line(&self) -> String {
+        format!("{} {}", self.method, self.path())
+    }
+
+    /// The value of a query parameter, as it was written.
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+        let (_, query) = self.target.split_once('?')?;
+        query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+/// What is said in return.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+    delay: Duration,
+    reset: bool,
+}
+
+impl Answer {
+    pub(crate) fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+        Self { status, headers, body: body.into(), delay: Duration::ZERO, reset: false }
+    }
+
+    pub(crate) fn json(status: u16, body: &serde_json::Value) -> Self {
+        Self::new(status, body.to_string())
+    }
+
+    /// The service's error record.
+    pub(crate) fn error(status: u16, code: &str, message: &str) -> Self {
+        let body = serde_json::json!({"error": message, "code": code, "request_id": "req-1"});
+        Self::json(status, &body)
+    }
+
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.retain(|(set, _)| set != name);
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Only after so long.
+    pub(crate) fn after(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Nothing: the connection breaks.
+    pub(crate) fn reset() -> Self {
+        Self { reset: true, ..Self::new(200, "") }
+    }
+}
+
+/// The service.
+pub(crate) struct Double {
+    pub(crate) url: String,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Double {
+    /// Serves on a port of its own until the process ends.
+    pub(crate) fn new(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (answer, seen) = (Arc::new(answer), Arc::clone(&requests));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (answer, seen) = (Arc::clone(&answer), Arc::clone(&seen));
+                std::thread::spawn(move || serve(&stream, &*answer, &seen));
+            }
+        });
+        Self { url, requests }
+    }
+
+    /// What was asked so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().expect("no panic").clone()
+    }
+
+    /// Method and path of each request.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.requests().iter().map(Request::line).collect()
+    }
+
+    /// The only request there was.
+    pub(crate) fn only(&self) -> Request {
+        let requests = self.requests();
+        assert_eq!(requests.len(), 1, "{requests:?}");
+        requests.into_iter().next().expect("one")
+    }
+}
+
+fn serve(stream: &TcpStream, answer: &dyn Fn(&Request) -> Answer, seen: &Mutex<Vec<Request>>) {
+    let mut reader = BufReader::new(stream);
+    while let Some(request) = read(&mut reader) {
+        seen.lock().expect("no panic").push(request.clone());
+        let answer = answer(&request);
+        std::thread::sleep(answer.delay);
+        if answer.reset || write(stream, &request, &answer).is_err() {
+            return;
+        }
+    }
+}
+
+fn read(reader: &mut impl BufRead) -> Option<Request> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    let mut parts = line.split(' ');
+    let (method, target) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+    let (mut headers, mut length) = (Vec::new(), 0);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        let (name, value) = (name.to_ascii_lowercase(), value.trim().to_owned());
+        if name == "content-length" {
+            length = value.parse().ok()?;
+        }
+        headers.push((name, value));
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(Request { method, target, headers, body: String::from_utf8(body).ok()? })
+}
+
+fn write(mut stream: &TcpStream, request: &Request, answer: &Answer) -> std::io::Result<()> {
+    let mut head = format!("HTTP/1.1 {} Told\r\n", answer.status);
+    for (name, value) in &answer.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if answer.status != 204 {
+        head.push_str(&format!("content-length: {}\r\n", answer.body.len()));
+    }
+    stream.write_all(format!("{head}\r\n").as_bytes())?;
+    if request.method != "HEAD" && answer.status != 204 {
+        stream.write_all(&answer.body)?;
+    }
+    stream.flush()
+}
+
+/// A link as lists and details show it.
+pub(crate) fn link(id: &str) -> serde_json::Value {
+    serde_json::json!({
+        "link_id": id, "url": format!("https://go.example.com/{id}"),
+        "ios_deep_link": null, "ios_store_url": null, "android_deep_link": null, "android_store_url": null,
+        "web_url": format!("https://example.com/p/{id}"), "metadata": {"season": "spring"},
+        "agent_context": {"action": "purchase", "cta": "Buy now", "description": null},
+        "social_preview": null, "affiliate_id": null, "status": "active", "expires_at": null,
+        "created_at": "2026-11-20T09:30:00.000Z", "updated_at": "2026-11-20T09:30:00.000Z",
+    })
+}
+
+/// A service with these links in its list, in pages.
+pub(crate) fn with_links(count: usize) -> Double {
+    Double::new(move |request| {
+        let id = |at: usize| format!("link-{at:04}");
+        match request.line().as_str() {
+            "GET /v1/links" => {
+                let from: usize = request
+                    .query("cursor")
+                    .map_or(0, |cursor| cursor.trim_start_matches("at-").parse().expect("a cursor"));
+                let limit: usize = request.query("limit").map_or(50, |limit| limit.parse().expect("a limit"));
+                let to = (from + limit).min(count);
+                let next = (to < count).then(|| format!("at-{to}"));
+                let links: Vec<_> = (from..to).map(|at| link(&id(at))).collect();
+                Answer::json(200, &serde_json::json!({"links": links, "next_cursor": next}))
+            }
+            line => match line.strip_prefix("GET /v1/links/") {
+                Some(found) if (0..count).any(|at| id(at) == found) => Answer::json(200, &link(found)),
+                _ if line.starts_with("DELETE ") => Answer::new(204, ""),
+                _ => Answer::error(404, "not_found", "there is no such link"),
+            },
+        }
+    })
+}

@@ -1,0 +1,78 @@
+//! `--dry-run` shows what would be sent, and sends nothing.
+
+use crate::dl::{Dl, KEY};
+use crate::double::{Answer, Double};
+
+#[test]
+fn nothing_is_sent_by_any_command() {
+    let double = Double::new(|_| Answer::new(200, "{}"));
+    let dl = Dl::at(&double.url);
+    dl.file("t.json", r#"{"web_url": "https://example.com"}"#);
+    for (line, shown) in [
+        (
+            "links create https://example.com --id spring-42",
+            "POST /v1/links\n{\"custom_id\":\"spring-42\",\"web_url\":\"https://example.com\"}\n",
+        ),
+        ("links update spring-42 --unset metadata", "PUT /v1/links/spring-42\n{\"metadata\":null}\n"),
+        ("links delete spring-1", "DELETE /v1/links/spring-1\n"),
+        ("links delete spring-1 spring-2", "DELETE /v1/links/spring-1\nDELETE /v1/links/spring-2\n"),
+        ("links get spring-1 spring-2", "GET /v1/links/spring-1\nGET /v1/links/spring-2\n"),
+        ("links list --limit 5", "GET /v1/links?limit=5\n"),
+        (
+            "links bulk --template t.json --count 2",
+            "POST /v1/links/bulk\n{\"template\":{\"web_url\":\"https://example.com\"},\"count\":2}\n",
+        ),
+        ("links export", "GET /v1/links?limit=100\n"),
+        ("links resolve spring-42", "HEAD /r/spring-42\n"),
+        ("signup --email you@example.com", "POST /v1/auth/signup\n{\"email\":\"you@example.com\"}\n"),
+        ("whoami", "GET /v1/links?limit=1\n"),
+        ("ping", "GET /health\n"),
+        ("api POST /v1/links -f a=b", "POST /v1/links\n{\"a\":\"b\"}\n"),
+    ] {
+        let ran = dl.run(&format!("{line} --dry-run"));
+        assert_eq!(ran.ok(), shown, "{line}: {ran}");
+        assert!(ran.stderr.ends_with("note: --dry-run: nothing was sent\n"), "{line}: {ran}");
+    }
+    assert!(double.requests().is_empty(), "{:?}", double.lines());
+}
+
+#[test]
+fn json_is_one_record_a_request() {
+    let ran = Dl::at("http://127.0.0.1:1").run("links delete spring-1 spring-2 -n -o json");
+    assert_eq!(
+        ran.ok(),
+        "{\"method\":\"DELETE\",\"path\":\"/v1/links/spring-1\",\"body\":null}\n{\"method\":\"DELETE\",\"path\":\"/v1/links/spring-2\",\"body\":null}\n"
+    );
+}
+
+#[test]
+fn secrets_in_a_body_are_masked() {
+    let ran = Dl::at("http://127.0.0.1:1").run(&format!("api POST /v1/x -f key={KEY} -n"));
+    assert!(ran.ok().contains("dl_live_3fa91c07be...") && !ran.stdout.contains(KEY), "{ran}");
+}
+
+#[test]
+fn wrong_input_is_still_wrong() {
+    Dl::at("http://127.0.0.1:1").run("links create ftp://x -n").fails(3);
+}
+
+#[test]
+fn the_plan_of_an_import_reads_and_makes_nothing() {
+    let double = Double::new(|_| Answer::new(200, r#"{"links":[],"next_cursor":null}"#));
+    let dl = Dl::at(&double.url);
+    let rows: String = (0..250)
+        .map(|at| format!("same-{at},https://example.com/\n"))
+        .chain((0..3).map(|at| format!("other-{at},https://example.com/{at}\n")))
+        .collect();
+    dl.file("links.csv", &format!("custom_id,web_url\n{rows}"));
+    insta::assert_snapshot!(dl.run("links import links.csv --dry-run"), @r"
+    253 rows of links.csv
+      250 rows of one template in 3 requests (POST /v1/links/bulk, template and ids)
+      3 rows that differ in 1 request (POST /v1/links/bulk, links; one by one where the service cannot take them so)
+    --- stderr
+    note: --dry-run: nothing was made
+    ");
+    assert_eq!(double.lines(), ["GET /v1/links"]);
+    assert_eq!(dl.run("links import links.csv -n -o json").json()["template_requests"], 3);
+    assert_eq!(dl.run("imports list -o id").ok(), "", "a plan leaves no journal");
+}

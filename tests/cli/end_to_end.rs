@@ -1,0 +1,138 @@
+//! The whole way: `dl` against the real service.
+
+use std::collections::HashSet;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::dl::Dl;
+use crate::server::Server;
+
+fn rows(prefix: &str, count: usize) -> String {
+    let rows: String =
+        (0..count).map(|at| format!("{prefix}-{at:05},https://example.com/p/{},{at}\n", at % 7)).collect();
+    format!("custom_id,web_url,meta.n:int\n{rows}")
+}
+
+#[test]
+fn a_new_user_makes_a_link() {
+    let server = Server::start();
+    let dl = server.user("you");
+    let made = dl.run("links create https://example.com/p/42 --id spring-42 --action purchase --cta 'Buy now'");
+    assert_eq!(made.ok(), format!("{}/r/spring-42\n", server.url));
+    assert!(
+        made.stderr.starts_with("note: the link ends in 29d") || made.stderr.starts_with("note: the link ends in 30d"),
+        "{made}"
+    );
+    let taken = dl.run("links create https://example.com --id spring-42");
+    assert!(taken.fails(6).starts_with(
+        "error[link_id_taken]: the id \"spring-42\" is already in use (HTTP 409)\n  hint: dl links get spring-42, another --id, or --if-not-exists\n  request id: "
+    ), "{taken}");
+    dl.run("links create https://example.com/p/42 --id spring-42 --action purchase --cta 'Buy now' --if-not-exists")
+        .ok();
+    assert_eq!(dl.run("links resolve spring-42").ok(), "302\thttps://example.com/p/42\n");
+    dl.run("links resolve spring-42 --as json").ok();
+    let clicks = dl.run("links timeseries spring-42 --from 1d -o json").json();
+    let sum: i64 =
+        clicks["data"].as_array().expect("buckets").iter().filter_map(|bucket| bucket["clicks"].as_i64()).sum();
+    assert_eq!(sum, 1, "HEAD is no click, GET is one");
+    assert_eq!(dl.run("links update spring-42 --unset agent_context --meta a=b -o json").json()["metadata"]["a"], "b");
+    assert_eq!(dl.run("links list -o id").ok(), "spring-42\n");
+    assert_eq!(server.user("other").run("links get spring-42").code, Some(5));
+    dl.run("links delete spring-42").ok();
+    dl.run("links get spring-42").fails(5);
+    assert!(dl.run("api GET /openapi.json").ok().contains("\"openapi\""));
+    assert_eq!(dl.run("ping --ready").ok(), "ready\n");
+    assert_eq!(dl.run("whoami -o json").json()["accepted"], true);
+}
+
+#[test]
+fn ten_thousand_rows_go_in_come_out_and_change_nothing_the_second_time() {
+    let server = Server::start();
+    let dl = server.user("you");
+    dl.file("links.csv", &rows("row", 10_000));
+    let made = dl.run("links import links.csv -o json").json();
+    assert_eq!((&made["rows"], &made["created"]), (&10_000.into(), &10_000.into()));
+    let again = dl.run("links import links.csv -o json").json();
+    assert_eq!((&again["existed"], &again["created"], &again["updated"]), (&10_000.into(), &0.into(), &0.into()));
+    dl.run("links export --out out.csv").ok();
+    assert_eq!(dl.read("out.csv").lines().count(), 10_001);
+    let before = dl.run("links list --all -o jsonl");
+    let back = dl.run("links import out.csv -o json").json();
+    assert_eq!((&back["existed"], &back["created"], &back["updated"]), (&10_000.into(), &0.into(), &0.into()));
+    let piped = Command::new("bash")
+        .args(["-c", "set -o pipefail; $DL links export -o jsonl -q | $DL links import - -o json"])
+        .current_dir(dl.dir())
+        .env_clear()
+        .envs(dl.variables())
+        .env("DL", env!("CARGO_BIN_EXE_dl"))
+        .output()
+        .expect("bash");
+    let piped: serde_json::Value = serde_json::from_slice(&piped.stdout).expect("a summary");
+    assert_eq!(piped["existed"], 10_000);
+    assert_eq!(before.ok(), dl.run("links list --all -o jsonl").ok(), "nothing was written");
+}
+
+#[test]
+fn a_malformed_file_sends_nothing() {
+    let server = Server::start();
+    let dl = server.user("you");
+    let mut text = rows("row", 500);
+    text.push_str("ab,https://example.com,1\n");
+    dl.file("links.csv", &text);
+    let ran = dl.run("links import links.csv");
+    assert!(
+        ran.fails(3)
+            .starts_with("links.csv:502: custom_id \"ab\": 3 to 64 letters, digits or '-' [invalid_custom_id]\n"),
+        "{ran}"
+    );
+    dl.file("links.jsonl", "{\"custom_id\": \"abc\"}\n{\"custom_id\": nope}\n");
+    assert!(dl.run("links import links.jsonl").fails(3).starts_with("links.jsonl:2:"), "line and column");
+    assert_eq!(dl.run("links list -o id").ok(), "");
+}
+
+/// Stopped by Ctrl-C, then killed outright several times, each time in the middle: in the end the account holds each row
+/// once.
+#[test]
+fn an_interrupted_import_is_resumed_and_each_row_is_there_once() {
+    const ROWS: usize = 20_000;
+    let server = Server::start();
+    let dl = server.user("you");
+    dl.file("links.csv", &rows("row", ROWS));
+    let begin = |dl: &Dl| {
+        let mut command = dl.command("links import links.csv --concurrency 2");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("dl starts")
+    };
+    let done = |dl: &Dl| dl.run("imports list --fields done").ok().trim().parse::<usize>().unwrap_or(0);
+    let wait_beyond = |dl: &Dl, rows: usize| {
+        let start = Instant::now();
+        while done(dl) <= rows {
+            assert!(start.elapsed() < Duration::from_secs(60), "{} rows done", done(dl));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let child = begin(&dl);
+    wait_beyond(&dl, 200);
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    let output = child.wait_with_output().expect("dl ends");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("go on with: dl links import ") && stderr.contains("unsent"), "{stderr}");
+    for kill in 1..=4 {
+        let before = done(&dl);
+        let mut child = begin(&dl);
+        wait_beyond(&dl, before + 300 * kill);
+        child.kill().expect("it runs");
+        child.wait().expect("it has ended");
+    }
+    assert!(done(&dl) < ROWS, "it was stopped in the middle each time");
+    let ran = dl.run("links import links.csv -o json");
+    assert_eq!(
+        ran.json()["created"].as_u64().unwrap_or(0) + ran.json()["existed"].as_u64().unwrap_or(0),
+        ROWS as u64,
+        "{ran}"
+    );
+    let listed = dl.run("links list --all -o id");
+    let ids: HashSet<&str> = listed.ok().lines().collect();
+    assert_eq!((ids.len(), listed.ok().lines().count()), (ROWS, ROWS));
+    assert_eq!(dl.run("imports list --fields state").ok(), "finished\n");
+}

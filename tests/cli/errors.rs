@@ -1,0 +1,139 @@
+//! What is said when something goes wrong.
+
+use crate::dl::Dl;
+use crate::double::{Answer, Double, with_links};
+
+fn taken() -> Double {
+    Double::new(|_| Answer::error(409, "link_id_taken", "the id \"spring-42\" is already in use"))
+}
+
+#[test]
+fn people_read_code_message_hint_and_request_id() {
+    let ran = Dl::at(&taken().url).run("links create https://example.com --id spring-42");
+    insta::assert_snapshot!(ran, @r#"
+    --- stderr
+    error[link_id_taken]: the id "spring-42" is already in use (HTTP 409)
+      hint: dl links get spring-42, another --id, or --if-not-exists
+      request id: req-1
+    --- exit 6
+    "#);
+}
+
+#[test]
+fn programs_read_one_json_line() {
+    for line in [
+        "links create https://example.com --id spring-42 -o json",
+        "links create https://example.com --id spring-42 --output=jsonl",
+    ] {
+        let ran = Dl::at(&taken().url).run(line);
+        assert_eq!((ran.stdout.as_str(), ran.stderr.lines().count()), ("", 1));
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(ran.stderr, @r#"{"error":{"code":"link_id_taken","message":"the id \"spring-42\" is already in use (HTTP 409)","status":409,"request_id":"req-1","field":null,"hint":"dl links get spring-42, another --id, or --if-not-exists","retryable":false}}"#);
+        }
+    }
+}
+
+#[test]
+fn rows_of_a_refused_batch_are_items() {
+    let double = Double::new(|_| {
+        Answer::json(
+            400,
+            &serde_json::json!({
+                "error": "1 row is wrong", "code": "invalid_batch", "request_id": "req-2",
+                "errors": [{"index": 1, "code": "link_id_taken", "message": "the id is in use", "custom_id": "spring-2"}],
+            }),
+        )
+    });
+    let dl = Dl::at(&double.url);
+    dl.file("t.json", r#"{"web_url": "https://example.com"}"#);
+    insta::assert_snapshot!(dl.run("links bulk --template t.json --ids spring-1,spring-2"), @r#"
+    --- stderr
+    error[invalid_batch]: 1 row is wrong (HTTP 400)
+      row 1 "spring-2": the id is in use [link_id_taken]
+      request id: req-2
+    --- exit 3
+    "#);
+    let error = dl.run("links bulk --template t.json --ids spring-1,spring-2 -o json").error();
+    assert_eq!(
+        error["items"][0],
+        serde_json::json!({"index": 1, "id": "spring-2", "code": "link_id_taken", "message": "the id is in use"})
+    );
+}
+
+#[test]
+fn errors_before_any_request_are_json_too() {
+    let dl = Dl::at("http://127.0.0.1:1");
+    for (line, code, exit) in [
+        ("links create ftp://x -o json", "invalid_url", 3),
+        ("links list --nothing -o json", "usage", 2),
+        ("links update spring-42 -o json", "usage", 2),
+        ("links list --fields nothing -o json", "usage", 2),
+        ("ping -o json --retries 0", "cannot_connect", 9),
+    ] {
+        let ran = dl.run(line);
+        assert_eq!((ran.code, ran.error()["code"].as_str()), (Some(exit), Some(code)), "{line}: {ran}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    }
+    let dl = dl.env("DL_OUTPUT", "json").env("DL_NO_INPUT", "maybe");
+    assert_eq!(dl.run("ping").error()["code"], "usage");
+    let dl = Dl::new().stored("default", "http://127.0.0.1:1", crate::dl::KEY);
+    dl.run("config set output json").ok();
+    assert_eq!(dl.run("links get spring-42 --retries 0").error()["code"], "cannot_connect");
+}
+
+#[test]
+fn the_field_at_fault_is_named() {
+    let error = Dl::at("http://127.0.0.1:1").run("links create --title ' ' -o json").error();
+    assert_eq!(
+        (error["code"].as_str(), error["field"].as_str()),
+        (Some("invalid_social_preview"), Some("social_preview"))
+    );
+}
+
+#[test]
+fn what_may_have_happened_is_said() {
+    let double = Double::new(|_| Answer::error(500, "internal", "internal"));
+    let error = Dl::at(&double.url).env("DL_RETRIES", "0").run("links create https://example.com -o json").error();
+    assert_eq!(error["retryable"], true);
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("may have taken effect")), "{error}");
+}
+
+#[test]
+fn a_proxy_page_keeps_its_status() {
+    let double = Double::new(|_| Answer::new(502, "<html><h1>Bad gateway</h1>").header("content-type", "text/html"));
+    let ran = Dl::at(&double.url).env("DL_RETRIES", "0").run("links get spring-42");
+    assert!(ran.fails(9).contains("(HTTP 502)"), "{ran}");
+}
+
+#[test]
+fn quiet_leaves_errors_and_stdout() {
+    let double = with_links(3);
+    let dl = Dl::at(&double.url);
+    assert_eq!(dl.run("links list").stdout, dl.run("links list -q").stdout);
+    assert_eq!(dl.run("links list -q --status expired").stderr, "");
+    assert_eq!(dl.run("ping -q").stderr.lines().next(), Some("error[not_found]: there is no such link (HTTP 404)"));
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let dl = Dl::at("http://127.0.0.1:1");
+    for line in [
+        "links import missing.csv",
+        "links create --from-file missing.json",
+        "links bulk --template missing.json --count 1",
+    ] {
+        let ran = dl.run(line);
+        assert!(ran.fails(2).contains("missing.") && ran.stderr.contains("no such file or directory"), "{line}: {ran}");
+    }
+}
+
+#[test]
+fn a_file_of_wrong_json_names_line_and_column() {
+    let dl = Dl::at("http://127.0.0.1:1");
+    dl.file("link.json", "{\n  \"web_url\": 42\n}\n");
+    assert!(
+        dl.run("links create --from-file link.json")
+            .fails(3)
+            .starts_with("error[bad_request]: link.json:2:15: invalid type")
+    );
+}

@@ -1,0 +1,234 @@
+//! Help, completions and the manual: every command is in them, and every example works.
+
+use deeplink_core::routes;
+
+use crate::dl::Dl;
+use crate::double::Answer;
+use crate::double::Double;
+
+/// Every command that has no further commands below it.
+pub(crate) fn leaves() -> Vec<String> {
+    fn below(path: &str, found: &mut Vec<String>) {
+        let help = Dl::new().run(&format!("{path} --help"));
+        let commands: Vec<&str> = help
+            .ok()
+            .lines()
+            .skip_while(|line| *line != "Commands:")
+            .skip(1)
+            .take_while(|line| line.starts_with("  "))
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        if commands.is_empty() {
+            found.push(path.trim().to_owned());
+        }
+        for command in commands {
+            below(&format!("{path} {command}"), found);
+        }
+    }
+    let mut found = Vec::new();
+    below("", &mut found);
+    found
+}
+
+/// The examples of a command's help, as they would be typed.
+fn examples(leaf: &str) -> Vec<String> {
+    let help = Dl::new().run(&format!("{leaf} --help"));
+    let after = help.ok().split("\nExamples:\n").nth(1).unwrap_or_default();
+    after.lines().map(|line| line.strip_prefix("  $ ").unwrap_or_else(|| panic!("{leaf}: {line}")).to_owned()).collect()
+}
+
+#[test]
+fn every_command_says_what_it_is_for_and_gives_two_examples() {
+    let leaves = leaves();
+    assert!(leaves.len() > 25, "{leaves:?}");
+    for leaf in leaves {
+        let help = Dl::new().run(&format!("{leaf} --help"));
+        let about = help.ok().lines().next().unwrap_or_default();
+        assert!(about.len() > 10 && !about.ends_with('.'), "{leaf}: {about}");
+        let examples = examples(&leaf);
+        assert!(examples.len() >= 2, "{leaf} has {} examples", examples.len());
+        for example in examples {
+            assert!(example.len() <= 90, "too long for a terminal: {example}");
+            assert!(example.contains(&format!("dl {leaf}")), "{leaf}: {example}");
+        }
+        for line in help.stdout.lines() {
+            assert!(line.chars().count() <= 100, "{leaf}: {line}");
+        }
+    }
+}
+
+/// Every example runs against a service that takes everything, in a directory that has the files they name.
+#[test]
+fn every_example_works() {
+    let double = Double::new(|request| match (request.method.as_str(), request.path()) {
+        ("DELETE", _) => Answer::new(204, ""),
+        ("POST", "/v1/links/bulk") => {
+            let body = request.json();
+            let ids = body["custom_ids"].as_array().cloned().unwrap_or_else(|| match body["links"].as_array() {
+                Some(links) => links.iter().map(|link| link["custom_id"].clone()).collect(),
+                None => vec!["AAAA0000".into(); usize::try_from(body["count"].as_u64().unwrap_or(0)).unwrap_or(0)],
+            });
+            let links: Vec<_> = ids.iter().map(|id| serde_json::json!({"link_id": id, "url": format!("https://go.example.com/{}", id.as_str().unwrap_or_default())})).collect();
+            Answer::json(201, &serde_json::json!({"links": links}))
+        }
+        ("POST", "/v1/auth/signup") => Answer::json(
+            201,
+            &serde_json::json!({
+                "tenant_id": "tnt_0123456789abcdef01234567", "user_id": "usr_0123456789abcdef01234567",
+                "id": "skid_0123456789abcdef01234567", "api_key": crate::dl::OTHER_KEY, "key_prefix": "dl_live_7777777777...",
+                "created_at": "2026-11-20T09:30:00.000Z",
+            }),
+        ),
+        ("POST", _) => Answer::json(
+            201,
+            &serde_json::json!({"link_id": "spring-42", "url": "https://go.example.com/spring-42", "expires_at": null}),
+        ),
+        (_, "/v1/links") => {
+            Answer::json(200, &serde_json::json!({"links": [crate::double::link("spring-42")], "next_cursor": null}))
+        }
+        (_, "/health" | "/ready") => Answer::new(200, r#"{"status":"ok"}"#),
+        (_, path) if path.ends_with("/timeseries") => Answer::json(
+            200,
+            &serde_json::json!({
+                "link_id": "spring-42", "granularity": "daily", "from": "2026-11-01T00:00:00.000Z", "to": "2026-11-02T00:00:00.000Z", "data": [],
+            }),
+        ),
+        ("HEAD", _) => Answer::new(302, "").header("location", "https://example.com/"),
+        _ => Answer::json(200, &crate::double::link("spring-42")),
+    });
+    for leaf in leaves() {
+        for example in examples(&leaf) {
+            let dl = Dl::new()
+                .stored("default", &double.url, crate::dl::KEY)
+                .stored("staging", &double.url, crate::dl::KEY)
+                .stored("local", &double.url, crate::dl::KEY);
+            if example.contains("profile add") {
+                std::fs::remove_file(dl.config("config.toml")).expect("it is there");
+            }
+            for (name, content) in [
+                ("links.csv", "custom_id,web_url\nspring-1,https://example.com/\n"),
+                ("promo.json", r#"{"web_url": "https://example.com/"}"#),
+                ("ids.txt", "spring-1\nspring-2\n"),
+            ] {
+                dl.file(name, content);
+            }
+            dl.secret_file("key.txt", crate::dl::KEY);
+            if leaf.starts_with("imports show") || leaf.starts_with("imports resume") {
+                // There is no run of that name; that the line is understood is what counts.
+                assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("there is no run "), "{example}");
+                continue;
+            }
+            let mut shell = std::process::Command::new("bash");
+            let known = dl.dir().join("bin");
+            std::fs::create_dir(&known).expect("a directory");
+            for (name, script) in [("docker", "cat >/dev/null"), ("man", "cat >/dev/null")] {
+                let path = known.join(name);
+                std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+                crate::dl::chmod(&path, 0o755);
+            }
+            // The example's own address is not there; everything else is as it would be typed.
+            let line = example
+                .replace("https://dl.example.com", &double.url)
+                .replace("https://staging.example.com", &double.url);
+            let line = line.replace("http://127.0.0.1:8080", &double.url);
+            let line = line.replace("https://go.example.com", &double.url);
+            let line = format!("set -o pipefail; mkdir -p ~/.local/share/bash-completion/completions ~/.zfunc; {line}");
+            shell.args(["-c", &line]).current_dir(dl.dir()).env_clear().envs(dl.variables());
+            let path = format!(
+                "{}:{}:/usr/bin:/bin",
+                known.display(),
+                std::path::Path::new(env!("CARGO_BIN_EXE_dl")).parent().expect("a directory").display()
+            );
+            shell.env("PATH", path).stdin(std::process::Stdio::piped());
+            let output =
+                shell.stdin(std::fs::File::open(dl.dir().join("key.txt")).expect("a file")).output().expect("bash");
+            assert!(
+                output.status.success(),
+                "{example}: {} {}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+    }
+}
+
+/// Every operation of the service has a command, and that command asks for exactly that operation.
+#[test]
+fn every_route_has_a_command() {
+    let line = |operation: &str| match operation {
+        "health" => "ping",
+        "ready" => "ping --ready",
+        "openapi" => "api GET /openapi.json",
+        "llms" => "api GET /llms.txt",
+        "resolve" => "links resolve spring-42 --as json",
+        "signup" => "signup --email you@example.com",
+        "list_links" => "links list",
+        "create_link" => "links create https://example.com",
+        "bulk_create_links" => "links bulk --template t.json --count 1",
+        "get_link" => "links get spring-42",
+        "update_link" => "links update spring-42 --unset metadata",
+        "delete_link" => "links delete spring-42",
+        "link_timeseries" => "links timeseries spring-42",
+        other => panic!("no command is known for {other}"),
+    };
+    for route in routes::ALL {
+        let double = Double::new(|_| Answer::error(500, "internal", "no"));
+        let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
+        dl.file("t.json", "{}");
+        dl.run(line(route.operation));
+        let wanted = format!("{} {}", route.method, route.path.replace("{link_id}", "spring-42"));
+        assert_eq!(double.lines(), [wanted], "{}", route.operation);
+        let keyed = double.only().header("authorization").is_some();
+        assert_eq!(keyed, route.credential != routes::Credential::Public, "{}", route.operation);
+    }
+}
+
+#[test]
+fn exit_codes_are_listed() {
+    insta::assert_snapshot!(Dl::new().run("help exit-codes").ok(), @r"
+      0  success; an empty list and a closed pipe too
+      1  unexpected failure
+      2  wrong usage, or a question that could not be asked (see --yes)
+      3  invalid input, found here or by the service (400, 413, 415)
+      4  no key, a refused key, or a key stored for another origin (401, 403)
+      5  not found (404)
+      6  conflict, such as an id in use (409)
+      7  the plan's limit is reached (402)
+      8  too many requests, retries included (429)
+      9  network, TLS, timeout or a failing service (5xx)
+     10  partial success: some worked, some did not
+     11  a signature or QR check failed
+     12  still pending, or a wait ran out
+    130  stopped by Ctrl-C (SIGINT)
+    143  stopped by SIGTERM
+
+    Of several ids all are tried: all fail alike gives that code, anything mixed gives 10.
+    ");
+}
+
+#[test]
+fn help_of_a_command_is_its_help() {
+    let dl = Dl::new();
+    assert_eq!(dl.run("help links create").ok(), dl.run("links create --help").ok());
+    assert_eq!(dl.run("help").ok(), dl.run("--help").ok());
+    assert!(dl.run("help nothing").fails(2).contains("there is no command or topic"));
+}
+
+#[test]
+fn completions_and_manual_know_every_command() {
+    let dl = Dl::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = dl.run(&format!("completions {shell}"));
+        for leaf in leaves() {
+            let name = leaf.rsplit(' ').next().unwrap_or_default();
+            assert!(script.ok().contains(name), "{shell} does not know {leaf}");
+        }
+        assert!(script.ok().contains("on-conflict"), "{shell}");
+    }
+    dl.run("man --dir pages").ok();
+    for leaf in leaves() {
+        let page = dl.dir().join(format!("pages/dl-{}.1", leaf.replace(' ', "-")));
+        assert!(page.is_file(), "{}", page.display());
+    }
+    assert!(dl.run("man").ok().contains("dl"));
+}

@@ -1,0 +1,29 @@
+//! `dl` as people and scripts meet it: the real binary, its output and its exit codes.
+//!
+//! Most tests run it against a [`double::Double`] that says exactly what the test wants said; `end_to_end` runs it
+//! against the real service.
+
+mod api;
+mod config;
+mod dl;
+mod double;
+mod dry_run;
+mod end_to_end;
+mod errors;
+mod exit_codes;
+mod export;
+mod files;
+mod help;
+mod import;
+mod imports;
+mod keys;
+mod links;
+mod login;
+mod output;
+mod ping;
+mod secrets;
+mod server;
+mod settings;
+mod signals;
+mod startup;
+mod terminal;

@@ -1,0 +1,64 @@
+//! Ctrl-C, SIGTERM, and readers who leave.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::dl::Dl;
+use crate::double::{Answer, Double, with_links};
+
+fn send(child: &Child, signal: &str) {
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill");
+    assert!(status.success());
+}
+
+fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn signals_have_their_codes() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let double = Double::new(|_| Answer::new(200, "{}").after(Duration::from_secs(30)));
+        let mut child =
+            Dl::at(&double.url).command("links get spring-42").stderr(Stdio::null()).spawn().expect("dl starts");
+        wait_for("the request is out", || !double.requests().is_empty());
+        send(&child, signal);
+        assert_eq!(child.wait().expect("dl ends").code(), Some(code));
+    }
+}
+
+/// A reader that leaves ends the command with 0 and without a word.
+#[test]
+fn a_closed_pipe_is_quiet() {
+    let double = with_links(1_000);
+    for form in ["table", "json", "jsonl", "csv", "id"] {
+        let dl = Dl::at(&double.url);
+        let mut command = dl.command(&format!("links list --all -o {form}"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts");
+        let mut line = String::new();
+        let mut stdout = BufReader::with_capacity(16, child.stdout.take().expect("a pipe"));
+        stdout.read_line(&mut line).expect("a line");
+        drop(stdout);
+        let mut stderr = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("text");
+        assert_eq!((child.wait().expect("dl ends").code(), stderr.as_str()), (Some(0), ""), "{form}");
+    }
+}
+
+#[test]
+fn help_into_a_closed_pipe_is_quiet() {
+    for line in ["--help", "man", "completions bash", "help exit-codes", "config path"] {
+        let script = format!("{} {line} | true; echo ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_dl"));
+        let output = Command::new("bash").args(["-c", &script]).output().expect("bash");
+        assert_eq!(
+            (String::from_utf8_lossy(&output.stdout).trim(), String::from_utf8_lossy(&output.stderr).trim()),
+            ("0", ""),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,306 @@
+//! What a person sees: the same commands with a terminal on every stream.
+
+use std::io::{Read, Write};
+use std::process::Child;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pty_process::blocking::Pty;
+
+use crate::dl::{Dl, KEY};
+use crate::double::{Answer, Double, link, with_links};
+
+/// `dl` on a terminal of 40 rows.
+struct Screen {
+    pty: Arc<Pty>,
+    child: Child,
+    seen: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+    _dl: Dl,
+}
+
+impl Screen {
+    fn open(dl: Dl, line: &str) -> Self {
+        let named = dl.variables().iter().any(|(name, _)| name == "TERM");
+        Self::sized(if named { dl } else { dl.env("TERM", "xterm-256color") }, line, 100)
+    }
+
+    fn sized(dl: Dl, line: &str, columns: u16) -> Self {
+        let (pty, pts) = pty_process::blocking::open().expect("a terminal");
+        pty.resize(pty_process::Size::new(40, columns)).expect("a size");
+        let child = pty_process::blocking::Command::from(dl.command(line)).spawn(pts).expect("dl starts");
+        let (pty, seen) = (Arc::new(pty), Arc::new(Mutex::new(Vec::new())));
+        let (from, into) = (Arc::clone(&pty), Arc::clone(&seen));
+        let reader = std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // The read fails once nobody holds the other end.
+            while let Ok(read @ 1..) = (&*from).read(&mut buffer) {
+                into.lock().expect("no panic").extend_from_slice(&buffer[..read]);
+            }
+        });
+        Self { pty, child, seen, reader, _dl: dl }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().expect("no panic")).replace("\r\n", "\n")
+    }
+
+    fn wait_for(&self, text: &str) {
+        let start = Instant::now();
+        while !self.text().contains(text) {
+            assert!(start.elapsed() < Duration::from_secs(20), "waiting for {text:?}: {}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn send(&self, text: &str) {
+        (&*self.pty).write_all(text.as_bytes()).expect("it is read");
+    }
+
+    /// Waits for the end; gives the exit code and everything that was shown.
+    fn end(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().expect("dl ends").code();
+        let (reader, seen) = (self.reader, self.seen);
+        reader.join().expect("all is read");
+        let text = String::from_utf8_lossy(&seen.lock().expect("no panic")).replace("\r\n", "\n");
+        (code, text)
+    }
+}
+
+fn shown(dl: Dl, line: &str) -> String {
+    Screen::open(dl, line).end().1
+}
+
+/// Without the codes that colour.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        out.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, after)| after);
+    }
+    out + rest
+}
+
+/// P5: on a terminal, control and bidi characters in what the service says become visible escapes: in every form of the
+/// result, in errors, and in requests that are shown.
+#[test]
+fn p5_hostile_text_is_harmless() {
+    const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}b\u{2066}\u{7f}\r";
+    let double = Double::new(|request| match request.path() {
+        "/v1/links/bad" => Answer::error(404, "not_found", HOSTILE),
+        "/v1/links" => {
+            let mut link = link("spring-42");
+            link["agent_context"]["cta"] = HOSTILE.into();
+            link["web_url"] = HOSTILE.into();
+            link["status"] = HOSTILE.into();
+            Answer::json(200, &serde_json::json!({"links": [link], "next_cursor": null}))
+        }
+        _ => {
+            let mut link = link("spring-42");
+            link["agent_context"]["cta"] = HOSTILE.into();
+            link["link_id"] = HOSTILE.into();
+            Answer::json(200, &link)
+        }
+    });
+    let dl = || Dl::at(&double.url);
+    let mut lines: Vec<String> = vec![
+        "links get bad".into(),
+        "links get bad -o json".into(),
+        "api GET /v1/links".into(),
+        "api GET /v1/links -i".into(),
+        "links get bad -vv".into(),
+        "links export".into(),
+    ];
+    for form in ["table", "json", "jsonl", "csv", "id"] {
+        lines.push(format!("links list -o {form}"));
+        lines.push(format!("links get spring-42 -o {form}"));
+        lines.push(format!("links get spring-42 spring-43 -o {form}"));
+    }
+    for line in lines {
+        let text = plain(&shown(dl(), &line));
+        for c in ['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{7f}', '\r'] {
+            assert!(!text.contains(c), "{line}: {c:?} in {text:?}");
+        }
+        let visible = ["\\u{1b}]0;owned", "\\u001b]0;owned"].iter().any(|escape| text.contains(escape));
+        assert!(visible || line.ends_with("-o id") && line.contains("list"), "{line}: {text:?}");
+    }
+    assert!(
+        Dl::at(&double.url).run("links get spring-42 -o csv").ok().contains(HOSTILE),
+        "off a terminal nothing is touched"
+    );
+}
+
+#[test]
+fn a_table_has_headings_relative_times_and_whole_ids() {
+    let double = Double::new(|_| {
+        let mut one = link("spring-42");
+        one["web_url"] = "https://shop.example.com/products/winter-jackets/size-xl/colour-dark-green".into();
+        one["ios_deep_link"] = "shop://p/42".into();
+        let mut two = link("a-longer-id-of-a-link");
+        two["status"] = "expired".into();
+        Answer::json(200, &serde_json::json!({"links": [one, two], "next_cursor": "more"}))
+    });
+    let dl = || Dl::at(&double.url).env("TERM", "xterm");
+    let (code, text) = Screen::sized(dl(), "links list --limit 2", 120).end();
+    assert_eq!(code, Some(0));
+    let text = plain(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("ID ") && lines[0].contains("LEADS TO") && lines[0].ends_with("CREATED"), "{text}");
+    assert!(
+        lines[1].starts_with("spring-42 ")
+            && lines[1].contains("https://go.example.com/spring-42 ")
+            && lines[1].contains('…'),
+        "{text}"
+    );
+    assert!(lines[2].starts_with("a-longer-id-of-a-link  https://go.example.com/a-longer-id-of-a-link  "), "{text}");
+    assert!(
+        !text.contains("2026-11-20T09:30:00.000Z") && text.contains("there are more: --all, or --cursor more"),
+        "{text}"
+    );
+    assert!(lines[1].chars().count() <= 120, "{text}");
+    let narrow = plain(&Screen::sized(dl(), "links list --limit 2", 40).end().1);
+    assert!(narrow.contains("a-longer-id-of-a-link  https://go.example.com/a-longer-id-of-a-link"), "{narrow}");
+}
+
+#[test]
+fn one_record_is_a_block() {
+    let text = plain(&shown(Dl::at(&with_links(1).url), "links get link-0000"));
+    assert!(
+        text.starts_with("link id       link-0000\nurl           https://go.example.com/link-0000\nweb url       "),
+        "{text}"
+    );
+    assert!(!text.contains("ios"), "what has no value has no line: {text}");
+}
+
+#[test]
+fn json_is_indented_on_a_terminal() {
+    let double = with_links(1);
+    for line in [
+        "links list -o json",
+        "links get link-0000 -o json",
+        "links get link-0000 link-0000 -o json",
+        "api GET /v1/links",
+    ] {
+        let text = shown(Dl::at(&double.url), line);
+        assert!(text.contains("\n  ") && serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{line}: {text}");
+    }
+}
+
+#[test]
+fn colour_follows_its_rules() {
+    let double = with_links(1);
+    let colored = |text: &str| text.contains("\u{1b}[");
+    let dl = || Dl::at(&double.url);
+    assert!(colored(&shown(dl(), "links list")));
+    assert!(colored(&shown(dl(), "links get nope")));
+    assert!(!colored(&shown(dl(), "links list --color never")));
+    assert!(!colored(&shown(dl().env("NO_COLOR", "1"), "links list")));
+    assert!(!colored(&shown(dl().env("NO_COLOR", "1").env("CLICOLOR_FORCE", "1"), "links get nope")));
+    assert!(colored(&shown(dl().env("NO_COLOR", "1"), "links list --color always")));
+    assert!(!colored(&shown(dl().env("TERM", "dumb"), "links list")));
+    assert!(colored(&shown(dl().env("TERM", "dumb").env("CLICOLOR_FORCE", "1"), "links list")));
+    assert!(!colored(&dl().run("links get nope").stderr));
+    assert!(colored(&dl().env("CLICOLOR_FORCE", "1").run("links get nope").stderr));
+    assert!(colored(&dl().run("links get nope --color=always").stderr));
+    assert!(colored(&dl().run("links --help --color always").stdout) && !colored(&dl().run("links --help").stdout));
+}
+
+#[test]
+fn a_question_is_asked_and_answered() {
+    let double = with_links(0);
+    for (answer, code, sent) in [("y\n", 0, 2), ("yes\n", 0, 2), ("n\n", 2, 0), ("\n", 2, 0)] {
+        let before = double.requests().len();
+        let screen = Screen::open(Dl::at(&double.url), "links delete spring-1 spring-2");
+        screen.wait_for("Delete 2 links? [y/N] ");
+        screen.send(answer);
+        assert_eq!(screen.end().0, Some(code), "{answer:?}");
+        assert_eq!(double.requests().len() - before, sent);
+    }
+    for line in ["links delete spring-1 spring-2 --yes", "links delete spring-1"] {
+        assert_eq!(Screen::open(Dl::at(&double.url), line).end().0, Some(0), "{line}");
+    }
+    for dl in [Dl::at(&double.url).env("DL_NO_INPUT", "yes"), Dl::at(&double.url)] {
+        let flag = if dl.variables().iter().any(|(name, _)| name == "DL_NO_INPUT") { "" } else { " --no-input" };
+        let (code, text) = Screen::open(dl, &format!("links delete spring-1 spring-2{flag}")).end();
+        assert!(code == Some(2) && text.contains("--yes answers it"), "{text}");
+    }
+}
+
+#[test]
+fn ctrl_c_at_a_question_is_130() {
+    let double = with_links(0);
+    let screen = Screen::open(Dl::at(&double.url), "links delete spring-1 spring-2");
+    screen.wait_for("[y/N] ");
+    screen.send("\u{3}");
+    assert_eq!(screen.end().0, Some(130));
+    assert!(double.requests().is_empty());
+}
+
+#[test]
+fn the_key_is_asked_for_unseen() {
+    let double = with_links(0);
+    let screen = Screen::open(Dl::new(), &format!("login --with-key --base-url {}", double.url));
+    screen.wait_for("Secret key for ");
+    std::thread::sleep(Duration::from_millis(100));
+    screen.send(&format!("{KEY}\n"));
+    let (code, text) = screen.end();
+    assert_eq!(code, Some(0), "{text}");
+    assert!(!text.contains(&KEY[20..]) && text.contains("kept in profile default"), "{text}");
+    let screen = Screen::open(Dl::new(), "login --with-key");
+    screen.wait_for("Base URL of the service: ");
+    screen.send(&format!("{}\n", double.url));
+    screen.wait_for("Secret key for ");
+    std::thread::sleep(Duration::from_millis(100));
+    screen.send("\u{3}");
+    assert_eq!(screen.end().0, Some(130));
+}
+
+#[test]
+fn the_key_is_shown_on_a_terminal_only_when_revealed() {
+    let (code, text) = Screen::open(Dl::at("https://dl.example.com"), "token").end();
+    assert!(code == Some(2) && !text.contains(&KEY[20..]) && text.contains("--reveal"), "{text}");
+    assert_eq!(shown(Dl::at("https://dl.example.com"), "token --reveal"), format!("{KEY}\n"));
+}
+
+#[test]
+fn binary_data_never_goes_to_a_terminal() {
+    let double =
+        Double::new(|_| Answer::new(200, [0x89, b'P', b'N', b'G', 0xff, 0x1b]).header("content-type", "image/png"));
+    let (code, text) = Screen::open(Dl::at(&double.url), "api GET /v1/links/x/qr.png").end();
+    assert!(code == Some(2) && text.contains("the answer is binary (6 bytes)") && !text.contains("PNG"), "{text}");
+}
+
+#[test]
+fn an_import_has_a_bar_where_one_can_be_drawn() {
+    let double = Double::new(|request| match request.method.as_str() {
+        "POST" => {
+            let ids = request.json()["custom_ids"].as_array().cloned().unwrap_or_default();
+            let links: Vec<_> =
+                ids.iter().map(|id| serde_json::json!({"link_id": id, "url": "https://go.example.com/x"})).collect();
+            Answer::json(201, &serde_json::json!({"links": links})).after(Duration::from_millis(300))
+        }
+        _ => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
+    });
+    let import = |dl: Dl, line: &str| {
+        let rows: String = (0..300).map(|at| format!("row-{at},https://example.com/\n")).collect();
+        dl.file("links.csv", &format!("custom_id,web_url\n{rows}"));
+        shown(dl, line)
+    };
+    let dl = || Dl::at(&double.url);
+    let bar = import(dl(), "links import links.csv");
+    let drawn = |text: &str| text.contains("\u{1b}[2K") || text.contains('─');
+    assert!(drawn(&bar) && bar.contains("/300") && bar.contains("done: 300 rows of links.csv"), "{bar}");
+    for (dl, line) in [
+        (dl().env("NO_COLOR", "1"), "links import links.csv"),
+        (dl().env("TERM", "dumb"), "links import links.csv"),
+        (dl(), "links import links.csv --progress plain"),
+        (dl(), "links import links.csv -v"),
+    ] {
+        let text = import(dl, line);
+        assert!(!drawn(&text) && text.contains("importing links.csv: 300 rows"), "{line}: {text}");
+    }
+    let off = import(dl(), "links import links.csv --progress off");
+    assert!(!drawn(&off) && !off.contains("importing"), "{off}");
+}
