@@ -128,7 +128,7 @@ impl Home {
             Some(room) => room.files(),
             None => names(&self.data),
         };
-        names.into_iter().filter(|name| name.ends_with(".spill")).collect()
+        names.into_iter().filter(|name| Path::new(name).extension().is_some_and(|kind| kind == "spill")).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::home::Home;
-use crate::journal::{Creation, Journal, Kind, Outcome, Timing, Visit, address, metadata, referer};
+use crate::journal::{Creation, Journal, Kind, Outcome, Timing, Visit, address, referer};
 use crate::node::Node;
 use crate::wire::{Answer, Fate, Request, Wire};
 

@@ -20,6 +20,7 @@ mod room;
 mod store;
 mod wire;
 
+mod f00_oracle;
 mod f01_killed;
 mod f04_disk_full;
 mod f06_locked;

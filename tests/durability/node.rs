@@ -80,10 +80,9 @@ impl Node {
 
     /// Waits for the process's end.
     pub(crate) async fn ended(&mut self, limit: Duration) -> ExitStatus {
-        match timeout(limit, self.child.wait()).await {
-            Ok(status) => status.expect("the process can be waited for"),
-            Err(_) => panic!("the server still runs after {limit:?}"),
-        }
+        let ended = timeout(limit, self.child.wait()).await;
+        let status = ended.unwrap_or_else(|_| panic!("the server still runs after {limit:?}"));
+        status.expect("the process can be waited for")
     }
 
     /// Stops the server as an operator would.

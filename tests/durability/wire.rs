@@ -121,17 +121,17 @@ impl Wire {
             read_answer(&mut socket).await
         };
         let outcome = timeout(PATIENCE, exchange).await;
+        let outcome = outcome.unwrap_or_else(|_| panic!("no answer within {PATIENCE:?}: {request:?}"));
         self.took = began.elapsed();
         match outcome {
-            Ok(Ok(answer)) => {
+            Ok(answer) => {
                 if answer.header("connection") != Some("close") {
                     self.socket = Some(socket);
                 }
                 Fate::Answered(answer)
             }
-            Ok(Err(_)) if is_new && socket.buffer().is_empty() => Fate::TurnedAway,
-            Ok(Err(error)) => Fate::Cut(error.to_string()),
-            Err(_) => panic!("no answer within {PATIENCE:?}: {request:?}"),
+            Err(_) if is_new && socket.buffer().is_empty() => Fate::TurnedAway,
+            Err(error) => Fate::Cut(error.to_string()),
         }
     }
 }
