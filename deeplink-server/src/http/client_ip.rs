@@ -20,7 +20,8 @@ pub(crate) fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) ->
         return client;
     }
     // The lines of a repeated header are one list, in their order.
-    let hops = headers.get_all(FORWARDED_FOR).iter().rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
+    let hops =
+        headers.get_all(FORWARDED_FOR).iter().rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
     for hop in hops {
         // A hop that is no address hides who is behind it; the nearest one known stands for them.
         let Some(address) = address(hop) else { break };

@@ -140,15 +140,13 @@ enum Phase {
     Busy = 2,
     /// Between requests.
     Idle = 3,
-    /// Our side is closed; what still arrives is dropped.
-    Lingering = 4,
 }
 
 /// One connection as the sweep sees it. Written by the connection's own task, read by the sweep.
 #[derive(Debug)]
 pub(super) struct Watch {
     shared: Arc<Shared>,
-    /// The phase in the low three bits, above it the millisecond in which it began.
+    /// The phase in the low two bits, above it the millisecond in which it began.
     phase: AtomicU64,
     exchanges: AtomicU32,
     half_head: AtomicBool,
@@ -162,7 +160,10 @@ pub(super) struct Watch {
     abandoned: AtomicU32,
     trust: AtomicU8,
     slow: AtomicBool,
+    /// 0, or since when our side is closed.
+    shut_since: AtomicU64,
     order: AtomicU8,
+    retiring_since: AtomicU64,
     gone: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
@@ -182,7 +183,9 @@ impl Watch {
             abandoned: AtomicU32::new(0),
             trust: AtomicU8::new(Trust::Sure as u8),
             slow: AtomicBool::new(false),
+            shut_since: AtomicU64::new(0),
             order: AtomicU8::new(Order::Serve as u8),
+            retiring_since: AtomicU64::new(0),
             gone: AtomicBool::new(false),
             waker: Mutex::default(),
         }
@@ -230,8 +233,14 @@ impl Watch {
         self.blocked_since.store(if blocked { self.now() } else { 0 }, Relaxed);
     }
 
-    pub(super) fn linger(&self) {
-        self.enter(Phase::Lingering);
+    /// Our side is closed; what still arrives is dropped.
+    pub(super) fn shut(&self) {
+        self.shut_since.store(self.now(), Relaxed);
+    }
+
+    /// Whether what still arrives deserves to be waited for.
+    pub(super) fn may_linger(&self) -> bool {
+        !self.slow.load(Relaxed) && !self.shared.crowded.load(Relaxed)
     }
 
     /// Whether a client that has stopped sending should be told so.
@@ -271,11 +280,6 @@ impl Watch {
     /// A body was not delivered in time.
     pub(super) fn is_slow(&self) {
         self.slow.store(true, Relaxed);
-    }
-
-    /// Whether what still arrives deserves to be waited for.
-    pub(super) fn may_linger(&self) -> bool {
-        !self.slow.load(Relaxed)
     }
 
     /// Whether this answer is the connection's last.
@@ -323,6 +327,9 @@ impl Watch {
     }
 
     fn give(&self, order: Order) {
+        if order == Order::Retire && self.order() == Order::Serve {
+            self.retiring_since.store(self.now(), Relaxed);
+        }
         // The lock orders this with a task that is just registering its waker.
         if self.order.fetch_max(order as u8, Relaxed) < order as u8
             && let Some(waker) = &*lock(&self.waker)
@@ -339,25 +346,35 @@ impl Watch {
         if blocked_since > 0 && past(blocked_since, limits.write_stall) {
             return Some(Order::Cut);
         }
-        if self.unsent.load(Relaxed) > 0 && past(self.sent_at.load(Relaxed), limits.write_stall) {
+        let unsent = self.unsent.load(Relaxed);
+        if unsent > 0 && past(self.sent_at.load(Relaxed), limits.write_stall) {
             return Some(Order::Cut);
         }
-        let idle = if self.shared.crowded.load(Relaxed) {
-            limits.keep_alive_idle.min(CROWDED_IDLE)
-        } else {
-            limits.keep_alive_idle
-        };
+        let crowded = self.shared.crowded.load(Relaxed);
+        let shut_since = self.shut_since.load(Relaxed);
+        if shut_since > 0 {
+            return (crowded || past(shut_since, LINGER)).then_some(Order::Cut);
+        }
+        let idle = if crowded { limits.keep_alive_idle.min(CROWDED_IDLE) } else { limits.keep_alive_idle };
         let (phase, since) = self.phase();
         match phase {
             Phase::Silent => past(since, limits.first_byte).then_some(Order::Cut),
             Phase::Head => past(since, limits.head).then_some(Order::Cut),
             Phase::Busy => None,
+            // A client that does not answer the farewell of HTTP/2 is not waited for, once it has what it asked for.
+            Phase::Idle if self.order() == Order::Retire => {
+                let since = since.max(self.retiring_since.load(Relaxed));
+                (unsent == 0 && past(since, TICK)).then_some(Order::Cut)
+            }
             Phase::Idle => past(since, idle).then_some(Order::Retire),
-            Phase::Lingering => past(since, LINGER).then_some(Order::Cut),
         }
     }
 
     fn last_orders(&self, now: u64, since_stop: Duration) -> Option<Order> {
+        let shut_since = self.shut_since.load(Relaxed);
+        if shut_since > 0 {
+            return (now.saturating_sub(shut_since) >= millis(GRACE)).then_some(Order::Cut);
+        }
         if self.speaks_http2() {
             // GOAWAY lets what has begun finish and tells the client what to repeat elsewhere.
             return Some(Order::Retire);
@@ -367,7 +384,7 @@ impl Watch {
                 let unused = now.saturating_sub(since) >= millis(RECENT) || since_stop >= GRACE;
                 unused.then_some(Order::Retire)
             }
-            (Phase::Head | Phase::Busy | Phase::Lingering, _) => None,
+            (Phase::Head | Phase::Busy, _) => None,
         }
     }
 
@@ -377,14 +394,13 @@ impl Watch {
 
     fn phase(&self) -> (Phase, u64) {
         let packed = self.phase.load(Relaxed);
-        let phase = match packed & 7 {
+        let phase = match packed & 3 {
             0 => Phase::Silent,
             1 => Phase::Head,
             2 => Phase::Busy,
-            3 => Phase::Idle,
-            _ => Phase::Lingering,
+            _ => Phase::Idle,
         };
-        (phase, packed >> 3)
+        (phase, packed >> 2)
     }
 
     fn now(&self) -> u64 {
@@ -393,7 +409,7 @@ impl Watch {
 }
 
 const fn pack(phase: Phase, since: u64) -> u64 {
-    since << 3 | phase as u64
+    since << 2 | phase as u64
 }
 
 fn millis(duration: Duration) -> u64 {

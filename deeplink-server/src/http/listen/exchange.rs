@@ -157,7 +157,9 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Reply<B> {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, B::Error>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(cx));
-        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| Piece::new(bytes, self.exchange.as_ref())))))
+        Poll::Ready(
+            frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| Piece::new(bytes, self.exchange.as_ref())))),
+        )
     }
 
     fn is_end_stream(&self) -> bool {

@@ -82,7 +82,13 @@ mod tests {
             frame(CONTINUATION, END_HEADERS, b"d"),
             frame(0, 1, b"body"),
         ];
-        let ends: Vec<usize> = bytes.iter().scan(0, |end, part| { *end += part.len(); Some(*end) }).collect();
+        let ends: Vec<usize> = bytes
+            .iter()
+            .scan(0, |end, part| {
+                *end += part.len();
+                Some(*end)
+            })
+            .collect();
         let (preface, settings, last) = (ends[0], ends[1], ends[4]);
         let all = bytes.concat();
         for size in 1..all.len() {

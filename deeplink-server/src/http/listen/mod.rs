@@ -11,6 +11,8 @@ mod exchange;
 mod frames;
 mod framing;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -22,11 +24,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::service::Service;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -41,6 +42,8 @@ const ROUND: Duration = Duration::from_millis(50);
 /// Waited after a failed accept, doubled up to the longest.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Connections the kernel may hold for us; it lowers this to its own limit.
+const QUEUE: u32 = 4_096;
 /// Descriptors kept back for the database, the spill file and calls to others.
 const RESERVED_FILES: usize = 64;
 /// Far more than descriptors, and what the semaphore can count.
@@ -77,7 +80,7 @@ impl Default for Limits {
             body_total: Duration::from_secs(30),
             write_stall: Duration::from_secs(30),
             keep_alive_idle: Duration::from_secs(75),
-            drain: Duration::from_secs(8),
+            drain: Duration::from_secs(6),
         }
     }
 }
@@ -92,6 +95,16 @@ pub enum Stop {
     Gracefully,
     /// Stop without waiting for anybody.
     AtOnce,
+}
+
+/// Opens a listener whose queue outlasts a burst: with the usual 128 places a connection too many is repeated by its
+/// client only after a second.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart must not wait for the connections of the last run to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(QUEUE)
 }
 
 /// Serves until `stop` says otherwise (a dropped sender asks for a graceful stop), then returns how many
@@ -127,12 +140,11 @@ where
     }
     door.shared.set_stopping();
     // Whoever has connected before the door closes is still answered: dropping the listener resets them.
-    while let Some(Ok(arrival)) = listener.accept().now_or_never() {
+    for arrival in queue_of(listener) {
         if let Ok(place) = Arc::clone(&door.places).try_acquire_owned() {
             admit(arrival, place);
         }
     }
-    drop(listener);
     door.empty(&mut stop).await
 }
 
@@ -141,6 +153,17 @@ async fn asked(stop: &mut watch::Receiver<Stop>, how: Stop) {
     if stop.wait_for(|asked| *asked >= how).await.is_err() && how > Stop::Gracefully {
         future::pending::<()>().await;
     }
+}
+
+/// Closes the listener and takes what waits in its queue. Asks the system itself: the runtime may not have noticed yet.
+fn queue_of(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+    let Ok(listener) = listener.into_std() else { return Vec::new() };
+    let accept = || {
+        let (stream, peer) = listener.accept().ok()?;
+        stream.set_nonblocking(true).ok()?;
+        Some((TcpStream::from_std(stream).ok()?, peer))
+    };
+    std::iter::from_fn(accept).collect()
 }
 
 /// Who may come in, and who is inside.

@@ -98,7 +98,11 @@ impl AsyncWrite for Socket {
         me.wrote(outcome)
     }
 
-    fn poll_write_vectored(self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let me = self.get_mut();
         let outcome = match bufs {
             // An answer without a body is one piece, and `send` is cheaper than `writev`.
@@ -121,7 +125,7 @@ impl AsyncWrite for Socket {
         if !me.shut {
             ready!(Pin::new(&mut me.stream).poll_shutdown(cx))?;
             me.shut = true;
-            me.watch.linger();
+            me.watch.shut();
         }
         let mut dropped = [0; 4096];
         while me.expects_more() {

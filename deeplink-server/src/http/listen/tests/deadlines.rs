@@ -1,0 +1,185 @@
+//! T1: first byte, whole head, size of the head, body, unread answers, idle connections: each has its limit, which is
+//! enforced at most a second late, and nobody else notices.
+
+use tokio::task::JoinSet;
+
+use super::*;
+
+const HEAD: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Sends one byte after the other until the connection ends.
+async fn drip(server: &Server, begin: &str) -> (String, Duration) {
+    let stream = server.send(begin).await;
+    let (reader, mut writer) = stream.into_split();
+    let dripping = tokio::spawn(async move {
+        while writer.write_all(b"x").await.is_ok() {
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
+    let end = read_to_end(reader).await;
+    dripping.abort();
+    end
+}
+
+/// T1: silent and slow clients in numbers are closed in time; a healthy one is answered within 50 ms throughout.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t1_slow_clients_are_closed_in_time_and_nobody_notices() {
+    let server = Arc::new(Server::start(limits()));
+    let mut clients = JoinSet::new();
+    for number in 0..400 {
+        let server = Arc::clone(&server);
+        clients.spawn(async move {
+            let short = limits();
+            let (what, (answer, after), limit) = match number {
+                0..200 => ("silent", read_to_end(server.send("").await).await, short.first_byte),
+                200..300 => ("half head", read_to_end(server.send("GET / HT").await).await, short.head),
+                300..350 => ("dripping head", drip(&server, "GET / HTTP/1.1\r\nX: ").await, short.head),
+                _ => {
+                    let begin = "POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 999\r\n\r\n";
+                    ("dripping body", drip(&server, begin).await, short.body_total)
+                }
+            };
+            assert_ended(what, after, limit);
+            let expected = if what == "silent" { "" } else { "HTTP/1.1 408 Request Timeout" };
+            assert!(answer.starts_with(expected), "{what}: {answer}");
+        });
+    }
+    let healthy = tokio::spawn({
+        let server = Arc::clone(&server);
+        async move {
+            let mut stream = server.send("").await;
+            let mut times = Vec::new();
+            while server.open() < 2 || server.open() > 1 || times.len() < 100 {
+                let began = Instant::now();
+                stream.write_all(HEAD.as_bytes()).await.unwrap();
+                assert!(read_answer(&mut stream).await.0.starts_with("http/1.1 302"));
+                times.push(began.elapsed());
+                sleep(Duration::from_millis(5)).await;
+                if server.open() == 1 && times.len() >= 100 {
+                    break;
+                }
+            }
+            times.sort_unstable();
+            times[times.len() * 99 / 100]
+        }
+    });
+    while let Some(client) = clients.join_next().await {
+        client.unwrap();
+    }
+    let p99 = healthy.await.unwrap();
+    assert!(p99 <= Duration::from_millis(50), "p99 of the healthy client was {p99:?}");
+}
+
+/// T1: a body that stops coming ends after the idle limit, not the total one.
+#[tokio::test]
+async fn t1_a_body_that_stops_is_given_up() {
+    let server = Server::start(limits());
+    let stream = server.send("POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc").await;
+    let (answer, after) = read_to_end(stream).await;
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert_ended("stopped body", after, limits().body_idle);
+}
+
+/// T1: only waiting for the client counts; a handler may take longer than any limit.
+#[tokio::test]
+async fn t1_the_servers_own_time_is_not_the_clients() {
+    let tight = Duration::from_millis(100);
+    let short = Limits { first_byte: tight, head: tight, body_idle: tight, body_total: tight, ..limits() };
+    let server = Server::start(Limits { write_stall: tight, keep_alive_idle: tight, ..short });
+    let mut stream = server.send("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n").await;
+    assert!(read_answer(&mut stream).await.0.starts_with("http/1.1 200"));
+}
+
+/// T1: clients that never read their answers are cut, and their memory with them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t1_clients_that_never_read_are_cut() {
+    let server = Server::start(limits());
+    let pipelined = "GET /large HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3);
+    let mut streams = Vec::new();
+    for _ in 0..10 {
+        streams.push(server.send(&pipelined).await);
+    }
+    server.until_open(10).await;
+    let began = Instant::now();
+    server.until_open(0).await;
+    assert_ended("never reading", began.elapsed() + Duration::from_millis(500), limits().write_stall);
+}
+
+/// T1: a client that reads slowly makes progress and is served to the end.
+#[tokio::test]
+async fn t1_a_slow_reader_is_not_a_stalled_one() {
+    let server = Server::start(limits());
+    let mut stream = server.send("GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+    let (mut buf, mut read) = (vec![0; 4 << 20], 0);
+    while read < 32 << 20 {
+        let count = timeout(MOMENT, stream.read(&mut buf)).await.unwrap().unwrap();
+        assert!(count > 0, "cut after {read} bytes");
+        read += count;
+        if read < 16 << 20 {
+            sleep(Duration::from_millis(150)).await;
+        }
+    }
+}
+
+/// T1: an idle connection is closed after its limit; each request starts the limit anew.
+#[tokio::test]
+async fn t1_idle_connections_are_kept_and_then_closed() {
+    let server = Server::start(limits());
+    let mut stream = server.send(HEAD).await;
+    for _ in 0..3 {
+        assert!(read_answer(&mut stream).await.0.starts_with("http/1.1 302"));
+        sleep(Duration::from_millis(600)).await;
+        stream.write_all(HEAD.as_bytes()).await.unwrap();
+    }
+    read_answer(&mut stream).await;
+    let (rest, after) = read_to_end(stream).await;
+    assert_eq!(rest, "");
+    assert_ended("idle", after, limits().keep_alive_idle);
+    assert_eq!(server.paths().len(), 4);
+}
+
+/// T1: half a head behind a whole request is half a head.
+#[tokio::test]
+async fn t1_half_a_pipelined_head_has_the_limit_of_a_head() {
+    let server = Server::start(Limits { keep_alive_idle: MOMENT, ..limits() });
+    let mut stream = server.send(format!("{HEAD}GET / HT")).await;
+    read_answer(&mut stream).await;
+    let (answer, after) = read_to_end(stream).await;
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert_ended("half pipelined head", after, limits().head);
+}
+
+/// T1: a head has at most 16 KiB and 100 lines, else 431.
+#[tokio::test]
+async fn t1_large_heads_are_refused() {
+    let server = Server::start(limits());
+    let long = |bytes: usize| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(bytes));
+    let many = |lines: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(lines - 1));
+    let endless = "x".repeat(64 << 10);
+    for (head, status) in
+        [(long(15 << 10), 302), (long(16 << 10), 431), (many(100), 302), (many(101), 431), (endless, 431)]
+    {
+        let mut stream = server.send(&head).await;
+        let answer = read_answer(&mut stream).await.0;
+        assert!(answer.starts_with(&format!("http/1.1 {status}")), "{} bytes: {answer}", head.len());
+        if status == 431 {
+            assert_eq!(read_to_end(stream).await.0, "", "the connection ends");
+        }
+    }
+}
+
+/// An answer that comes before its request has been sent is not lost in a reset.
+#[tokio::test]
+async fn an_early_refusal_reaches_a_client_that_is_still_sending() {
+    let server = Server::start(limits());
+    for _ in 0..20 {
+        let stream = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n").await;
+        let (mut reader, mut writer) = stream.into_split();
+        let sending = tokio::spawn(async move { writer.write_all(&vec![b'x'; 8_000_000]).await });
+        sleep(Duration::from_millis(10)).await;
+        let mut answer = [0; 12];
+        reader.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 302");
+        sending.abort();
+    }
+}

@@ -1,0 +1,193 @@
+//! HTTP/2 with prior knowledge, in raw frames. T2: floods end the connection.
+
+use super::*;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// `GET`, `http`, authority `a`, and a path, as header compression writes them.
+fn get(path: &str) -> Vec<u8> {
+    let length = u8::try_from(path.len()).unwrap();
+    [&[0x82, 0x86, 0x41, 1, b'a', 0x04, length], path.as_bytes()].concat()
+}
+
+fn request(stream: u32, path: &str) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &get(path))
+}
+
+async fn connect(server: &Server, more: &[u8]) -> TcpStream {
+    server.send([PREFACE, &frame(SETTINGS, 0, 0, &[]), more].concat()).await
+}
+
+/// The next frame: kind, stream, payload. `None` at the end of the connection.
+async fn next(stream: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
+    let read = async {
+        let mut header = [0; 9];
+        stream.read_exact(&mut header).await.ok()?;
+        let [a, b, c, kind, _, id @ ..] = header;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        stream.read_exact(&mut payload).await.ok()?;
+        Some((kind, u32::from_be_bytes(id), payload))
+    };
+    timeout(4 * MOMENT, read).await.expect("a frame, or the end")
+}
+
+/// What the server said in leaving.
+async fn goaway(stream: &mut TcpStream) -> Option<u32> {
+    let mut said = None;
+    while let Some((kind, _, payload)) = next(stream).await {
+        if kind == GOAWAY {
+            said = Some(u32::from_be_bytes(payload[4..8].try_into().unwrap()));
+        }
+    }
+    said
+}
+
+/// T2: at most 128 streams are offered, and many requests share one connection.
+#[tokio::test]
+async fn t2_requests_share_a_connection() {
+    let server = Server::start(limits());
+    let requests: Vec<u8> = (0..50).flat_map(|number| request(2 * number + 1, "/x")).collect();
+    let mut stream = connect(&server, &requests).await;
+    let mut answers = 0;
+    let mut offered = None;
+    while answers < 50 {
+        match next(&mut stream).await.expect("an answer") {
+            (HEADERS, _, payload) => {
+                // The first answer writes the status as text; `:status 302` follows the index of `:status`.
+                assert!(
+                    answers > 0 || payload.windows(3).any(|part| part == b"302") || payload.contains(&0x64),
+                    "{payload:?}"
+                );
+                answers += 1;
+            }
+            (SETTINGS, _, payload) if offered.is_none() => {
+                let setting = payload.chunks(6).find(|setting| setting[..2] == [0, 3]).expect("a limit of streams");
+                offered = Some(u32::from_be_bytes(setting[2..].try_into().unwrap()));
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(offered, Some(128));
+    assert_eq!(server.paths().len(), 50);
+}
+
+/// T2: streams opened and reset in a row end the connection.
+#[tokio::test]
+async fn t2_rapid_reset_ends_the_connection() {
+    let server = Server::start(limits());
+    let flood: Vec<u8> = (0..5_000)
+        .flat_map(|number| {
+            [request(2 * number + 1, "/x"), frame(RST_STREAM, 0, 2 * number + 1, &[0, 0, 0, 8])].concat()
+        })
+        .collect();
+    let began = Instant::now();
+    let mut stream = connect(&server, &flood).await;
+    assert_eq!(goaway(&mut stream).await, Some(11), "ENHANCE_YOUR_CALM");
+    assert!(began.elapsed() < Duration::from_secs(1), "took {:?}", began.elapsed());
+    assert!(server.paths().len() < 500, "{} requests were served", server.paths().len());
+    server.until_open(0).await;
+}
+
+/// T2: a client that lets requests begin and drops them, slowly enough to pass as one by one, is cut.
+#[tokio::test]
+async fn t2_abandoning_requests_ends_the_connection() {
+    let server = Server::start(Limits { write_stall: MOMENT, ..limits() });
+    let mut stream = connect(&server, &[]).await;
+    server.until_open(1).await;
+    for number in 0..2_000 {
+        let id = 2 * number + 1;
+        if stream.write_all(&request(id, "/hang")).await.is_err() {
+            break;
+        }
+        let begun = async {
+            while server.paths().len() <= number as usize && server.open() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(MOMENT, begun).await.expect("the request begins, or the connection ends");
+        let _ = stream.write_all(&frame(RST_STREAM, 0, id, &[0, 0, 0, 8])).await;
+    }
+    server.until_open(0).await;
+    assert!((200..400).contains(&server.paths().len()), "{} requests were begun", server.paths().len());
+}
+
+/// T2: a head in endless pieces ends the connection.
+#[tokio::test]
+async fn t2_continuation_flood_ends_the_connection() {
+    for piece in [&b""[..], b"\0\x01x\x01y"] {
+        let server = Server::start(limits());
+        let begin = frame(HEADERS, END_STREAM, 1, &get("/x"));
+        let flood = frame(CONTINUATION, 0, 1, piece).repeat(100_000);
+        let began = Instant::now();
+        let mut stream = connect(&server, &begin).await;
+        let _ = timeout(MOMENT, stream.write_all(&flood)).await.expect("the flood is not read slowly");
+        goaway(&mut stream).await;
+        server.until_open(0).await;
+        assert!(began.elapsed() < Duration::from_secs(4), "took {:?}", began.elapsed());
+        assert_eq!(server.paths().len(), 0);
+    }
+}
+
+/// T1: half a head over HTTP/2 has the limit of a head, whether the frame or the head is unfinished.
+#[tokio::test]
+async fn t1_half_a_head_over_http2_is_given_up() {
+    let server = Server::start(Limits { keep_alive_idle: MOMENT, ..limits() });
+    let whole = frame(HEADERS, END_STREAM, 1, &get("/x"));
+    for half in [&whole[..4], &whole[..12], &whole[..]] {
+        let mut stream = connect(&server, half).await;
+        let began = Instant::now();
+        goaway(&mut stream).await;
+        assert_ended("half head", began.elapsed(), limits().head);
+    }
+}
+
+/// T1: an idle connection is told to go.
+#[tokio::test]
+async fn t1_idle_http2_connections_are_closed() {
+    let server = Server::start(limits());
+    let mut stream = connect(&server, &request(1, "/x")).await;
+    let began = Instant::now();
+    assert_eq!(goaway(&mut stream).await, Some(0));
+    assert_ended("idle", began.elapsed(), limits().keep_alive_idle);
+}
+
+/// T1: a body that does not come ends its own request only.
+#[tokio::test]
+async fn t1_a_body_over_http2_has_the_limits_of_a_body() {
+    let server = Server::start(limits());
+    let post = [&[0x83, 0x86, 0x41, 1, b'a', 0x04, 5], &b"/read"[..]].concat();
+    let mut stream = connect(&server, &frame(HEADERS, END_HEADERS, 1, &post)).await;
+    let began = Instant::now();
+    while next(&mut stream).await.expect("an answer").0 != HEADERS {}
+    assert_ended("body", began.elapsed(), limits().body_idle);
+    stream.write_all(&request(3, "/x")).await.unwrap();
+    while !matches!(next(&mut stream).await.expect("another answer"), (HEADERS, 3, _)) {}
+}
+
+/// T1: a client that reads the connection and takes nothing of its answer stalls as well.
+#[tokio::test]
+async fn t1_a_closed_window_is_a_stalled_client() {
+    let server = Server::start(Limits { keep_alive_idle: MOMENT, ..limits() });
+    let mut stream = connect(&server, &request(1, "/large")).await;
+    let (began, mut taken) = (Instant::now(), 0);
+    while let Some((kind, _, payload)) = next(&mut stream).await {
+        if kind == DATA {
+            taken += payload.len();
+        }
+    }
+    assert_eq!(taken, 65_535, "the first window is filled");
+    assert_ended("closed window", began.elapsed(), limits().write_stall);
+}

@@ -1,0 +1,187 @@
+//! The listener on real sockets, spoken to in raw bytes.
+
+mod deadlines;
+mod framing;
+mod http2;
+mod places;
+mod stopping;
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_LENGTH, LOCATION};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{BodyError, Limits, RequestBody, Stop, bind, is_refused_method, serve};
+
+/// A limit may be enforced this late.
+const LATE: Duration = Duration::from_secs(1);
+const MOMENT: Duration = Duration::from_secs(5);
+
+/// The real limits, about ten times shorter.
+fn limits() -> Limits {
+    Limits {
+        connections: 1_000,
+        first_byte: Duration::from_millis(500),
+        head: Duration::from_secs(1),
+        body_idle: Duration::from_millis(700),
+        body_total: Duration::from_millis(1_500),
+        write_stall: Duration::from_secs(1),
+        keep_alive_idle: Duration::from_millis(1_200),
+        drain: Duration::from_secs(2),
+    }
+}
+
+/// A listener with a few made-up routes, and what it has seen.
+struct Server {
+    address: SocketAddr,
+    stop: watch::Sender<Stop>,
+    serving: JoinHandle<usize>,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    open: AtomicUsize,
+    paths: Mutex<Vec<String>>,
+}
+
+impl Server {
+    fn start(limits: Limits) -> Self {
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, asked) = watch::channel(Stop::Not);
+        let seen = Arc::new(Seen::default());
+        let large = Bytes::from(vec![b'x'; 32 << 20]);
+        let probes = Arc::clone(&seen);
+        let make = move |peer: SocketAddr| {
+            assert!(peer.ip().is_loopback());
+            probes.open.fetch_add(1, Ordering::SeqCst);
+            Probe { seen: Arc::clone(&probes), large: large.clone() }
+        };
+        Self { address, stop, serving: tokio::spawn(serve(listener, limits, asked, make)), seen }
+    }
+
+    /// Connects and sends something.
+    async fn send(&self, bytes: impl AsRef<[u8]>) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(bytes.as_ref()).await.unwrap();
+        stream
+    }
+
+    fn open(&self) -> usize {
+        self.seen.open.load(Ordering::SeqCst)
+    }
+
+    fn paths(&self) -> Vec<String> {
+        self.seen.paths.lock().unwrap().clone()
+    }
+
+    /// Waits until so many connections are open.
+    async fn until_open(&self, count: usize) {
+        let reached = async {
+            while self.open() != count {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(timeout(MOMENT, reached).await.is_ok(), "{} are open, not {count}", self.open());
+    }
+}
+
+/// The service of one connection; it lives as long as the connection.
+struct Probe {
+    seen: Arc<Seen>,
+    large: Bytes,
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.seen.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl hyper::service::Service<Request<RequestBody>> for Probe {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<RequestBody>) -> Self::Future {
+        self.seen.paths.lock().unwrap().push(request.uri().to_string());
+        let large = self.large.clone();
+        Box::pin(async move { Ok(answer(request, large).await) })
+    }
+}
+
+async fn answer(request: Request<RequestBody>, large: Bytes) -> Response<Full<Bytes>> {
+    let text = |status, text: String| {
+        let mut response = Response::new(Full::from(text));
+        *response.status_mut() = status;
+        response
+    };
+    if is_refused_method(request.method()) {
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, String::new());
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+        return response;
+    }
+    match request.uri().path() {
+        "/read" => match request.into_body().collect().await {
+            Ok(body) => text(StatusCode::OK, format!("read {}", body.to_bytes().len())),
+            Err(BodyError::TimedOut) => text(StatusCode::REQUEST_TIMEOUT, String::new()),
+            Err(BodyError::Broken(_)) => text(StatusCode::BAD_REQUEST, String::new()),
+        },
+        "/large" => Response::new(Full::from(large)),
+        "/slow" => {
+            sleep(Duration::from_millis(500)).await;
+            text(StatusCode::OK, "slow".to_owned())
+        }
+        "/hang" => pending().await,
+        _ => {
+            let mut response = text(StatusCode::FOUND, String::new());
+            response.headers_mut().insert(LOCATION, HeaderValue::from_static("https://example.com/"));
+            response
+        }
+    }
+}
+
+/// The head and the body of the next answer.
+async fn read_answer(stream: &mut TcpStream) -> (String, String) {
+    let read = async {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.expect("an answer, not the end of the connection"));
+        }
+        let head = String::from_utf8(head).unwrap().to_lowercase();
+        let mut lines = head.lines();
+        let length = lines.find_map(|line| line.strip_prefix(&format!("{CONTENT_LENGTH}: ")));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        stream.read_exact(&mut body).await.unwrap();
+        (head, String::from_utf8(body).unwrap())
+    };
+    timeout(MOMENT, read).await.expect("an answer in time")
+}
+
+/// Everything until the connection ends, and how long that took.
+async fn read_to_end(mut stream: impl AsyncReadExt + Unpin) -> (String, Duration) {
+    let began = Instant::now();
+    let mut bytes = Vec::new();
+    // A reset is an end as well.
+    let _ = timeout(4 * MOMENT, stream.read_to_end(&mut bytes)).await.expect("an end of the connection");
+    (String::from_utf8_lossy(&bytes).into_owned(), began.elapsed())
+}
+
+fn assert_ended(what: &str, after: Duration, limit: Duration) {
+    assert!(after + Duration::from_millis(20) >= limit, "{what}: closed after {after:?}, before {limit:?}");
+    assert!(after <= limit + LATE, "{what}: closed after {after:?}, not {limit:?}");
+}

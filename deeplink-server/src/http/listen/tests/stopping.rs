@@ -1,0 +1,123 @@
+//! A graceful stop answers everything that has been asked, and waits for nobody who asks nothing.
+
+use tokio::task::JoinSet;
+
+use super::*;
+
+const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+impl Server {
+    /// Asks to stop, and returns how many were cut and how long it took.
+    async fn stopped(self, how: Stop) -> (usize, Duration) {
+        let began = Instant::now();
+        self.stop.send_replace(how);
+        let cut = timeout(2 * MOMENT, self.serving).await.expect("it stops").unwrap();
+        (cut, began.elapsed())
+    }
+}
+
+/// Under full load no connection is reset: each ends with an answer that says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_under_load_resets_nobody() {
+    for round in 0..5 {
+        let server = Server::start(Limits { keep_alive_idle: MOMENT, ..limits() });
+        let mut clients = JoinSet::new();
+        for _ in 0..50 {
+            let mut stream = server.send(HEAD).await;
+            clients.spawn(async move {
+                for answered in 1.. {
+                    let (head, _) = read_answer(&mut stream).await;
+                    if head.contains("connection: close") {
+                        assert_eq!(read_to_end(stream).await.0, "");
+                        return answered;
+                    }
+                    stream.write_all(HEAD).await.unwrap();
+                }
+                0
+            });
+        }
+        sleep(Duration::from_millis(100 + 7 * round)).await;
+        let (cut, took) = server.stopped(Stop::Gracefully).await;
+        assert!(cut == 0 && took < Duration::from_secs(1), "{cut} were cut in {took:?}");
+        while let Some(answered) = clients.join_next().await {
+            assert!(answered.unwrap() > 0);
+        }
+    }
+}
+
+/// What is being answered is answered; who has been idle is let go at once; who connected before the stop is served.
+#[tokio::test]
+async fn a_stop_finishes_what_was_begun() {
+    let server = Server::start(Limits { keep_alive_idle: MOMENT, first_byte: MOMENT, ..limits() });
+    let mut idle = server.send(HEAD).await;
+    read_answer(&mut idle).await;
+    let silent = server.send("").await;
+    sleep(Duration::from_millis(1_600)).await;
+    let mut slow = server.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let mut half = server.send("GET /half HTTP/1.1\r\n").await;
+    server.until_open(4).await;
+    let address = server.address;
+    let late = std::net::TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut &late, HEAD).unwrap();
+    let stopping = tokio::spawn(server.stopped(Stop::Gracefully));
+    for waiting in [idle, silent] {
+        let (rest, after) = read_to_end(waiting).await;
+        assert!(rest.is_empty() && after < Duration::from_millis(200), "{rest} after {after:?}");
+    }
+    late.set_nonblocking(true).unwrap();
+    let mut late = TcpStream::from_std(late).unwrap();
+    sleep(Duration::from_millis(100)).await;
+    half.write_all(b"Host: a\r\n\r\n").await.unwrap();
+    for (stream, status) in [(&mut late, "302"), (&mut half, "302"), (&mut slow, "200")] {
+        let (head, _) = read_answer(stream).await;
+        assert!(head.starts_with(&format!("http/1.1 {status}")) && head.contains("connection: close"), "{head}");
+    }
+    drop((late, half, slow));
+    let (cut, took) = stopping.await.unwrap();
+    assert!(cut == 0 && took < Duration::from_secs(1), "{cut} were cut in {took:?}");
+    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+}
+
+/// Over HTTP/2 as well: what has begun is answered, then the connection ends.
+#[tokio::test]
+async fn a_stop_finishes_streams() {
+    let server = Server::start(limits());
+    let preface: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let head = b"\0\0\x0c\x01\x05\0\0\0\x01\x82\x86\x41\x01a\x04\x05/slow";
+    let stream = server.send([preface, head].concat()).await;
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(server.paths().len(), 1);
+    let reading = tokio::spawn(read_to_end(stream));
+    let (cut, took) = server.stopped(Stop::Gracefully).await;
+    assert!(cut == 0 && took >= Duration::from_millis(350) && took < Duration::from_secs(2), "{cut} cut in {took:?}");
+    assert!(reading.await.unwrap().0.contains("slow"));
+}
+
+/// Who cannot finish is cut when the time is over, at once when asked again.
+#[tokio::test]
+async fn a_stop_does_not_wait_for_ever() {
+    let server = Server::start(limits());
+    let _hung = server.send("GET /hang HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    server.until_open(1).await;
+    let (cut, took) = server.stopped(Stop::Gracefully).await;
+    assert_eq!(cut, 1);
+    assert_ended("stop", took, limits().drain);
+
+    let server = Server::start(limits());
+    let _hung = server.send("GET /hang HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    server.until_open(1).await;
+    let second = server.stop.clone();
+    let stopping = tokio::spawn(server.stopped(Stop::Gracefully));
+    sleep(Duration::from_millis(300)).await;
+    second.send_replace(Stop::AtOnce);
+    let (cut, took) = stopping.await.unwrap();
+    assert!(cut == 1 && took < Duration::from_millis(800), "{cut} were cut in {took:?}");
+}
+
+/// A sender that is gone asks for a graceful stop: nobody could ask any more.
+#[tokio::test]
+async fn a_forgotten_server_stops() {
+    let Server { stop, serving, .. } = Server::start(limits());
+    drop(stop);
+    assert_eq!(timeout(MOMENT, serving).await.unwrap().unwrap(), 0);
+}
