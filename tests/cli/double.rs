@@ -159,14 +159,12 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
 }
 
 fn write(mut stream: &TcpStream, request: &Request, answer: &Answer) -> std::io::Result<()> {
-    let mut head = format!("HTTP/1.1 {} Told\r\n", answer.status);
-    for (name, value) in &answer.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
+    let mut head = vec![format!("HTTP/1.1 {} Told", answer.status)];
+    head.extend(answer.headers.iter().map(|(name, value)| format!("{name}: {value}")));
     if answer.status != 204 {
-        head.push_str(&format!("content-length: {}\r\n", answer.body.len()));
+        head.push(format!("content-length: {}", answer.body.len()));
     }
-    stream.write_all(format!("{head}\r\n").as_bytes())?;
+    stream.write_all(format!("{}\r\n\r\n", head.join("\r\n")).as_bytes())?;
     if request.method != "HEAD" && answer.status != 204 {
         stream.write_all(&answer.body)?;
     }

@@ -39,8 +39,8 @@ fn service() -> Double {
 fn a_file_is_imported_and_summed_up() {
     let double = service();
     let dl = Dl::at(&double.url);
-    let rows: String = (0..120).map(|at| format!("row-{at},https://example.com/\n")).collect();
-    dl.file("links.csv", &format!("id,web\n{rows}"));
+    let rows: Vec<String> = (0..120).map(|at| format!("row-{at},https://example.com/\n")).collect();
+    dl.file("links.csv", &format!("id,web\n{}", rows.concat()));
     let ran = dl.run("links import links.csv");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""));
     let lines: Vec<&str> = ran.stderr.lines().collect();

@@ -26,7 +26,7 @@ fn the_first_source_of_the_order_wins() {
         let mut line = "whoami -o json".to_owned();
         let file = dl.secret_file("flag.key", &key(0));
         if is(0) {
-            line.push_str(&format!(" --api-key-file {}", file.display()));
+            line = format!("{line} --api-key-file {}", file.display());
         }
         if is(1) {
             dl = dl.stored("named", &double.url, &key(1));
@@ -144,8 +144,8 @@ fn key_files_of_others_are_refused() {
     let file = dl.file("open.key", KEY);
     for mode in [0o644, 0o640, 0o604, 0o660, 0o622] {
         chmod(&file, mode);
-        for dl in [Dl::new().env("DL_BASE_URL", &double.url).env("DL_API_KEY_FILE", &file.to_string_lossy())] {
-            let ran = dl.run("links list");
+        let named = Dl::new().env("DL_BASE_URL", &double.url).env("DL_API_KEY_FILE", &file.to_string_lossy());
+        for ran in [dl.run(&format!("links list --api-key-file {}", file.display())), named.run("links list")] {
             assert!(ran.fails(4).contains(&format!("chmod 600 {}", file.display())), "{mode:o}: {ran}");
         }
     }

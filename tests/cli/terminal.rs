@@ -284,8 +284,8 @@ fn an_import_has_a_bar_where_one_can_be_drawn() {
         _ => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
     });
     let import = |dl: Dl, line: &str| {
-        let rows: String = (0..300).map(|at| format!("row-{at},https://example.com/\n")).collect();
-        dl.file("links.csv", &format!("custom_id,web_url\n{rows}"));
+        let rows: Vec<String> = (0..300).map(|at| format!("row-{at},https://example.com/\n")).collect();
+        dl.file("links.csv", &format!("custom_id,web_url\n{}", rows.concat()));
         shown(dl, line)
     };
     let dl = || Dl::at(&double.url);
