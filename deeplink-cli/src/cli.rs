@@ -57,3 +57,14 @@ pub(crate) fn help(details: &str, examples: &[&str]) -> clap::builder::StyledStr
     let details = if details.is_empty() { String::new() } else { format!("{details}\n\n") };
     format!("{details}{heading}Examples:{heading:#}\n  $ {}", examples.join("\n  $ ")).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    /// Names that clash, groups that cannot be met and the like, anywhere in the tree.
+    #[test]
+    fn the_tree_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -64,6 +64,23 @@ fn another_content_or_service_is_refused_unless_restarted() {
     dl.run("links import links.csv --restart").ok();
 }
 
+/// The line that goes on with a run has every flag that decides where it goes, quoted where a shell needs it.
+#[test]
+fn the_line_to_go_on_with_is_complete() {
+    let (double, willing) = moody();
+    let dl = Dl::new().env("DL_API_KEY", KEY);
+    dl.file("my links.csv", "Ref,web_url\nspring-1,https://example.com/1\n");
+    let flags =
+        format!("--map Ref=custom_id --base-url {} --journal kept --on-conflict skip --max-wait 20m", double.url);
+    let ran = dl.run(&format!("links import 'my links.csv' {flags}"));
+    let line =
+        ran.fails(7).lines().find_map(|line| line.strip_prefix("  hint: go on with: dl ")).expect("a line").to_owned();
+    assert!(line.contains("my links.csv'") && line.contains(" --max-wait 1200000ms"), "{line}");
+    willing.store(true, Ordering::SeqCst);
+    let ran = dl.run(&line);
+    assert!(ran.code == Some(0) && ran.says("note: going on: run ") && ran.says("created 1"), "{line}: {ran}");
+}
+
 #[test]
 fn finished_runs_are_cleared_away_and_unfinished_ones_only_with_a_yes() {
     let (double, willing) = moody();

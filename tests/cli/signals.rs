@@ -32,6 +32,31 @@ fn signals_have_their_codes() {
     }
 }
 
+/// The first Ctrl-C of an import waits for what is under way, and says so; the second does not.
+#[test]
+fn the_second_ctrl_c_ends_an_import_at_once() {
+    let double = Double::new(|request| match request.method.as_str() {
+        "POST" => Answer::new(201, r#"{"links":[]}"#).after(Duration::from_secs(30)),
+        _ => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
+    });
+    let dl = Dl::at(&double.url);
+    dl.file("links.csv", "custom_id,web_url\nrow-1,https://example.com\n");
+    let mut child = dl.command("links import links.csv").stderr(Stdio::piped()).spawn().expect("dl starts");
+    wait_for("the batch is out", || double.lines().contains(&"POST /v1/links/bulk".to_owned()));
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    send(&child, "-INT");
+    while !line.starts_with("stopping: waiting for what is under way") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).expect("text") > 0, "it ended");
+    }
+    let start = Instant::now();
+    send(&child, "-INT");
+    assert_eq!(child.wait().expect("dl ends").code(), Some(130));
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert_eq!(dl.run("imports list --fields state,done").ok(), "unfinished\t0\n");
+}
+
 /// A reader that leaves ends the command with 0 and without a word.
 #[test]
 fn a_closed_pipe_is_quiet() {

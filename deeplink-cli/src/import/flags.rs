@@ -195,6 +195,9 @@ impl Policy {
                 word(flag, value.get_name().to_owned());
             }
         }
+        if self.max_wait != Self::default().max_wait {
+            word("--max-wait", format!("{}ms", self.max_wait.as_millis()));
+        }
         for (flag, path) in [("--results", &self.results), ("--rejects", &self.rejects)] {
             if let Some(path) = path {
                 word(flag, path.to_string_lossy().into_owned());
@@ -226,8 +229,9 @@ impl Saved {
     }
 
     /// What the journal tells two imports apart by.
-    pub(crate) fn identity(&self, _ctx: &Context) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+    pub(crate) fn identity(&self) -> String {
+        // A file name that is not UTF-8 cannot be JSON. It still tells imports apart, but cannot be read back.
+        serde_json::to_string(self).unwrap_or_else(|_| format!("{self:?}"))
     }
 
     /// Reads what [`Saved::identity`] wrote.
@@ -250,11 +254,11 @@ impl Saved {
         self.source.generate_ids.clone()
     }
 
-    /// The command that goes on with the import.
-    pub(crate) fn command_line(&self, policy: &Policy) -> String {
-        let mut words =
-            vec!["dl".to_owned(), "links".into(), "import".into(), self.file.to_string_lossy().into_owned()];
-        let source = &self.source;
+    /// The command that goes on with the import, with every flag that decides where it goes and what it does.
+    pub(crate) fn command_line(&self, ctx: &Context, policy: &Policy, journal: Option<&Path>) -> String {
+        let mut words: Vec<String> = ["dl", "links", "import"].map(str::to_owned).into();
+        words.push(self.file.to_string_lossy().into_owned());
+        let (source, global) = (&self.source, &ctx.global);
         let mut word = |flag: &str, value: &str| words.extend([flag.to_owned(), value.to_owned()]);
         if let Some(format) = source.format.and_then(|format| format.to_possible_value()) {
             word("--format", format.get_name());
@@ -264,8 +268,16 @@ impl Saved {
         if let Some(path) = &source.template {
             word("--template", &path.to_string_lossy());
         }
-        if self.profile != crate::config::DEFAULT_PROFILE {
-            word("--profile", &self.profile);
+        if let Some(profile) = &global.profile {
+            word("--profile", profile);
+        }
+        if let Some(base) = &global.base_url {
+            word("--base-url", base.as_str());
+        }
+        for (flag, path) in [("--api-key-file", global.api_key_file.as_deref()), ("--journal", journal)] {
+            if let Some(path) = path {
+                word(flag, &path.to_string_lossy());
+            }
         }
         match source.generate_ids.as_deref() {
             Some("") => words.push("--generate-ids".into()),

@@ -127,7 +127,10 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
     let checked = import.check().await.map_err(|error| cannot(ctx, &name, &error))?;
     progress.end();
     let place: Place = Box::new(move |line, column| source.place(line, column));
-    let again = options.journal.as_ref().map(|_| saved.command_line(policy));
+    let again = options.journal.as_deref().map(|dir| {
+        let named = Some(dir).filter(|dir| *dir != ctx.dirs.imports());
+        saved.command_line(ctx, policy, named)
+    });
     let ready = Ready { invalid: HashSet::new(), checked, progress, name, place, rejects, again };
     let ready = report::faults(ctx, ready, policy, options.want)?;
     let Some(ready) = ready else { return Ok(None) };
@@ -146,7 +149,7 @@ fn offline(ctx: &Context) -> Outcome<Client> {
 async fn with_journal(ctx: &Context, import: BulkImport, saved: &Saved, options: &Options) -> Outcome<BulkImport> {
     let Some(dir) = &options.journal else { return Ok(import) };
     crate::files::make_dir(dir).map_err(|error| Failure::file("make", dir.display(), &error))?;
-    let journal = FileJournal::new(dir).command(saved.identity(ctx)).restart(options.restart);
+    let journal = FileJournal::new(dir).command(saved.identity()).restart(options.restart);
     if !options.restart
         && let Some(run) = journal.pending().map_err(|error| journal_failure(&error))?
     {
