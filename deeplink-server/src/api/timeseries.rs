@@ -75,12 +75,7 @@ fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {
 }
 
 /// Every bucket that the window touches, with the clicks of its hours.
-fn buckets(
-    hours: &BTreeMap<i64, i64>,
-    from: Timestamp,
-    to: Timestamp,
-    granularity: &Granularity,
-) -> Vec<Bucket> {
+fn buckets(hours: &BTreeMap<i64, i64>, from: Timestamp, to: Timestamp, granularity: &Granularity) -> Vec<Bucket> {
     let width = granularity.millis();
     let start = |moment: i64| moment - moment.rem_euclid(width);
     let mut clicks = BTreeMap::new();

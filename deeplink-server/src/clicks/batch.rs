@@ -2,7 +2,7 @@
 //!
 //! Writer and watch decide by one compare-and-swap who has a batch. As long as its position is not decided, the watch
 //! can take it back, and the writer undoes what it did. From then on it may be committed, and what the spill keeps
-//! names the position.
+//! says how to recognise it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::queue::{Fate, Gathering, lock};
 use super::texts::TextRef;
 use super::{Click, Intake};
-use crate::db::clicks::{self, NewClick, NewText};
+use crate::db::clicks::{self, Mark, NewText};
 use crate::db::{self, Conn, Db, DbError, Job, Ran};
 
 /// The writer has the batch, and nothing of it can be committed yet.
@@ -55,9 +55,15 @@ impl Running {
         self.place.load(Ordering::Acquire) == GIVEN_UP
     }
 
+    /// How to recognise the batch in the log, if it may be there.
+    fn mark(&self) -> Option<Mark> {
+        let position = Some(self.place.load(Ordering::Acquire)).filter(|&place| place > TAKEN)?;
+        self.clicks.first().map(|&Click { link, at, .. }| Mark { position, link, at })
+    }
+
     /// Stops waiting for the writer: the clicks go to the spill as well, and the visits go on.
     pub(super) fn give_up(&self, intake: &Intake) {
-        let batch = if self.decide(GIVEN_UP) { 0 } else { self.place.load(Ordering::Acquire).max(0) };
+        let batch = if self.decide(GIVEN_UP) { None } else { self.mark() };
         if !self.spilled.swap(true, Ordering::AcqRel) {
             intake.keep(&self.clicks, batch);
         }
@@ -66,7 +72,7 @@ impl Running {
 }
 
 impl Intake {
-    fn take(self: &Arc<Self>) -> Option<Box<Store>> {
+    pub(super) fn take(self: &Arc<Self>) -> Option<Box<Store>> {
         // Under the lock, so that the watch sees the clicks in one place or the other.
         let mut batches = lock(&self.running);
         let running = Arc::new(Running::new(self.queue.take()?));
@@ -114,7 +120,7 @@ pub(super) async fn pump(intake: Arc<Intake>, db: Db) {
 }
 
 /// Stores one batch.
-struct Store {
+pub(super) struct Store {
     intake: Arc<Intake>,
     running: Arc<Running>,
     /// Texts that are not known to be stored, to be marked once they are.
@@ -140,7 +146,7 @@ impl Store {
             clicks::insert_texts(&mut db, &texts, day).await?;
         }
         let rows: Vec<_> = clicks.iter().map(Click::row).collect();
-        let first = clicks::insert(&mut db, &intake.head, base(now, &rows), &rows).await?;
+        let first = clicks::insert(&mut db, &intake.head, intake.place(&rows, now), &rows).await?;
         Ok(self.running.decide(first))
     }
 }
@@ -152,11 +158,6 @@ fn new_texts(clicks: &[Click], mark: u64) -> Vec<TextRef> {
     new.sort_unstable_by_key(|text| text.hash());
     new.dedup_by_key(|text| text.hash());
     new
-}
-
-/// The place after which clicks are stored now: neither before the clock nor before any of them happened.
-pub(super) fn base(now: i64, clicks: &[NewClick]) -> i64 {
-    clicks::place(clicks.iter().map(|click| click.at).max().map_or(now, |at| at.max(now)))
 }
 
 impl Job for Store {

@@ -14,7 +14,7 @@
 //! | `fold` | from the log into counts |
 //!
 //! The invariant: a click is in one place. It leaves the queue once, its batch ends in the log or in the spill, and
-//! where both may be, the spill knows the batch's first position and storing it looks there first.
+//! where both may be, the spill knows how to recognise the batch, and storing it from there looks first.
 
 mod batch;
 mod fold;
@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use deeplink_core::secret::Random;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -41,11 +42,14 @@ use self::batch::Running;
 use self::queue::{Queue, lock};
 use self::spill::Spill;
 use crate::clock::Clock;
-use crate::db::clicks::{Head, NewClick};
+use crate::db::clicks::{Head, MAX_GAP, Mark, NewClick, Place, place};
 use crate::db::{Db, DbError};
 
 pub(crate) use self::queue::Recorded;
 pub(crate) use self::texts::{TextRef, Texts};
+
+/// How long a visit waits for its click to be in the database.
+const PATIENCE: Duration = Duration::from_millis(25);
 
 /// A visit that counts.
 #[derive(Debug, Clone)]
@@ -100,6 +104,8 @@ pub(crate) struct Clicks {
 /// What the writer, the visits and the tasks share. It does not know the database, which in turn knows it.
 struct Intake {
     clock: Clock,
+    /// How long a visit waits for its click to be in the database.
+    patience: Duration,
     texts: Texts,
     queue: Queue,
     /// Batches that the writer has and has not answered.
@@ -110,6 +116,7 @@ struct Intake {
     /// Whether the watch sleeps until a click comes.
     unwatched: AtomicBool,
     head: Head,
+    random: Mutex<Random>,
     stored: AtomicU64,
     spilled: AtomicU64,
     dropped: AtomicU64,
@@ -127,8 +134,12 @@ struct Intake {
 impl Clicks {
     /// Opens the way into the log. What an earlier process left in spill files is stored in the background.
     pub(crate) fn start(db: Db, clock: Clock, directory: &Path) -> io::Result<Arc<Self>> {
+        Self::start_with(db, clock, directory, PATIENCE)
+    }
+
+    fn start_with(db: Db, clock: Clock, directory: &Path, patience: Duration) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(directory)?;
-        let intake = Arc::new(Intake::new(clock, directory));
+        let intake = Arc::new(Intake::new(clock, directory, patience));
         let mut tasks = vec![
             tokio::spawn(watch::run(Arc::clone(&intake))).abort_handle(),
             tokio::spawn(watch::sync(Arc::clone(&intake))).abort_handle(),
@@ -197,9 +208,10 @@ impl Drop for Clicks {
 }
 
 impl Intake {
-    fn new(clock: Clock, directory: &Path) -> Self {
+    fn new(clock: Clock, directory: &Path, patience: Duration) -> Self {
         Self {
             clock,
+            patience,
             texts: Texts::new(),
             queue: Queue::default(),
             running: Mutex::default(),
@@ -207,6 +219,7 @@ impl Intake {
             spilling: AtomicBool::new(false),
             unwatched: AtomicBool::new(false),
             head: Head::default(),
+            random: Mutex::new(Random::system()),
             stored: AtomicU64::new(0),
             spilled: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -220,7 +233,7 @@ impl Intake {
 
     fn record(&self, click: Click) -> Recorded {
         if self.spilling.load(Ordering::Relaxed) {
-            self.keep(std::slice::from_ref(&click), 0);
+            self.keep(std::slice::from_ref(&click), None);
             return Recorded::now();
         }
         let (recorded, first) = self.queue.push(click);
@@ -233,8 +246,8 @@ impl Intake {
         recorded
     }
 
-    /// Gives clicks to the spill, which the batch that begins at position `batch` may store as well.
-    fn keep(&self, clicks: &[Click], batch: i64) {
+    /// Gives clicks to the spill, which `batch` may store as well.
+    fn keep(&self, clicks: &[Click], batch: Option<Mark>) {
         let kept = lock(&self.spill).keep(clicks, batch);
         self.spilled.fetch_add(kept.spilled, Ordering::Relaxed);
         self.count_dropped(kept.dropped);
@@ -267,12 +280,19 @@ impl Intake {
     /// Gives everything that waits for the writer to the spill.
     fn give_up(&self) {
         for gathering in self.queue.take_all() {
-            self.keep(&gathering.clicks, 0);
+            self.keep(&gathering.clicks, None);
             gathering.fate.settle();
         }
         for running in std::mem::take(&mut *lock(&self.running)) {
             running.give_up(self);
         }
+    }
+
+    /// Where clicks go that are stored now: neither before the clock nor before any of them happened.
+    fn place(&self, clicks: &[NewClick], now: i64) -> Place {
+        let latest = clicks.iter().map(|click| click.at).max().map_or(now, |at| at.max(now));
+        let gap = i64::try_from(lock(&self.random).below(MAX_GAP)).unwrap_or(0);
+        Place { after: place(latest), gap }
     }
 
     /// Whether every click is in the log.

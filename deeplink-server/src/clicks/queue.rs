@@ -70,12 +70,11 @@ impl Future for Recorded {
         if fate.is_settled() {
             return Poll::Ready(());
         }
-        match place.and_then(|place| waiting.get_mut(place)) {
-            Some(waker) => waker.clone_from(context.waker()),
-            None => {
-                *place = Some(waiting.len());
-                waiting.push(context.waker().clone());
-            }
+        if let Some(waker) = place.and_then(|place| waiting.get_mut(place)) {
+            waker.clone_from(context.waker());
+        } else {
+            *place = Some(waiting.len());
+            waiting.push(context.waker().clone());
         }
         Poll::Pending
     }

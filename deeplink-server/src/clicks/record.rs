@@ -5,19 +5,21 @@
 //! header  "DLCLICK1", number of the file (8)
 //! frame   length of the items (4), items, checksum of all that (4)
 //! item    "T", hash (16), length (2), text
-//!         "C", link (8), at (8), batch (8), kind (1), platform (1), present (1), agent (0 or 16), referer (0 or 16)
+//!         "C", link (8), at (8), kind (1), platform (1), present (1), agent (0 or 16), referer (0 or 16),
+//!              batch: position, link, at (0 or 24)
 //! ```
 //! Numbers are little-endian.
 
 use std::collections::BTreeMap;
 
-use crate::db::clicks::{Hash, NewClick};
+use crate::db::clicks::{Hash, Mark, NewClick};
 
 const MAGIC: &[u8; 8] = b"DLCLICK1";
 const TEXT: u8 = b'T';
 const CLICK: u8 = b'C';
 const AGENT: u8 = 1;
 const REFERER: u8 = 2;
+const BATCH: u8 = 4;
 
 /// What every file begins with.
 pub(super) fn header(number: i64) -> [u8; 16] {
@@ -48,16 +50,24 @@ impl Frame {
         self.0.extend_from_slice(&text.as_bytes()[..usize::from(length)]);
     }
 
-    /// A click, and the first position of the batch that may have stored it, or 0.
-    pub(super) fn click(&mut self, click: &NewClick, batch: i64) {
+    /// A click, and the batch that may have stored it.
+    pub(super) fn click(&mut self, click: &NewClick, batch: Option<Mark>) {
         self.0.push(CLICK);
-        for number in [click.link, click.at, batch] {
-            self.0.extend_from_slice(&number.to_le_bytes());
-        }
-        let present = click.agent.map_or(0, |_| AGENT) | click.referer.map_or(0, |_| REFERER);
+        self.numbers(&[click.link, click.at]);
+        let present =
+            click.agent.map_or(0, |_| AGENT) | click.referer.map_or(0, |_| REFERER) | batch.map_or(0, |_| BATCH);
         self.0.extend_from_slice(&[click.kind, click.platform, present]);
         for hash in [&click.agent, &click.referer].into_iter().flatten() {
             self.0.extend_from_slice(hash);
+        }
+        if let Some(Mark { position, link, at }) = batch {
+            self.numbers(&[position, link, at]);
+        }
+    }
+
+    fn numbers(&mut self, numbers: &[i64]) {
+        for number in numbers {
+            self.0.extend_from_slice(&number.to_le_bytes());
         }
     }
 
@@ -80,8 +90,8 @@ fn checksum(bytes: &[u8]) -> u32 {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents {
     pub(super) number: i64,
-    /// Clicks, each with the first position of the batch that may have stored it, or 0.
-    pub(super) clicks: Vec<(NewClick, i64)>,
+    /// Clicks, each with the batch that may have stored it.
+    pub(super) clicks: Vec<(NewClick, Option<Mark>)>,
     pub(super) texts: BTreeMap<Hash, String>,
     /// Bytes at the end that are no whole frame.
     pub(super) torn: usize,
@@ -116,11 +126,12 @@ impl Contents {
                 self.texts.insert(hash, String::from_utf8_lossy(text).into_owned());
             }
             [CLICK] => {
-                let mut number = || Some(i64::from_le_bytes(take(from)?));
-                let (link, at, batch) = (number()?, number()?, number()?);
+                let [link, at] = numbers(from)?;
                 let [kind, platform, present] = take(from)?;
                 let agent = if present & AGENT == 0 { None } else { Some(take(from)?) };
                 let referer = if present & REFERER == 0 { None } else { Some(take(from)?) };
+                let batch = if present & BATCH == 0 { None } else { Some(numbers(from)?) };
+                let batch = batch.map(|[position, link, at]| Mark { position, link, at });
                 self.clicks.push((NewClick { link, at, kind, platform, agent, referer }, batch));
             }
             _ => return None,
@@ -143,6 +154,14 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     Some(*bytes)
 }
 
+fn numbers<const N: usize>(from: &mut &[u8]) -> Option<[i64; N]> {
+    let mut numbers = [0; N];
+    for number in &mut numbers {
+        *number = i64::from_le_bytes(take(from)?);
+    }
+    Some(numbers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,13 +170,15 @@ mod tests {
     prop_compose! {
         fn any_click()(
             link in any::<i64>(), at in any::<i64>(), kind in 0_u8..4, platform in 0_u8..5,
-            agent in any::<Option<Hash>>(), referer in any::<Option<Hash>>(), batch in any::<i64>(),
-        ) -> (NewClick, i64) {
+            agent in any::<Option<Hash>>(), referer in any::<Option<Hash>>(),
+            batch in any::<Option<(i64, i64, i64)>>(),
+        ) -> (NewClick, Option<Mark>) {
+            let batch = batch.map(|(position, link, at)| Mark { position, link, at });
             (NewClick { link, at, kind, platform, agent, referer }, batch)
         }
     }
 
-    type Append = (Vec<(Hash, String)>, Vec<(NewClick, i64)>);
+    type Append = (Vec<(Hash, String)>, Vec<(NewClick, Option<Mark>)>);
 
     fn appends() -> impl Strategy<Value = Vec<Append>> {
         let texts = prop::collection::vec((any::<Hash>(), ".{0,512}"), 0..3);
@@ -170,15 +191,19 @@ mod tests {
         let mut ends = Vec::new();
         for (texts, clicks) in appends {
             let mut frame = Frame::new();
-            texts.iter().for_each(|(hash, text)| frame.text(hash, text));
-            clicks.iter().for_each(|(click, batch)| frame.click(click, *batch));
+            for (hash, text) in texts {
+                frame.text(hash, text);
+            }
+            for (click, batch) in clicks {
+                frame.click(click, *batch);
+            }
             file.extend(frame.finish());
             ends.push(file.len());
         }
         (file, ends)
     }
 
-    fn clicks(appends: &[Append]) -> Vec<(NewClick, i64)> {
+    fn clicks(appends: &[Append]) -> Vec<(NewClick, Option<Mark>)> {
         appends.iter().flat_map(|(_, clicks)| clicks.clone()).collect()
     }
 
@@ -204,11 +229,11 @@ mod tests {
 
         #[test]
         fn a_flipped_bit_spoils_its_append_and_none_before_it(
-            appends in appends(), at in any::<prop::sample::Index>(), bit in 0..8,
+            appends in appends(), at in any::<prop::sample::Index>(), bit in 0_u32..8,
         ) {
             let (mut bytes, ends) = file(7, &appends);
             let at = 16 + at.index(bytes.len() - 16);
-            bytes[at] ^= 1 << bit;
+            bytes[at] ^= 1_u8 << bit;
             let before = ends.iter().filter(|&&end| end <= at).count();
             let read = Contents::read(&bytes).expect("a header");
             prop_assert_eq!(read.clicks, clicks(&appends[..before]));

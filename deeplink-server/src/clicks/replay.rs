@@ -14,11 +14,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use super::batch::base;
 use super::queue::{BATCH, lock};
 use super::record::Contents;
 use super::{Intake, spill};
-use crate::db::clicks::{self, Claim, Hash, NewClick, NewText};
+use crate::db::clicks::{self, Claim, Hash, Mark, NewClick, NewText};
 use crate::db::{Conn, Db, DbError};
 
 /// Between two attempts while the database does not take anything.
@@ -42,7 +41,7 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
     }
 }
 
-async fn replay(intake: &Arc<Intake>, db: &Db, unreadable: &mut HashSet<PathBuf>) -> Result<(), DbError> {
+pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, unreadable: &mut HashSet<PathBuf>) -> Result<(), DbError> {
     loop {
         let directory = lock(&intake.spill).directory().to_owned();
         let files = spill::files(&directory).unwrap_or_else(|error| {
@@ -117,7 +116,7 @@ fn open(path: &Path) -> io::Result<Option<(File, Contents)>> {
 /// Clicks that are stored piece by piece.
 struct Pieces {
     number: i64,
-    clicks: Vec<(NewClick, i64)>,
+    clicks: Vec<(NewClick, Option<Mark>)>,
     texts: BTreeMap<Hash, String>,
 }
 
@@ -161,8 +160,11 @@ impl Pieces {
         }
         let piece = &self.clicks[from..to];
         let stored = stored_batches(&mut tx, piece).await?;
-        let clicks: Vec<_> =
-            piece.iter().filter(|(_, batch)| !stored.contains(batch)).map(|(click, _)| *click).collect();
+        let clicks: Vec<_> = piece
+            .iter()
+            .filter(|(_, batch)| batch.is_none_or(|batch| !stored.contains(&batch)))
+            .map(|(c, _)| *c)
+            .collect();
         if clicks.is_empty() {
             return Ok(Stored::Now(0));
         }
@@ -176,14 +178,14 @@ impl Pieces {
         if !texts.is_empty() {
             clicks::insert_texts(&mut tx, &texts, now - now.rem_euclid(86_400_000)).await?;
         }
-        clicks::insert(&mut tx, &intake.head, base(now, &clicks), &clicks).await?;
+        clicks::insert(&mut tx, &intake.head, intake.place(&clicks, now), &clicks).await?;
         Ok(Stored::Now(clicks.len()))
     }
 }
 
 /// Which of the batches that the clicks name are in the log.
-async fn stored_batches(tx: &mut Conn<'_>, piece: &[(NewClick, i64)]) -> Result<HashSet<i64>, DbError> {
-    let batches: HashSet<i64> = piece.iter().map(|(_, batch)| *batch).filter(|&batch| batch != 0).collect();
+async fn stored_batches(tx: &mut Conn<'_>, piece: &[(NewClick, Option<Mark>)]) -> Result<HashSet<Mark>, DbError> {
+    let batches: HashSet<_> = piece.iter().filter_map(|(_, batch)| *batch).collect();
     let mut stored = HashSet::new();
     if !batches.is_empty() {
         // The transaction of such a batch may still be open, with its answer lost on the way.

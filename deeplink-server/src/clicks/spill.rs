@@ -15,7 +15,7 @@ use deeplink_core::secret::Random;
 
 use super::Click;
 use super::record::{Frame, header};
-use crate::db::clicks::Hash;
+use crate::db::clicks::{Hash, Mark};
 
 /// A file is closed beyond this, so that storing one takes bounded memory.
 const FILE_BYTES: u64 = 8 << 20;
@@ -27,11 +27,11 @@ const MOVE: usize = 1_024;
 pub(super) const SUFFIX: &str = ".spill";
 const PREFIX: &str = "clicks-";
 
-/// A click, and the first position of the batch that may have stored it: 0 when none can have.
+/// A click, and the batch that may have stored it.
 #[derive(Debug, Clone)]
 pub(super) struct Spilled {
     pub(super) click: Click,
-    pub(super) batch: i64,
+    pub(super) batch: Option<Mark>,
 }
 
 /// What became of clicks given to the spill.
@@ -90,8 +90,8 @@ impl Spill {
         &self.directory
     }
 
-    /// Keeps clicks, which the batch that begins at position `batch` may store as well.
-    pub(super) fn keep(&mut self, clicks: &[Click], batch: i64) -> Kept {
+    /// Keeps clicks, which `batch` may store as well.
+    pub(super) fn keep(&mut self, clicks: &[Click], batch: Option<Mark>) -> Kept {
         self.pending = true;
         let written = self.empty_memory() && {
             let spilled = clicks.iter().map(|click| (click, batch));
@@ -120,7 +120,7 @@ impl Spill {
         written
     }
 
-    fn append<'a>(&mut self, clicks: impl Iterator<Item = (&'a Click, i64)>) -> io::Result<()> {
+    fn append<'a>(&mut self, clicks: impl Iterator<Item = (&'a Click, Option<Mark>)>) -> io::Result<()> {
         #[cfg(test)]
         if self.is_full {
             return Err(io::ErrorKind::StorageFull.into());
@@ -190,7 +190,7 @@ impl Spill {
 }
 
 impl Open {
-    fn append<'a>(&mut self, clicks: impl Iterator<Item = (&'a Click, i64)>) -> io::Result<()> {
+    fn append<'a>(&mut self, clicks: impl Iterator<Item = (&'a Click, Option<Mark>)>) -> io::Result<()> {
         let mut frame = Frame::new();
         for (click, batch) in clicks {
             for text in [&click.agent, &click.referer].into_iter().flatten() {

@@ -26,8 +26,8 @@ const REFERERS: usize = 2_992;
 #[derive(Debug)]
 pub(crate) struct Text {
     hash: Hash,
-    text: Box<str>,
-    /// The header's bytes where they differ from the text.
+    clean: Box<str>,
+    /// The header's bytes where they differ from that.
     raw: Option<Box<[u8]>>,
     traits: AgentTraits,
     /// Asked for again since the table was last thinned.
@@ -41,15 +41,15 @@ pub(crate) type TextRef = Arc<Text>;
 
 impl Text {
     fn new(raw: &[u8], traits: AgentTraits) -> Self {
-        let text = clean(&String::from_utf8_lossy(raw), MAX_CHARS).into_boxed_str();
+        let clean = clean(&String::from_utf8_lossy(raw), MAX_CHARS).into_boxed_str();
         let mut hash = Hash::default();
-        hash.copy_from_slice(&Sha256::digest(text.as_bytes())[..16]);
-        let raw = (raw != text.as_bytes()).then(|| raw.into());
-        Self { hash, text, raw, traits, seen: AtomicBool::new(false), stored: AtomicU64::new(0) }
+        hash.copy_from_slice(&Sha256::digest(clean.as_bytes())[..16]);
+        let raw = (raw != clean.as_bytes()).then(|| raw.into());
+        Self { hash, clean, raw, traits, seen: AtomicBool::new(false), stored: AtomicU64::new(0) }
     }
 
     fn raw(&self) -> &[u8] {
-        self.raw.as_deref().unwrap_or(self.text.as_bytes())
+        self.raw.as_deref().unwrap_or(self.clean.as_bytes())
     }
 
     /// What the text is stored under.
@@ -59,7 +59,7 @@ impl Text {
 
     /// Without control characters, and at most 512 characters.
     pub(crate) fn text(&self) -> &str {
-        &self.text
+        &self.clean
     }
 
     /// Whether a commit at `mark` or later left the text in the database.
@@ -163,9 +163,7 @@ impl Table {
         let hash = self.hasher.hash_one(raw);
         // The table itself uses the other end of the hash.
         let shard = &self.shards[usize::try_from(hash >> 32).unwrap_or(0) % SHARDS];
-        if let Some(text) =
-            shard.read().unwrap_or_else(PoisonError::into_inner).find(hash, |text| text.raw() == raw)
-        {
+        if let Some(text) = shard.read().unwrap_or_else(PoisonError::into_inner).find(hash, |text| text.raw() == raw) {
             // Looked at first, so that a text everybody asks for is not written by everybody.
             if !text.seen.load(Ordering::Relaxed) {
                 text.seen.store(true, Ordering::Relaxed);

@@ -10,27 +10,22 @@ use tokio::time::Instant;
 use super::Intake;
 use super::queue::lock;
 
-/// How long a visit waits for its click to be in the database.
-pub(super) const PATIENCE: Duration = Duration::from_millis(25);
 /// How often what is in a spill file is brought onto the disk.
 const SYNC: Duration = Duration::from_secs(1);
 
 /// Gives up on the writer when it takes too long.
 pub(super) async fn run(intake: Arc<Intake>) {
     loop {
-        match intake.oldest() {
-            Some(oldest) => {
-                tokio::time::sleep_until(oldest + PATIENCE).await;
-                intake.give_up_if_overdue(Instant::now());
+        if let Some(oldest) = intake.oldest() {
+            tokio::time::sleep_until(oldest + intake.patience).await;
+            intake.give_up_if_overdue(Instant::now());
+        } else {
+            intake.unwatched.store(true, Ordering::SeqCst);
+            // A click that came before that was stored woke nobody.
+            if intake.oldest().is_none() {
+                intake.wake_watch.notified().await;
             }
-            None => {
-                intake.unwatched.store(true, Ordering::SeqCst);
-                // A click that came before that was stored woke nobody.
-                if intake.oldest().is_none() {
-                    intake.wake_watch.notified().await;
-                }
-                intake.unwatched.store(false, Ordering::SeqCst);
-            }
+            intake.unwatched.store(false, Ordering::SeqCst);
         }
     }
 }
@@ -44,7 +39,7 @@ impl Intake {
 
     /// Once a click has waited too long, nothing waits any longer: the rest would only wait as long.
     fn give_up_if_overdue(&self, now: Instant) {
-        if self.oldest().is_some_and(|oldest| oldest + PATIENCE <= now) {
+        if self.oldest().is_some_and(|oldest| oldest + self.patience <= now) {
             self.begin_spilling();
             self.give_up();
         }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 
 use super::super::{Conn, DbError};
-use super::{Hash, Head, NewClick};
+use super::{Hash, Head, NewClick, Place};
 
 /// A user agent or referer to be stored.
 #[derive(Debug, Clone)]
@@ -51,22 +51,17 @@ fn count(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-/// Appends clicks to the log. Gives the position of the first; each is larger than `base`, and they follow each other.
-pub(crate) async fn insert(
-    db: &mut Conn<'_>,
-    head: &Head,
-    base: i64,
-    clicks: &[NewClick],
-) -> Result<i64, DbError> {
+/// Appends clicks to the log. Gives the position of the first; the others follow it.
+pub(crate) async fn insert(db: &mut Conn<'_>, head: &Head, to: Place, clicks: &[NewClick]) -> Result<i64, DbError> {
     match db {
         Conn::Sqlite(c) => {
-            let first = head.draw(c, base, count(clicks.len())).await?;
+            let first = head.draw(c, to, count(clicks.len())).await?;
             for (nth, clicks) in clicks.chunks(MOST).enumerate() {
                 insert_on_sqlite(c, first + count(nth * MOST), clicks).await?;
             }
             Ok(first)
         }
-        Conn::Postgres(c) => insert_on_postgres(c, base, clicks).await,
+        Conn::Postgres(c) => insert_on_postgres(c, to, clicks).await,
     }
 }
 
@@ -88,11 +83,11 @@ async fn insert_on_sqlite(c: &mut SqliteConnection, first: i64, clicks: &[NewCli
     Ok(())
 }
 
-async fn insert_on_postgres(c: &mut PgConnection, base: i64, clicks: &[NewClick]) -> Result<i64, DbError> {
+async fn insert_on_postgres(c: &mut PgConnection, to: Place, clicks: &[NewClick]) -> Result<i64, DbError> {
     // The row of the head stays locked until COMMIT, so positions follow the order of commits.
     const SQL: &str = "
         WITH moved AS (
-            UPDATE click_marks SET position = CASE WHEN position >= $1 THEN position ELSE $1 END + $2
+            UPDATE click_marks SET position = CASE WHEN position >= $1 THEN position ELSE $1 END + $9 + $2
             WHERE name = 'head' RETURNING position - $2 AS before
         ), stored AS (
             INSERT INTO clicks (position, link, at, kind, platform, agent, referer)
@@ -106,7 +101,7 @@ async fn insert_on_postgres(c: &mut PgConnection, base: i64, clicks: &[NewClick]
         clicks.iter().map(|click| value(click).map(Hash::as_slice)).collect::<Vec<_>>()
     };
     let first = sqlx::query_scalar(SQL)
-        .bind(base)
+        .bind(to.after)
         .bind(count(clicks.len()))
         .bind(column(|click| click.link))
         .bind(column(|click| click.at))
@@ -114,6 +109,7 @@ async fn insert_on_postgres(c: &mut PgConnection, base: i64, clicks: &[NewClick]
         .bind(column(|click| i64::from(click.platform)))
         .bind(texts(|click| click.agent.as_ref()))
         .bind(texts(|click| click.referer.as_ref()))
+        .bind(to.gap)
         .fetch_one(c)
         .await?;
     Ok(first)

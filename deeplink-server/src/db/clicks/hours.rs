@@ -46,8 +46,7 @@ pub(crate) async fn fold(db: &mut Conn<'_>) -> Result<Folded, DbError> {
                 THEN excluded.first_at ELSE click_hours.first_at END,
             last_at = CASE WHEN excluded.last_at > click_hours.last_at
                 THEN excluded.last_at ELSE click_hours.last_at END";
-    let (from, to, found): (i64, Option<i64>, i64) =
-        on!(db, c => sqlx::query_as(NEXT).bind(FOLD).fetch_one(c).await)?;
+    let (from, to, found): (i64, Option<i64>, i64) = on!(db, c => sqlx::query_as(NEXT).bind(FOLD).fetch_one(c).await)?;
     let Some(to) = to else { return Ok(Folded::All) };
     // Whoever moves the mark has the right to add; another node waits here and then finds it moved.
     let moved = on!(db, c => sqlx::query(MOVE).bind(from).bind(to).execute(c).await.map(|done| done.rows_affected()))?;
@@ -78,12 +77,7 @@ struct Count {
 /// Hours that lie inside the window come from the counts, and so do those at its ends whose clicks all lie on one side
 /// of the end. Otherwise the log is read from the first to the last of them. Once retention has taken one of them from
 /// the log, such an hour counts whole if its first click lies in the window.
-pub(crate) async fn hourly(
-    db: &mut Conn<'_>,
-    link: i64,
-    from: i64,
-    to: i64,
-) -> Result<BTreeMap<i64, i64>, DbError> {
+pub(crate) async fn hourly(db: &mut Conn<'_>, link: i64, from: i64, to: i64) -> Result<BTreeMap<i64, i64>, DbError> {
     let mut hours = BTreeMap::new();
     for count in counts(db, link, from, to).await? {
         let clicks = match (count.first_position, count.last_position) {

@@ -1,12 +1,16 @@
 //! The click log: appending to it, storing what spill files kept, and taking old clicks away.
 //!
-//! A click has no key of its own. What is stored exactly once is a batch: its first position, decided before COMMIT,
-//! tells afterwards whether it is there ([`is_stored`]); for spill files it is the count that moves with their clicks
+//! A click has no key of its own. What is stored exactly once is a batch: its [`Mark`], decided before COMMIT, tells
+//! afterwards whether it is there ([`is_stored`]); for spill files it is the count that moves with their clicks
 //! ([`claim_spilled`]).
 
 mod batch;
 mod hours;
 mod sweep;
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use sqlx::SqliteConnection;
 
 pub(crate) use batch::{NewText, insert, insert_texts};
 pub(crate) use hours::{Folded, fold, hourly};
@@ -33,6 +37,29 @@ pub(crate) struct NewClick {
     pub(crate) referer: Option<Hash>,
 }
 
+/// How a batch is recognised in the log: by where and what its first click is.
+///
+/// A position is not given out twice, unless a transaction that took it is rolled back. Then whoever comes next takes
+/// another one, because of the gap that each batch leaves at random, and because the clock has moved on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Mark {
+    pub(crate) position: i64,
+    pub(crate) link: i64,
+    pub(crate) at: i64,
+}
+
+/// Where clicks go in the log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// No position is smaller.
+    pub(crate) after: i64,
+    /// How many positions stay free before the first: a random number below [`MAX_GAP`].
+    pub(crate) gap: i64,
+}
+
+/// Some thousands of batches fit into a second in which the clock stands still, before positions run ahead of it.
+pub(crate) const MAX_GAP: u64 = 1 << 16;
+
 /// The place in the log before which nothing stands that happened at `millis` or later.
 pub(crate) fn place(millis: i64) -> i64 {
     millis.clamp(0, i64::MAX >> (COUNT_BITS + 1)) << COUNT_BITS
@@ -40,31 +67,32 @@ pub(crate) fn place(millis: i64) -> i64 {
 
 /// Where the log ends, on SQLite: the one writer keeps it, so a batch needs no statement for it. 0 until it is read.
 #[derive(Debug, Default)]
-pub(crate) struct Head(std::sync::atomic::AtomicI64);
+pub(crate) struct Head(AtomicI64);
 
 impl Head {
-    /// The first of `count` new positions, all of them larger than `base`.
-    async fn draw(&self, conn: &mut sqlx::SqliteConnection, base: i64, count: i64) -> Result<i64, DbError> {
-        use std::sync::atomic::Ordering::Relaxed;
+    /// The first of `count` new positions.
+    async fn draw(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, DbError> {
         // Jobs run one after the other, on the writer's task alone.
-        let mut end = self.0.load(Relaxed);
+        let mut end = self.0.load(Ordering::Relaxed);
         if end == 0 {
             const SQL: &str = "
                 SELECT MAX(position) FROM
                     (SELECT MAX(position) AS position FROM clicks UNION ALL SELECT position FROM click_marks) AS places";
             end = sqlx::query_scalar(SQL).fetch_one(conn).await?;
         }
-        let first = end.max(base) + 1;
+        let before = end.max(to.after) + to.gap;
         // A batch that is rolled back leaves a gap, which means nothing.
-        self.0.store(first + count - 1, Relaxed);
-        Ok(first)
+        self.0.store(before + count, Ordering::Relaxed);
+        Ok(before + 1)
     }
 }
 
-/// Whether a batch is in the log, by its first position. Waits for a transaction that may still be storing it.
-pub(crate) async fn is_stored(db: &mut Conn<'_>, first: i64) -> Result<bool, DbError> {
-    const SQL: &str = "SELECT COUNT(*) FROM clicks WHERE position = $1";
-    let found: i64 = on!(db, c => sqlx::query_scalar(SQL).bind(first).fetch_one(c).await)?;
+/// Whether a batch is in the log. See [`hold_log`].
+pub(crate) async fn is_stored(db: &mut Conn<'_>, batch: Mark) -> Result<bool, DbError> {
+    const SQL: &str = "SELECT COUNT(*) FROM clicks WHERE position = $1 AND link = $2 AND at = $3";
+    let found: i64 = on!(db, c => sqlx::query_scalar(SQL)
+        .bind(batch.position).bind(batch.link).bind(batch.at)
+        .fetch_one(c).await)?;
     Ok(found > 0)
 }
 

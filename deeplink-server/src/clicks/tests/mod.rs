@@ -1,0 +1,184 @@
+//! Clicks on a real database: SQLite, or with `TEST_DATABASE_URL` PostgreSQL.
+
+mod fold;
+mod model;
+mod spill;
+mod store;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deeplink_core::secret::Random;
+use deeplink_core::time::Timestamp;
+use sqlx::{Connection, PgConnection, SqliteConnection};
+use tokio::time::Instant;
+
+use super::{Click, Clicks, Status};
+use crate::clock::Clock;
+use crate::db::{Access, Conn, Db, OpenError, on};
+
+const NOW: i64 = 1_795_167_000_000;
+
+/// A database and a data directory, which outlive the process that uses them.
+struct Home {
+    url: String,
+    server: Option<String>,
+    directory: tempfile::TempDir,
+    clock: Clock,
+}
+
+impl Home {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        #[expect(clippy::disallowed_methods, reason = "which database tests run on is no setting of the service")]
+        let server = std::env::var("TEST_DATABASE_URL").ok().filter(|url| !url.is_empty());
+        let url = match &server {
+            None => format!("sqlite://{}", directory.path().join("test.db").display()),
+            Some(server) => {
+                let mut url: url::Url = server.parse().expect("TEST_DATABASE_URL is a URL");
+                url.set_path(&format!("clicks_{}", hex::encode(Random::system().bytes::<8>())));
+                url.into()
+            }
+        };
+        Self { url, server, directory, clock: Clock::fixed(Timestamp::from_millis(NOW)) }
+    }
+
+    fn is_sqlite(&self) -> bool {
+        self.server.is_none()
+    }
+
+    /// Opens the database once whoever had it is gone: tasks that were ended let go of it a moment later.
+    async fn open(&self) -> Db {
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            match Db::open(&self.url, Access::Serve).await {
+                Err(OpenError::InUse { .. }) if Instant::now() < end => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                opened => return opened.expect("a database"),
+            }
+        }
+    }
+
+    async fn start(&self) -> (Db, Arc<Clicks>) {
+        let db = self.open().await;
+        let clicks = Clicks::start(db.clone(), self.clock.clone(), self.directory.path()).expect("a start");
+        (db, clicks)
+    }
+
+    /// A process whose visits wait for the database however slow the machine is.
+    async fn start_patient(&self) -> (Db, Arc<Clicks>) {
+        let db = self.open().await;
+        let patience = Duration::from_mins(1);
+        let clicks = Clicks::start_with(db.clone(), self.clock.clone(), self.directory.path(), patience);
+        (db, clicks.expect("a start"))
+    }
+
+    /// A connection of somebody else.
+    async fn other(&self) -> Other {
+        match self.url.strip_prefix("sqlite://") {
+            Some(path) => Other::Sqlite(SqliteConnection::connect(path).await.expect("a connection")),
+            None => Other::Postgres(PgConnection::connect(&self.url).await.expect("a connection")),
+        }
+    }
+
+    fn spill_files(&self) -> usize {
+        super::spill::files(self.directory.path()).expect("a directory").len()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let Some(server) = self.server.clone() else { return };
+        let name = self.url.rsplit('/').next().unwrap_or_default().to_owned();
+        // Dropping the database has to be waited for, and a test's runtime cannot be, here.
+        let dropped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let mut conn = PgConnection::connect(&server).await.expect("a connection");
+                let sql = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+                sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut conn).await.expect("a dropped database");
+            });
+        });
+        drop(dropped.join());
+    }
+}
+
+enum Other {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+impl Other {
+    fn conn(&mut self) -> Conn<'_> {
+        match self {
+            Self::Sqlite(conn) => Conn::Sqlite(conn),
+            Self::Postgres(conn) => Conn::Postgres(conn),
+        }
+    }
+
+    async fn run(&mut self, sql: &'static str) {
+        let mut conn = self.conn();
+        on!(&mut conn, c => sqlx::query(sql).execute(c).await.map(|_| ())).expect(sql);
+    }
+
+    /// Keeps everybody else from writing clicks.
+    async fn lock(&mut self) {
+        match self {
+            Self::Sqlite(_) => self.run("BEGIN IMMEDIATE").await,
+            Self::Postgres(_) => {
+                self.run("BEGIN").await;
+                self.run("LOCK TABLE click_marks IN EXCLUSIVE MODE").await;
+            }
+        }
+    }
+
+    async fn unlock(&mut self) {
+        self.run("ROLLBACK").await;
+    }
+
+    /// Every click with its texts, by position.
+    async fn stored(&mut self) -> Vec<StoredClick> {
+        const SQL: &str = "
+            SELECT position, link, at, kind, platform, agents.text, referers.text, agent IS NULL, referer IS NULL
+            FROM clicks LEFT JOIN visitor_texts AS agents ON agents.hash = agent
+                LEFT JOIN visitor_texts AS referers ON referers.hash = referer
+            ORDER BY position";
+        let mut conn = self.conn();
+        on!(&mut conn, c => sqlx::query_as(SQL).fetch_all(c).await).expect("the clicks")
+    }
+
+    /// The links of all clicks, in order.
+    async fn links(&mut self) -> Vec<i64> {
+        let mut links: Vec<_> = self.stored().await.into_iter().map(|click| click.1).collect();
+        links.sort_unstable();
+        links
+    }
+}
+
+type StoredClick = (i64, i64, i64, i64, i64, Option<String>, Option<String>, bool, bool);
+
+/// A click on a link of its own, so that it can be told from all others.
+fn click(clicks: &Clicks, link: i64) -> Click {
+    click_at(clicks.texts(), link, NOW)
+}
+
+fn click_at(texts: &super::Texts, link: i64, at: i64) -> Click {
+    let agent = texts.agent(Some(format!("agent {}", link % 7).as_bytes())).text();
+    let referer = (link % 3 == 0).then(|| format!("https://example.com/{}", link % 5));
+    let referer = texts.referer(referer.as_deref().map(str::as_bytes));
+    Click { link, at, kind: u8::try_from(link % 4).expect("small"), platform: 1, agent, referer }
+}
+
+/// Waits until `done` holds; fails after ten seconds.
+async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !done() {
+        assert!(Instant::now() < end, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn status(clicks: &Clicks) -> Status {
+    clicks.status()
+}
