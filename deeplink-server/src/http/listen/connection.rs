@@ -16,9 +16,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 
-use super::deadline::{Order, Watch};
 use super::exchange::{Exchanges, RequestBody};
 use super::socket::Socket;
+use super::watch::{Order, Watch};
 
 /// A request head, and thereby the read buffer of an HTTP/1 connection, is at most this large.
 const MAX_HEAD: usize = 16 * 1024;

@@ -17,8 +17,8 @@ use pin_project_lite::pin_project;
 use thiserror::Error;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::deadline::Watch;
 use super::framing::{self, Coding, Trust};
+use super::watch::Watch;
 
 /// Header lines a request may have; over HTTP/1 the parser refuses more by itself.
 const MAX_HEADERS: usize = 100;

@@ -2,7 +2,7 @@
 //! losing a request.
 //!
 //! `axum::serve` has no deadline for a request head, and hyper's own does not cover a socket that never sends.
-//! `deadline` holds ours, `socket` and `exchange` report to it, `framing` sees what the parser no longer shows.
+//! `deadline` enforces ours, `socket` and `exchange` report to `watch`, `framing` sees what the parser no longer shows.
 //! What a request means is decided elsewhere; nothing here knows a route.
 
 mod connection;
@@ -13,6 +13,7 @@ mod framing;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -28,7 +29,7 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::service::Service;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch::Receiver};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -111,7 +112,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// connections had to be cut.
 ///
 /// `service` makes the service of one connection from the address of its peer.
-pub async fn serve<M, S, B>(listener: TcpListener, limits: Limits, mut stop: watch::Receiver<Stop>, service: M) -> usize
+pub async fn serve<M, S, B>(listener: TcpListener, limits: Limits, mut stop: Receiver<Stop>, service: M) -> usize
 where
     M: Fn(SocketAddr) -> S,
     S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Send + 'static,
@@ -149,7 +150,7 @@ where
 }
 
 /// Completes when the server is asked to stop at least like this.
-async fn asked(stop: &mut watch::Receiver<Stop>, how: Stop) {
+async fn asked(stop: &mut Receiver<Stop>, how: Stop) {
     if stop.wait_for(|asked| *asked >= how).await.is_err() && how > Stop::Gracefully {
         future::pending::<()>().await;
     }
@@ -219,7 +220,7 @@ impl Door {
     }
 
     /// Waits for everybody to leave, and puts out who does not.
-    async fn empty(&self, stop: &mut watch::Receiver<Stop>) -> usize {
+    async fn empty(&self, stop: &mut Receiver<Stop>) -> usize {
         let began = Instant::now();
         let end = began + self.shared.limits.drain;
         let mut everybody = pin!(self.places.acquire_many(self.all));

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::deadline::{Order, Watch};
 use super::frames::FrameScan;
 use super::framing::HeadScan;
+use super::watch::{Order, Watch};
 
 const TIMED_OUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 

@@ -5,6 +5,7 @@ mod framing;
 mod http2;
 mod places;
 mod stopping;
+mod verdicts;
 
 use std::convert::Infallible;
 use std::future::pending;
