@@ -140,9 +140,7 @@ impl ApiError {
         let body = self.body();
         let status = body.code.status().and_then(|status| StatusCode::from_u16(status).ok());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        if status.is_server_error() {
-            tracing::error!(code = %body.code, error = %self, "request failed");
-        }
+        let cause = status.is_server_error().then(|| self.to_string());
         let mut response = Response::new(axum::body::Body::empty());
         *response.status_mut() = status;
         let headers = response.headers_mut();
@@ -160,20 +158,27 @@ impl ApiError {
         }
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         // The record is written last, when the request's id is known.
-        response.extensions_mut().insert(Record(body));
+        response.extensions_mut().insert(Record { body, cause });
         response
     }
 }
 
 /// The error record of a response that has not been given its request id yet.
 #[derive(Debug, Clone)]
-pub(crate) struct Record(pub(crate) ErrorBody);
+pub(crate) struct Record {
+    body: ErrorBody,
+    /// What failed inside, for the log.
+    cause: Option<String>,
+}
 
 impl Record {
-    /// The record as JSON, with the request's id.
+    /// The record as JSON, with the request's id. What failed inside goes to the log, under the same id.
     pub(crate) fn into_bytes(mut self, request_id: &str) -> Bytes {
-        self.0.request_id = Some(request_id.to_owned());
-        serde_json::to_vec(&self.0)
+        if let Some(cause) = &self.cause {
+            tracing::error!(request_id, code = %self.body.code, error = cause, "request failed");
+        }
+        self.body.request_id = Some(request_id.to_owned());
+        serde_json::to_vec(&self.body)
             .map_or_else(|_| Bytes::from_static(b"{\"code\":\"internal\",\"error\":\"\"}"), Bytes::from)
     }
 }

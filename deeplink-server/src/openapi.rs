@@ -6,6 +6,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use http::StatusCode;
 use http::header::{self, HeaderValue};
 use tower_http::compression::CompressionLayer;
 use utoipa::OpenApi as _;
@@ -14,6 +15,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
 use utoipa_swagger_ui::SwaggerUi;
 
+use crate::error::ApiError;
 use crate::state::Shared;
 
 #[derive(utoipa::OpenApi)]
@@ -107,6 +109,9 @@ async fn docs_headers(request: Request, next: Next) -> Response {
          base-uri 'none'; frame-ancestors 'none'",
     );
     let mut response = next.run(request).await;
+    if response.status() == StatusCode::NOT_FOUND {
+        return ApiError::not_found().into_response();
+    }
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, POLICY);
     response
 }

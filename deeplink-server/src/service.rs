@@ -14,13 +14,13 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::Request;
 use http::header::{self, HeaderValue};
 use http::request::Parts;
+use http::{Method, Request};
 use tower::ServiceExt;
 
 use crate::error::{ApiError, Record};
-use crate::http::listen::{RequestBody, is_refused_method};
+use crate::http::listen::RequestBody;
 use crate::http::{client_ip, host, request_id};
 use crate::state::{App, Shared};
 use crate::visit::{self, Place};
@@ -55,7 +55,7 @@ impl hyper::service::Service<Request<RequestBody>> for Service {
     fn call(&self, request: Request<RequestBody>) -> Self::Future {
         let app = Arc::clone(&self.app);
         let peer = self.peer;
-        if request.uri().path().starts_with("/r/") && !is_refused_method(request.method()) {
+        if request.uri().path().starts_with("/r/") {
             return async move {
                 let (parts, _) = request.into_parts();
                 let id = request_id::of(&parts.headers);
@@ -87,7 +87,8 @@ async fn rest(app: Shared, router: Router, peer: IpAddr, request: Request<Reques
             if parts.uri.path() == "/health" { Ok(Place::Service) } else { visit::place(&app, peer, &parts).await };
         match place {
             Err(error) => error.into_response(),
-            Ok(_) if is_refused_method(&parts.method) => ApiError::MethodNotAllowed(None).into_response(),
+            // Names no path that the router could know.
+            Ok(_) if parts.method == Method::CONNECT => ApiError::MethodNotAllowed(Some("GET, HEAD")).into_response(),
             Ok(Place::Custom(_)) if parts.uri.path().trim_start_matches('/').contains('/') => {
                 ApiError::not_found().into_response()
             }
@@ -151,4 +152,71 @@ fn is_loopback_name(host: &str) -> bool {
     host == "localhost"
         || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
         || host == "[::1]"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::Config;
+    use crate::http::listen::{self, Limits, Stop};
+    use crate::start::start;
+
+    /// Sends one request and reads one answer, on a connection that stays.
+    async fn exchange(socket: &mut TcpStream, path: &str) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        socket.write_all(request.as_bytes()).await.expect("the request goes out");
+        let (mut answer, mut chunk) = (String::new(), [0; 1024]);
+        loop {
+            let read = tokio::time::timeout(Duration::from_secs(5), socket.read(&mut chunk)).await;
+            let read = read.expect("an answer in time").expect("an answer");
+            assert_ne!(read, 0, "the connection was closed: {answer}");
+            answer.push_str(&String::from_utf8_lossy(&chunk[..read]));
+            if let Some((_, body)) = answer.split_once("\r\n\r\n")
+                && body.ends_with('}')
+            {
+                return answer;
+            }
+        }
+    }
+
+    /// X3: a handler that panics is a 500 with our record; the process and the connection live.
+    #[tokio::test]
+    async fn x3_a_panic_is_an_error_of_one_request() {
+        let home = tempfile::tempdir().expect("a directory");
+        let running = start(Config::for_tests(home.path()), Clock::system()).await.expect("the service starts");
+        async fn panics() -> &'static str {
+            panic!("a secret of the inside")
+        }
+        let router = Router::new().route("/v1/panic", get(panics)).route("/v1/fine", get(|| async { "{}" }));
+        let listener = listen::bind(([127, 0, 0, 1], 0).into()).expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let (stop, stopping) = watch::channel(Stop::Not);
+        let app = Arc::clone(running.app());
+        let serving = tokio::spawn(async move {
+            listen::serve(listener, Limits::default(), stopping, |peer| {
+                Service::new(Arc::clone(&app), router.clone(), peer)
+            })
+            .await
+        });
+
+        let mut socket = TcpStream::connect(address).await.expect("a connection");
+        for _ in 0..3 {
+            let answer = exchange(&mut socket, "/v1/panic").await;
+            assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("\"code\":\"internal\""), "{answer}");
+            assert!(!answer.contains("a secret of the inside"), "{answer}");
+            assert!(exchange(&mut socket, "/v1/fine").await.starts_with("HTTP/1.1 200 "));
+        }
+        stop.send_replace(Stop::AtOnce);
+        serving.await.expect("the listener ends");
+        running.ask_to_stop(Stop::AtOnce);
+        running.stopped().await;
+    }
 }

@@ -12,10 +12,10 @@ use futures_util::FutureExt;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use super::links::{affiliate_not_found, check_affiliate, count, new_link};
+use super::links::{affiliate_not_found, check_affiliate, new_link, within};
 use crate::db::links::{self, Inserted, Link};
 use crate::db::replies::Reply;
-use crate::db::{Conn, affiliates, domains};
+use crate::db::{Conn, affiliates, domains, tenants};
 use crate::error::ApiError;
 use crate::http::auth::{Caller, LinkWriter};
 use crate::http::extract::{BULK_BODY_LIMIT, json_body, parse};
@@ -117,8 +117,13 @@ impl Create {
         }
         let primary = domains::primary_of(&mut tx, &self.caller.tenant).await?;
         let mut rows = self.rows(&mut tx, primary.as_deref()).await?;
+        // The tenant's row before any link's, as everywhere: otherwise a batch and a create of one of its ids would wait
+        // for each other. Whether the plan holds them is said after the rows.
+        let links = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+        let enforce = self.app.config.enforce_quotas;
+        let counted = tenants::count_links(&mut tx, &self.caller.tenant, links, enforce).await?;
         let ids = self.store(&mut tx, &mut rows, primary.as_deref()).await?;
-        count(&mut tx, &self.app, &self.caller, i64::try_from(ids.len()).unwrap_or(i64::MAX)).await?;
+        within(counted)?;
         let kept = Kept { base: self.app.link_url("", primary.as_deref()), ids };
         let body = serde_json::to_string(&kept).map_err(|error| ApiError::Internal(error.to_string()))?;
         let reply = Reply { status: StatusCode::CREATED.as_u16(), location: None, body };

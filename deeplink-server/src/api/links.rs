@@ -105,7 +105,7 @@ impl Create {
         }
         let (caller, app) = (&self.caller, &self.app);
         check_affiliate(&mut tx, caller, self.link.affiliate_id.as_ref()).await?;
-        count(&mut tx, app, caller, 1).await?;
+        within(tenants::count_links(&mut tx, &caller.tenant, 1, app.config.enforce_quotas).await?)?;
         let primary = domains::primary_of(&mut tx, &caller.tenant).await?;
         let mut link = new_link(app, caller, self.link.clone(), primary.as_deref(), self.now);
         for _ in 0..DRAWS {
@@ -151,9 +151,9 @@ pub(super) fn affiliate_not_found() -> Invalid {
     Invalid::field(ErrorCode::AffiliateNotFound, "affiliate_id", "there is no such affiliate")
 }
 
-/// Counts new links against the plan.
-pub(super) async fn count(tx: &mut Conn<'_>, app: &App, caller: &Caller, links: i64) -> Result<(), ApiError> {
-    match tenants::count_links(tx, &caller.tenant, links, app.config.enforce_quotas).await? {
+/// Refuses links that the plan does not include.
+pub(super) fn within(counted: Counted) -> Result<(), ApiError> {
+    match counted {
         Counted::Within => Ok(()),
         Counted::Over { limit, current } => Err(ApiError::Quota { resource: "links", limit, current }),
     }
@@ -393,10 +393,12 @@ pub(crate) async fn delete(
             .write(move |mut tx| {
                 let (caller, link_id) = (Arc::clone(&caller), Arc::clone(&link_id));
                 async move {
+                    // The tenant's row before any link's, as everywhere: otherwise a delete and a create of one id
+                    // would wait for each other.
+                    tenants::uncount_links(&mut tx, &caller.tenant, 1).await?;
                     if !links::delete(&mut tx, &caller.tenant, &link_id, now).await? {
                         return Err(ApiError::not_found());
                     }
-                    tenants::uncount_links(&mut tx, &caller.tenant, 1).await?;
                     notices::link_changed(&mut tx, &caller.tenant, &link_id).await?;
                     Ok(())
                 }

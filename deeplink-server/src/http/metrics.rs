@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use crate::api::health;
 use crate::error::{ApiError, Record};
 use crate::http::listen::{self, Limits, RequestBody, Stop};
+use crate::http::request_id;
 use crate::state::{App, Shared};
 
 /// Statuses that the service answers with; what is not among them is counted as `other`.
@@ -244,6 +245,7 @@ pub(crate) async fn serve(listener: TcpListener, app: Shared, mut stopping: watc
 }
 
 async fn answer(app: Shared, request: Request<RequestBody>) -> Result<Response, Infallible> {
+    let id = request_id::of(request.headers());
     let readable = matches!(*request.method(), Method::GET | Method::HEAD);
     let mut response = match request.uri().path() {
         "/metrics" | "/health" | "/ready" if !readable => ApiError::MethodNotAllowed(Some("GET, HEAD")).into_response(),
@@ -252,9 +254,10 @@ async fn answer(app: Shared, request: Request<RequestBody>) -> Result<Response, 
         "/ready" => health::readiness(&app).await.into_response(),
         _ => ApiError::Plain(ErrorCode::NotFound, "operators have /metrics, /health and /ready").into_response(),
     };
-    if let Some(Record(record)) = response.extensions_mut().remove::<Record>() {
-        *response.body_mut() = Body::from(serde_json::to_vec(&record).unwrap_or_default());
+    if let Some(record) = response.extensions_mut().remove::<Record>() {
+        *response.body_mut() = Body::from(record.into_bytes(id.to_str().unwrap_or_default()));
     }
+    response.headers_mut().insert(request_id::HEADER, id);
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
 }
