@@ -1,0 +1,203 @@
+//! Who may call: keys, what is present but invalid, affiliates and their scope.
+
+use std::time::{Duration, Instant};
+
+use deeplink_core::secret::{Random, SecretKey};
+use http::Method;
+use serde_json::json;
+
+use crate::common::{Ask, World, eventually, spawn};
+
+fn unknown_key() -> String {
+    SecretKey::generate(&mut Random::system()).expose().to_owned()
+}
+
+/// Removes a key as the operation that revokes it will.
+async fn revoke(world: &World, key: &str) {
+    let hash = SecretKey::new(key).hash();
+    world.db.execute(format!("DELETE FROM secret_keys WHERE key_hash = '{hash}'")).await;
+}
+
+/// Every route that takes a key, with a request that would otherwise succeed.
+fn protected(world: &World) -> Vec<Ask> {
+    let ask = |method, path: &str| world.nobody.ask(method, path);
+    vec![
+        ask(Method::GET, "/v1/links"),
+        ask(Method::POST, "/v1/links").json(&json!({})),
+        ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "count": 1})),
+        ask(Method::GET, "/v1/links/spring-42"),
+        ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": "https://example.com/"})),
+        ask(Method::GET, "/v1/links/spring-42/timeseries"),
+        ask(Method::DELETE, "/v1/links/spring-42"),
+    ]
+}
+
+/// X4: a credential that is present but invalid is refused at once; nothing weaker takes its place, and `Authorization`
+/// outranks a cookie and a payment.
+#[tokio::test]
+async fn x4_a_bad_credential_is_never_passed_over() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    let (good, bad) = (world.a.key().expect("a key").to_owned(), unknown_key());
+    let keys = [None, Some(&bad), Some(&good)];
+    for header in keys {
+        for cookie in keys {
+            for payment in keys {
+                for query in keys {
+                    let expected = match header {
+                        None => "401 unauthorized",
+                        Some(key) if *key == bad => "401 invalid_key",
+                        Some(_) => "200",
+                    };
+                    let query = query.map_or(String::new(), |key| format!("?key={key}"));
+                    let mut ask = world.nobody.ask(Method::GET, &format!("/v1/links{query}"));
+                    if let Some(key) = header {
+                        ask = ask.bearer(key);
+                    }
+                    if let Some(key) = cookie {
+                        ask = ask.header("cookie", format!("session_token={key}"));
+                    }
+                    if let Some(key) = payment {
+                        ask = ask.header("x-payment", key).header("payment-signature", key);
+                    }
+                    assert_eq!(ask.send().await.outcome(), expected, "{header:?} {cookie:?} {payment:?} {query}");
+                }
+            }
+        }
+    }
+    for ask in protected(&world) {
+        assert_eq!(ask.clone().send().await.outcome(), "401 unauthorized");
+        assert_eq!(ask.clone().bearer(&bad).send().await.outcome(), "401 invalid_key");
+        let forms = [
+            format!("Basic {good}"),
+            good.clone(),
+            format!("Bearer{good}"),
+            "Bearer".to_owned(),
+            "Bearer ".to_owned(),
+            format!("Bearer {good} {good}"),
+            format!("Bearer {good},"),
+            format!("Bearer \"{good}\""),
+            format!("Bearer {}", good.to_uppercase()),
+            format!("Bearer {}", &good[..55]),
+            format!("Bearer {good}0"),
+            format!("Bearer pk_live_{}", &good[8..]),
+            format!("Bearer {}", "x".repeat(8_000)),
+            "Bearer ü".to_owned(),
+        ];
+        for form in forms {
+            let reply = ask.clone().header("authorization", &form).send().await;
+            assert_eq!(reply.outcome(), "401 invalid_key", "{form}");
+        }
+        let twice = ask.clone().bearer(&good).bearer(&good).send().await;
+        assert_eq!(twice.outcome(), "401 invalid_key", "two credentials are none");
+    }
+    for ask in protected(&world) {
+        let reply = ask.header("authorization", format!("bEaReR   {good} ")).send().await;
+        assert!(reply.status < 300, "{}", reply.text());
+    }
+}
+
+/// X5: unknown and revoked keys answer alike, to the byte but for the request id, and take the same time.
+#[tokio::test]
+async fn x5_unknown_and_revoked_keys_answer_alike() {
+    let world = spawn().await;
+    let revoked = world.a1.key().expect("a key").to_owned();
+    assert_eq!(world.a1.get("/v1/links").await.status, 200);
+    revoke(&world, &revoked).await;
+    eventually("the key is revoked", Duration::from_secs(5), || async {
+        world.a1.get("/v1/links").await.status == 401
+    })
+    .await;
+    let unknown = world.somebody_with(&unknown_key());
+    let (one, other) = (unknown.get("/v1/links").await, world.a1.get("/v1/links").await);
+    assert_eq!(one.outcome(), "401 invalid_key");
+    assert_eq!(one.without_request_id(), other.without_request_id());
+
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..1_000 {
+        for (caller, times) in [&unknown, &world.a1].into_iter().zip(&mut times) {
+            let began = Instant::now();
+            caller.get("/v1/links").await;
+            times.push(began.elapsed());
+        }
+    }
+    let [unknown, revoked] = times.map(|mut times| {
+        times.sort();
+        times[times.len() / 2]
+    });
+    assert!(unknown.abs_diff(revoked) < Duration::from_millis(1), "{unknown:?} {revoked:?}");
+}
+
+#[tokio::test]
+async fn what_a_public_route_is_sent_as_credential_does_not_matter() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    for path in ["/health", "/ready", "/openapi.json", "/llms.txt", "/r/spring-42"] {
+        for authorization in ["Bearer nonsense", "Basic eDp5", "Bearer", "x"] {
+            let reply = world.nobody.ask(Method::GET, path).header("authorization", authorization).send().await;
+            assert!(matches!(reply.status, 200 | 302), "{path} {}", reply.outcome());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_within_five_seconds() {
+    let world = spawn().await;
+    assert_eq!(world.b1.get("/v1/links").await.status, 200);
+    revoke(&world, world.b1.key().expect("a key")).await;
+    eventually("the key is refused", Duration::from_secs(5), || async {
+        world.b1.get("/v1/links").await.status == 401
+    })
+    .await;
+    assert_eq!(world.b.get("/v1/links").await.status, 200, "other keys go on");
+}
+
+/// I8: an affiliate's key makes links for its affiliate only, and what it may not do is refused before any lookup.
+#[tokio::test]
+async fn i8_affiliates_are_held_to_their_scope() {
+    let world = spawn().await;
+    let (one, two) = (world.a1.affiliate_id(), world.a2.affiliate_id());
+    let create = async |body: serde_json::Value| world.a1.post("/v1/links", &body).await;
+    for body in [
+        json!({"custom_id": "none-named"}),
+        json!({"custom_id": "same-named", "affiliate_id": one}),
+        json!({"custom_id": "null-named", "affiliate_id": null}),
+    ] {
+        let id = create(body).await.member("link_id");
+        assert_eq!(world.a.get(&format!("/v1/links/{id}")).await.member("affiliate_id"), one, "pinned: {id}");
+    }
+    for other in [two, world.b1.affiliate_id(), "aff_0123456789abcdef01234567"] {
+        let outcome = create(json!({"affiliate_id": other})).await.outcome();
+        assert_eq!(outcome, "400 affiliate_scope_mismatch affiliate_id", "{other}");
+    }
+    world.a.make("plain").await;
+    world.a2.make("of-two").await;
+    for (id, status) in [("none-named", 200), ("plain", 404), ("of-two", 404), ("nowhere", 404)] {
+        assert_eq!(world.a1.get(&format!("/v1/links/{id}")).await.status, status, "{id}");
+    }
+    // Before any lookup: what is there, what is not and what cannot be are refused alike.
+    for id in ["none-named", "plain", "nowhere", "x"] {
+        for (method, path) in [
+            (Method::PUT, format!("/v1/links/{id}")),
+            (Method::DELETE, format!("/v1/links/{id}")),
+            (Method::GET, format!("/v1/links/{id}/timeseries")),
+        ] {
+            let reply = world.a1.ask(method.clone(), &path).body("{").send().await;
+            assert_eq!(reply.outcome(), "403 forbidden_scope", "{method} {path}");
+        }
+    }
+}
+
+/// I8: the keys of an affiliate that is disabled or gone are refused, on this node at once and elsewhere within 5 s.
+#[tokio::test]
+async fn i8_a_disabled_affiliates_keys_are_dead() {
+    let world = spawn().await;
+    let refused = async || world.a1.get("/v1/links").await.outcome() == "401 invalid_key";
+    assert!(!refused().await);
+    let status = |word| format!("UPDATE affiliates SET status = '{word}' WHERE id = '{}'", world.a1.affiliate_id());
+    world.db.execute(status("disabled")).await;
+    eventually("the affiliate is disabled", Duration::from_secs(5), refused).await;
+    assert_eq!(world.a2.get("/v1/links").await.status, 200);
+    world.db.execute(status("active")).await;
+    eventually("it is active again", Duration::from_secs(5), async || !refused().await).await;
+}

@@ -1,0 +1,264 @@
+//! X1, X2: every error is our record, and what failed inside stays inside. What holds for each single answer is checked
+//! where it is received (`common::check`); here is what provokes them.
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::common::{Ask, World, operations, spawn, wire};
+
+/// What no operation can take for its body.
+fn bad_bodies() -> Vec<(&'static str, Bytes)> {
+    let deep = format!("{{\"metadata\":{}{}}}", "{\"a\":".repeat(100), "1".to_owned() + &"}".repeat(100));
+    vec![
+        ("empty", Bytes::new()),
+        ("an opening brace", "{".into()),
+        ("an array", "[]".into()),
+        ("null", "null".into()),
+        ("a string", "\"text\"".into()),
+        ("a wrong type", r#"{"web_url":{},"template":1,"email":[]}"#.into()),
+        ("a number beyond all numbers", r#"{"count":1e400,"template":{},"web_url":1e400,"email":1e400}"#.into()),
+        ("no UTF-8", Bytes::from_static(b"{\"web_url\":\"\xff\xfe\",\"email\":\"\xff\"}")),
+        ("a lone surrogate", r#"{"web_url":"\ud800","email":"\ud800","custom_ids":["\ud800"]}"#.into()),
+        ("a duplicate key", r#"{"web_url":"a","web_url":"b","email":"a","email":"b","count":1,"count":2}"#.into()),
+        ("trailing bytes", r"{} {}".into()),
+        ("deep nesting", deep.into()),
+        ("very deep nesting", "[".repeat(50_000).into()),
+        ("a comment", r"{/**/}".into()),
+        ("a byte order mark", "\u{feff}{}".into()),
+    ]
+}
+
+fn path_of(operation: &operations::Operation, link_id: &str) -> String {
+    operation.path.replace("{link_id}", link_id)
+}
+
+fn ask(world: &World, operation: &operations::Operation) -> Ask {
+    let path = path_of(operation, "spring-42");
+    let caller = if operation.is_public { &world.nobody } else { &world.a };
+    caller.ask(operation.method.clone(), &path)
+}
+
+/// X1: each operation that takes a body refuses what is malformed with 400, another media type with 415 and too much
+/// with 413, never with 422, and always as our record.
+#[tokio::test]
+async fn x1_malformed_bodies_are_refused_alike_everywhere() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    let with_body = operations::all().iter().filter(|operation| operation.has_body);
+    assert!(with_body.clone().count() >= 4);
+    for operation in with_body {
+        for (name, body) in bad_bodies() {
+            let reply = ask(&world, operation).body(body).send().await;
+            assert_eq!(reply.status, 400, "{} with {name}: {}", operation.id, reply.text());
+        }
+        for media_type in [
+            "text/plain",
+            "text/json",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data",
+            "application/jsonp",
+            "json",
+            "*/*",
+            "",
+        ] {
+            let reply = ask(&world, operation).body_as(media_type, "{}").send().await;
+            assert_eq!(reply.outcome(), "415 unsupported_media_type", "{} as {media_type:?}", operation.id);
+        }
+        let large = "x".repeat(1_100_000);
+        assert_eq!(
+            ask(&world, operation).body(large).send().await.outcome(),
+            "413 payload_too_large",
+            "{}",
+            operation.id
+        );
+    }
+}
+
+/// X1: a path that is not served is 404, a path served with another method 405 with `Allow`.
+#[tokio::test]
+async fn x1_unknown_paths_and_methods() {
+    let world = spawn().await;
+    for path in [
+        "/",
+        "/nowhere",
+        "/v1",
+        "/v1/",
+        "/v1/link",
+        "/v1/links/",
+        "/v1/links/a/b",
+        "/v1/links/a/timeseries/",
+        "/v2/links",
+        "/V1/links",
+        "/r",
+        "/r/",
+        "/r/spring-42/",
+        "/r/spring-42/x",
+        "/health/",
+        "/metrics",
+        "/admin",
+        "/index.html",
+        "/.env",
+        "/docs/nothing",
+        "/%2e%2e/etc/passwd",
+        "/v1%2flinks",
+        "/spring-42",
+        "/openapi.yaml",
+    ] {
+        for caller in [&world.nobody, &world.a] {
+            assert_eq!(caller.get(path).await.outcome(), "404 not_found", "{path}");
+        }
+    }
+    for operation in operations::all() {
+        let served: Vec<_> =
+            operations::all().iter().filter(|other| other.path == operation.path).map(|other| &other.method).collect();
+        for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            if served.contains(&&method) {
+                continue;
+            }
+            let path = path_of(operation, "spring-42");
+            let reply = world.a.ask(method.clone(), &path).json(&json!({})).send().await;
+            assert_eq!(reply.outcome(), "405 method_not_allowed", "{method} {path}");
+            for other in &served {
+                assert!(reply.header("allow").contains(other.as_str()), "{method} {path}: {}", reply.header("allow"));
+            }
+        }
+    }
+}
+
+/// X1: checks come in one order: 404, 405, 401, 403, 415, 413, malformed 400, the object's 404, a field's 400.
+#[tokio::test]
+async fn x1_checks_come_in_their_order() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    let huge = "x".repeat(2_000_000);
+    for operation in operations::all().iter().filter(|operation| operation.has_body && !operation.is_public) {
+        let path = path_of(operation, "spring-42");
+        let everything_wrong = world.nobody.ask(operation.method.clone(), &path).body_as("text/plain", huge.clone());
+        assert_eq!(everything_wrong.send().await.outcome(), "401 unauthorized", "{}", operation.id);
+        let wrong_kind = world.a.ask(operation.method.clone(), &path).body_as("text/plain", huge.clone());
+        assert_eq!(wrong_kind.send().await.outcome(), "415 unsupported_media_type", "{}", operation.id);
+        let too_large = world.a.ask(operation.method.clone(), &path).body(huge.clone());
+        assert_eq!(too_large.send().await.outcome(), "413 payload_too_large", "{}", operation.id);
+    }
+    let post = |body: &str| world.a.ask(Method::POST, "/v1/links").body(body.to_owned());
+    assert_eq!(post(r#"{"affiliate_id":"aff_0123456789abcdef01234567","web_url":1}"#).send().await.status, 400);
+    // A field is judged before the account is asked.
+    let field = post(r#"{"affiliate_id":"aff_0123456789abcdef01234567","web_url":"x"}"#).send().await;
+    assert_eq!(field.outcome(), "400 invalid_url web_url");
+    let fields = post(r#"{"metadata":[],"web_url":"x","custom_id":"!"}"#).send().await;
+    assert_eq!(
+        fields.outcome(),
+        "400 invalid_custom_id custom_id",
+        "fields come in the order of the interface's table"
+    );
+}
+
+/// X1: a percent sign that is no escape, bytes that are no text and ids that are none name things that are not there.
+#[tokio::test]
+async fn x1_ids_that_cannot_be_are_simply_not_there() {
+    let world = spawn().await;
+    for id in ["%ff", "%", "%zz", "a%00b", "%F0%9F%91%8B", "..%2f..", "a%2Fb", "-", "_", &"a".repeat(3_000)] {
+        for operation in operations::all().iter().filter(|operation| operation.path.contains("{link_id}")) {
+            let reply = ask_at(&world, operation, id).await;
+            assert_eq!(reply, "404 not_found", "{} {id}", operation.id);
+        }
+    }
+}
+
+async fn ask_at(world: &World, operation: &operations::Operation, id: &str) -> String {
+    let ask = world.a.ask(operation.method.clone(), &path_of(operation, id));
+    let ask = if operation.has_body { ask.json(&json!({"web_url": null})) } else { ask };
+    ask.send().await.outcome()
+}
+
+/// L17: bodies are at most 64 KiB; what is larger is refused without being kept in memory.
+#[tokio::test]
+async fn l17_a_body_may_have_sixty_four_kibibytes() {
+    let world = spawn().await;
+    let padded = |bytes: usize| format!(r#"{{"padding":"{}"}}"#, "x".repeat(bytes - 14));
+    for (bytes, expected) in
+        [(64 << 10, "201"), ((64 << 10) + 1, "413 payload_too_large"), (10 << 20, "413 payload_too_large")]
+    {
+        assert_eq!(
+            world.a.ask(Method::POST, "/v1/links").body(padded(bytes)).send().await.outcome(),
+            expected,
+            "{bytes}"
+        );
+    }
+    // A body that says how large it is is refused unread; one that does not, once it is too large.
+    let address = world.node(0).address;
+    for (path, limit) in [("/v1/links", 64 << 10), ("/v1/links/bulk", 1 << 20)] {
+        let head = |more: &str| {
+            let key = world.a.key().expect("a key");
+            format!(
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n{more}\r\n\r\n"
+            )
+        };
+        let declared = wire::send(address, head("Content-Length: 10485760").as_bytes()).await;
+        assert_eq!(wire::status(&declared), 413, "{path}");
+        let mut chunked = head("Transfer-Encoding: chunked").into_bytes();
+        chunked.extend(format!("{:x}\r\n", limit + 1).bytes());
+        chunked.extend(std::iter::repeat_n(b'[', limit + 1));
+        let endless = wire::send(address, &chunked).await;
+        assert_eq!(wire::status(&endless), 413, "{path}: a chunk that never ends");
+    }
+}
+
+/// X2: when the store fails, the caller learns the request's id and nothing else; the cause is in the log.
+#[tokio::test]
+async fn x2_what_failed_inside_stays_inside() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    world.db.execute("ALTER TABLE links RENAME TO hidden").await;
+    let mark = crate::common::log_mark();
+    let mut ids = Vec::new();
+    for ask in [
+        world.a.ask(Method::GET, "/v1/links"),
+        world.a.ask(Method::GET, "/v1/links/spring-42"),
+        world.a.ask(Method::POST, "/v1/links").json(&json!({})),
+        world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "count": 2})),
+        world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": null})),
+        world.a.ask(Method::DELETE, "/v1/links/spring-42"),
+        world.nobody.ask(Method::GET, "/r/other-one").header("accept", "application/json"),
+    ] {
+        let reply = ask.send().await;
+        assert_eq!(reply.outcome(), "500 internal");
+        ids.push(reply.member("request_id"));
+    }
+    let log = crate::common::logged_since(mark);
+    for id in ids {
+        assert!(log.lines().any(|line| line.contains(&id) && line.contains("ERROR")), "no error names request {id}");
+    }
+    world.db.execute("ALTER TABLE hidden RENAME TO links").await;
+    assert_eq!(world.a.get("/v1/links/spring-42").await.status, 200, "the service goes on");
+}
+
+/// X2: a corrupt row is an error that names it in the log, not in the answer.
+#[tokio::test]
+async fn x2_a_corrupt_row_is_named_in_the_log() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    world.db.execute("UPDATE links SET agent_context = '{' WHERE link_id = 'spring-42'").await;
+    let mark = crate::common::log_mark();
+    assert_eq!(world.a.get("/v1/links/spring-42").await.outcome(), "500 internal");
+    let log = crate::common::logged_since(mark);
+    assert!(log.contains("links.agent_context"), "the log names table and column");
+}
+
+#[tokio::test]
+async fn a_request_has_an_id_and_keeps_a_sane_one() {
+    let world = spawn().await;
+    let with = async |id: &str| {
+        let reply = world.nobody.ask(Method::GET, "/v1/links").header("x-request-id", id).send().await;
+        (reply.header("x-request-id").to_owned(), reply.json()["request_id"].clone())
+    };
+    for sane in ["abc", "a-b_c.D9", &"x".repeat(128)] {
+        assert_eq!(with(sane).await, (sane.to_owned(), Value::from(sane)));
+    }
+    for insane in ["", "a b", "a\tb", "<script>", "ü", "a,b", &"x".repeat(129)] {
+        let (id, in_body) = with(insane).await;
+        assert!(id != insane && id.len() == 16, "{insane} gave {id}");
+        assert_eq!(in_body, Value::from(id));
+    }
+}

@@ -1,0 +1,26 @@
+//! The service as its callers meet it: a real server, a real database, the real client. Rules of decisions and threats are
+//! tables; a test named after a threat says the rule in its comment.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod auth;
+mod bulk;
+mod cursors;
+mod errors;
+mod headers;
+mod idempotency;
+mod isolation;
+mod links;
+mod lists;
+mod nodes;
+mod openapi;
+mod races;
+mod secrets;
+mod signup;
+mod texts;
+mod tidy;
+mod timeseries;
+mod urls;
+#[path = "../visit/mod.rs"]
+mod visit;

@@ -1,0 +1,113 @@
+//! The description of the interface: kept beside the code, true, and whole.
+
+use std::collections::BTreeSet;
+
+use deeplink_core::error::ErrorCode;
+use deeplink_core::routes::{self, Credential};
+use serde_json::Value;
+
+use crate::common::{operations, spawn};
+
+fn document() -> Value {
+    serde_json::from_str(deeplink_server::openapi::text()).expect("JSON")
+}
+
+/// `deeplink-server openapi > openapi.json` makes it anew.
+#[test]
+fn the_document_in_the_repository_is_the_one_that_is_served() {
+    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json")).expect("openapi.json");
+    assert!(
+        kept.trim_end() == deeplink_server::openapi::text().trim_end(),
+        "openapi.json is stale; run: cargo run -p deeplink-server -- openapi > openapi.json"
+    );
+}
+
+#[tokio::test]
+async fn it_is_served_and_read_by_the_client() {
+    let world = spawn().await;
+    let served = world.nobody.public().openapi().await.expect("the document");
+    assert_eq!(served, document());
+    assert_eq!(
+        (served["openapi"].as_str().map(|v| &v[..3]), &served["info"]["version"]),
+        (Some("3.1"), &"0.1.0".into())
+    );
+    assert_eq!(served["info"]["title"], "deeplink");
+    let llms = world.nobody.public().llms().await.expect("the text");
+    for path in ["/v1/links", "/v1/links/bulk", "/r/", "/openapi.json", "Authorization: Bearer"] {
+        assert!(llms.contains(path), "{path} is not in /llms.txt");
+    }
+}
+
+#[test]
+fn every_operation_says_who_may_call_it_and_how_it_refuses() {
+    for operation in operations::all() {
+        let route = routes::ALL.iter().find(|route| route.operation == operation.id).expect("a route of the table");
+        assert_eq!((route.method, route.path), (operation.method.as_str(), operation.path.as_str()));
+        assert_eq!(operation.is_public, route.credential == Credential::Public, "{}", operation.id);
+        let mut expected = BTreeSet::from([400, 500]);
+        if !operation.is_public {
+            expected.extend([401, 503]);
+        }
+        if operation.has_body {
+            expected.extend([413, 415]);
+        }
+        if operation.path.contains('{') {
+            expected.insert(404);
+        }
+        if route.credential == Credential::SecretKey {
+            expected.insert(403);
+        }
+        let missing: Vec<_> = expected.difference(&operation.statuses).collect();
+        assert!(missing.is_empty(), "{} does not document {missing:?}", operation.id);
+    }
+}
+
+#[test]
+fn every_error_is_documented_as_the_error_record() {
+    let document = document();
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in item.as_object().expect("operations") {
+            for field in ["summary", "operationId", "tags"] {
+                assert!(!operation[field].is_null(), "{method} {path} has no {field}");
+            }
+            for (status, response) in operation["responses"].as_object().expect("responses") {
+                assert!(
+                    response["description"].as_str().is_some_and(|text| !text.is_empty()),
+                    "{method} {path} {status}"
+                );
+                let is_page_only = status == "410";
+                if status.as_str() >= "400" && !is_page_only {
+                    let schema = &response["content"]["application/json"]["schema"]["$ref"];
+                    assert_eq!(schema, "#/components/schemas/ErrorBody", "{method} {path} {status}");
+                }
+                if matches!(status.as_str(), "429" | "503") {
+                    assert!(!response["headers"]["Retry-After"].is_null(), "{method} {path} {status}");
+                }
+            }
+        }
+    }
+}
+
+/// Two types of one name would overwrite each other without a word, so names of one another's kind are not used.
+#[test]
+fn every_reference_leads_to_a_schema_and_every_schema_is_used() {
+    let document = document();
+    let schemas: BTreeSet<_> =
+        document["components"]["schemas"].as_object().expect("schemas").keys().cloned().collect();
+    let text = document.to_string();
+    let referenced: BTreeSet<_> = text
+        .split("#/components/schemas/")
+        .skip(1)
+        .map(|rest| rest.split('"').next().expect("a name").to_owned())
+        .collect();
+    assert_eq!(schemas, referenced);
+}
+
+#[test]
+fn every_error_code_has_a_status_that_some_operation_documents_or_belongs_to_the_protocol() {
+    let documented: BTreeSet<u16> = operations::all().iter().flat_map(|operation| operation.statuses.clone()).collect();
+    for code in ErrorCode::ALL {
+        let status = code.status().expect("a known code");
+        assert!(documented.contains(&status) || status == 405, "{code} has status {status}, which nothing documents");
+    }
+}

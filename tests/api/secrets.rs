@@ -1,0 +1,197 @@
+//! Secrets: shown once, kept only as hashes or sealed, never logged. That nothing of what a test issued or sent stands in
+//! the logs or the database is checked at the end of every test (`common::world`); here is what makes that check mean
+//! something, and what it does not cover.
+
+use std::os::unix::fs::PermissionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use deeplink_core::secret::{Random, sha256_hex};
+use deeplink_server::clock::Clock;
+use deeplink_server::config::Config;
+use deeplink_server::start::start;
+use deeplink_server::vault::MasterKey;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::common::{World, log_mark, logged_since, operations, spawn, spawn_with};
+
+/// X17: credentials of every kind, sent in every place where somebody might send them. What the log holds of these
+/// requests is looked at when the world ends; that it holds them at all is looked at here.
+#[tokio::test]
+async fn x17_no_secret_in_the_logs() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    let mark = log_mark();
+    let secret = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
+    world.note_secret(secret);
+    for (method, path) in [
+        (Method::GET, format!("/v1/links?key={secret}")),
+        (Method::GET, format!("/v1/auth/callback?token={secret}")),
+        (Method::POST, format!("/v1/auth/verify?token={secret}")),
+        (Method::GET, format!("/in/{secret}")),
+        (Method::POST, format!("/in/{secret}")),
+        (Method::GET, format!("/r/spring-42?token={secret}")),
+        (Method::GET, format!("/r/{secret}")),
+        (Method::GET, format!("/{secret}")),
+        (Method::GET, format!("/v1/links/{secret}")),
+        (Method::GET, format!("/v1/links?cursor={secret}")),
+        (Method::POST, format!("/v1/links?q={secret}")),
+    ] {
+        for host in ["localhost", "go.example.com"] {
+            let ask = world
+                .a
+                .ask(method.clone(), &path)
+                .header("host", host)
+                .header("cookie", format!("session_token={secret}"));
+            let ask =
+                ask.header("x-payment", secret).header("payment-signature", secret).header("idempotency-key", secret);
+            ask.json(&json!({})).send().await;
+        }
+    }
+    assert!(logged_since(mark).matches("answered").count() >= 10, "the requests are logged");
+}
+
+/// X17, X18: the search at the end of every test does find what stands in a log or in the database.
+#[tokio::test]
+async fn x17_the_search_finds_planted_secrets() {
+    let ends_well = |world: World| catch_unwind(AssertUnwindSafe(|| drop(world))).is_ok();
+    let planted = "3b1f8a40c6d2e97551aa03cc4de7f86b";
+    let world = spawn().await;
+    world.note_secret(planted);
+    assert!(ends_well(world), "nothing was planted");
+
+    let world = spawn().await;
+    world.note_secret(planted);
+    // A request's id is logged.
+    world.nobody.ask(Method::GET, "/health").header("x-request-id", planted).send().await;
+    assert!(!ends_well(world), "a secret in the log went unnoticed");
+
+    let world = spawn().await;
+    world.note_secret(planted);
+    world.db.execute(format!("INSERT INTO service (name, value) VALUES ('planted', '{planted}')")).await;
+    assert!(!ends_well(world), "a secret in the database went unnoticed");
+
+    let world = spawn().await;
+    let keys = world.db.dump().await["secret_keys"].join("\n");
+    let key = world.a.key().expect("a key");
+    assert!(keys.contains(&sha256_hex(key)) && !keys.contains(&key[20..]), "of a key there is the hash");
+}
+
+/// X18: mails wait sealed, with the id of the key that sealed them; after the server key has changed they still go out,
+/// and the old key is not needed any more.
+#[tokio::test]
+async fn x18_the_server_key_can_be_changed() {
+    let mut world = spawn().await;
+    // A directory that cannot be made keeps the mail waiting.
+    std::fs::write(world.home().join("mail"), "in the way").expect("a file");
+    assert_eq!(world.nobody.post("/v1/auth/signup", &json!({"email": "new@example.com"})).await.status, 201);
+    let sealed = world.db.texts("SELECT sealed FROM mails").await;
+    assert!(!sealed[0].contains("example.com") && !sealed[0].contains("token"), "{}", sealed[0]);
+    let [first, second] = [1, 2].map(|seed| MasterKey::generate(&mut Random::seeded(seed)));
+    world.restart(|config| config.master_keys.insert(0, first.clone())).await;
+    let resealed = world.db.texts("SELECT sealed FROM mails").await;
+    assert_ne!(resealed, sealed, "the first key has taken over what waits");
+    assert_ne!(resealed[0].split('.').next(), sealed[0].split('.').next(), "and says so");
+    world.restart(|config| config.master_keys = vec![second.clone(), first.clone()]).await;
+    std::fs::remove_file(world.home().join("mail")).expect("out of the way");
+    world.clock.advance(Duration::from_hours(1));
+    world.restart(|config| config.master_keys = vec![second.clone()]).await;
+    assert!(world.mails(1).await[0].contains("new@example.com"));
+}
+
+/// X18: a key file that others can read stops the start.
+#[tokio::test]
+async fn x18_a_key_file_that_others_can_read_stops_the_start() {
+    let home = tempfile::tempdir().expect("a directory");
+    let config = Config::for_tests(home.path());
+    let running = start(config.clone(), Clock::system()).await.expect("the first start makes the key");
+    running.ask_to_stop(deeplink_server::http::listen::Stop::AtOnce);
+    running.stopped().await;
+    let file = config.key_file();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).expect("the key file").permissions().mode() & 0o777;
+    assert_eq!(mode(&file), 0o600);
+    for wide in [0o644, 0o640, 0o604, 0o666] {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(wide)).expect("a mode");
+        let error = start(config.clone(), Clock::system()).await.err().expect("a refusal").to_string();
+        assert!(error.contains("chmod 600") && error.contains("master.key"), "{error}");
+    }
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+    let running = start(config.clone(), Clock::system()).await.expect("it starts again");
+    running.ask_to_stop(deeplink_server::http::listen::Stop::AtOnce);
+    running.stopped().await;
+
+    let mut other = config;
+    other.master_keys = vec![MasterKey::generate(&mut Random::system())];
+    let error = start(other, Clock::system()).await.err().expect("a refusal").to_string();
+    assert!(error.contains("not those of this database"), "{error}");
+}
+
+/// X19: no answer to a GET documents or holds a member that is a secret. (That none of the issued ones stands in any
+/// other answer is checked where answers are received.)
+#[tokio::test]
+async fn x19_secrets_are_in_the_one_answer_that_issues_them() {
+    let document: Value = serde_json::from_str(deeplink_server::openapi::text()).expect("JSON");
+    let schemas = &document["components"]["schemas"];
+    for operation in operations::all() {
+        let item = &document["paths"][&operation.path][operation.method.as_str().to_lowercase()];
+        let mut names = Vec::new();
+        members(&item["responses"], schemas, &mut names, 0);
+        let shows = ["api_key", "secret", "key", "token", "password"]
+            .iter()
+            .find(|word| names.iter().any(|name| name == **word));
+        assert_eq!(shows.is_some(), operation.id == "signup", "{} shows {shows:?}", operation.id);
+    }
+    let world = spawn().await;
+    let opened = world.nobody.post("/v1/auth/signup", &json!({"email": "new@example.com"})).await;
+    let owner = world.somebody_with(&opened.member("api_key"));
+    owner.make("mine").await;
+    for path in ["/v1/links", "/v1/links/mine", "/v1/links/mine/timeseries", "/r/mine"] {
+        let text = owner.get(path).await.text();
+        assert!(!text.contains("dl_live_"), "{path}: {text}");
+    }
+}
+
+fn members(value: &Value, schemas: &Value, names: &mut Vec<String>, depth: usize) {
+    if depth > 12 {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            if let Some(name) = map.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
+                members(&schemas[name], schemas, names, depth + 1);
+            }
+            for (key, inner) in map {
+                if key == "properties" {
+                    names.extend(inner.as_object().into_iter().flat_map(|map| map.keys().cloned()));
+                }
+                members(inner, schemas, names, depth + 1);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| members(item, schemas, names, depth + 1)),
+        _ => {}
+    }
+}
+
+/// X20: GET and HEAD write nothing but clicks.
+#[tokio::test]
+async fn x20_reading_changes_nothing() {
+    let world = spawn_with(|config| config.limits.misses_per_minute = 600).await;
+    world.a.make("spring-42").await;
+    world.a1.make("of-one").await;
+    let before = world.db.dump_without_clicks().await;
+    for caller in [&world.a, &world.a1, &world.b, &world.nobody] {
+        for operation in operations::all().iter().filter(|operation| operation.method == Method::GET) {
+            for id in ["spring-42", "of-one", "nowhere"] {
+                let path = operation.path.replace("{link_id}", id);
+                for method in [Method::GET, Method::HEAD, Method::OPTIONS] {
+                    caller.ask(method, &path).header("idempotency-key", "key").send().await;
+                }
+            }
+        }
+        for path in ["/docs/", "/robots.txt", "/.well-known/security.txt", "/v1/links?limit=1&q=s", "/nowhere"] {
+            caller.get(path).await;
+        }
+    }
+    assert_eq!(world.db.dump_without_clicks().await, before);
+}

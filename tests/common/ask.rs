@@ -1,0 +1,193 @@
+//! A request of a test's own making, and what came back.
+
+use bytes::Bytes;
+use deeplink_client::transport::{BodyStream, BoxFuture, Failure, Transport, TransportError};
+use futures_util::{StreamExt, stream};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
+use serde_json::Value;
+use std::sync::Arc;
+
+use super::check;
+use super::leaks::Secrets;
+
+/// Sends over HTTP, and checks every answer that comes back.
+#[derive(Clone)]
+pub(super) struct Watched {
+    http: reqwest::Client,
+    secrets: Arc<Secrets>,
+}
+
+impl Watched {
+    pub(super) fn new(secrets: Arc<Secrets>) -> Self {
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .tls_certs_only([])
+            .build()
+            .expect("an HTTP client");
+        Self { http, secrets }
+    }
+
+    async fn exchange(&self, request: Request<Bytes>) -> Result<http::Response<Bytes>, reqwest::Error> {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let host = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default().to_owned());
+        self.note_sent(request.headers());
+        let request = reqwest::Request::try_from(request)?;
+        let reply = self.http.execute(request).await?;
+        let (status, headers) = (reply.status(), reply.headers().clone());
+        let body = reply.bytes().await?;
+        self.check(&method, &uri, host.as_deref(), status, &headers, &body);
+        let mut response = http::Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        Ok(response)
+    }
+
+    fn note_sent(&self, headers: &HeaderMap) {
+        for name in [header::AUTHORIZATION, header::COOKIE, HeaderName::from_static("x-payment")] {
+            for value in headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()) {
+                value.split([' ', '=', ';']).for_each(|part| self.secrets.note(part));
+            }
+        }
+    }
+
+    fn check(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        host: Option<&str>,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) {
+        check::check(method, uri, host, status, headers, body);
+        let issued = serde_json::from_slice::<Value>(body).ok();
+        let issued =
+            issued.as_ref().and_then(|body| body["api_key"].as_str()).filter(|_| uri.path() == "/v1/auth/signup");
+        match issued {
+            Some(key) => self.secrets.note(key),
+            // X19: a secret stands in the one answer that issues it, and in no other.
+            None => assert_eq!(self.secrets.found_in(body), None, "{method} {uri} shows a secret"),
+        }
+    }
+}
+
+impl Transport for Watched {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<http::Response<BodyStream>, TransportError>> {
+        Box::pin(async move {
+            let response = self.exchange(request).await.map_err(|error| TransportError::new(Failure::Broken, error))?;
+            let (parts, body) = response.into_parts();
+            let body: BodyStream = stream::once(async move { Ok(body) }).boxed();
+            Ok(http::Response::from_parts(parts, body))
+        })
+    }
+}
+
+/// A request that is about to be sent.
+#[must_use = "nothing is sent before .send()"]
+#[derive(Clone)]
+pub(crate) struct Ask {
+    watched: Watched,
+    request: Request<Bytes>,
+}
+
+impl Ask {
+    pub(super) fn new(watched: &Watched, method: Method, url: &str) -> Self {
+        let uri: Uri = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
+        let mut request = Request::new(Bytes::new());
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        Self { watched: watched.clone(), request }
+    }
+
+    /// Adds a header.
+    pub(crate) fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        let name: HeaderName = name.parse().expect("a header name");
+        self.request.headers_mut().append(name, HeaderValue::from_bytes(value.as_ref()).expect("a header value"));
+        self
+    }
+
+    /// Names the credential.
+    pub(crate) fn bearer(self, key: &str) -> Self {
+        self.header("authorization", format!("Bearer {key}"))
+    }
+
+    /// Sends these bytes as JSON, whatever they are.
+    pub(crate) fn body(self, body: impl Into<Bytes>) -> Self {
+        self.body_as("application/json", body)
+    }
+
+    /// Sends these bytes as this media type.
+    pub(crate) fn body_as(mut self, media_type: &str, body: impl Into<Bytes>) -> Self {
+        let value = HeaderValue::from_str(media_type).expect("a media type");
+        self.request.headers_mut().insert(header::CONTENT_TYPE, value);
+        *self.request.body_mut() = body.into();
+        self
+    }
+
+    /// Sends a JSON value.
+    pub(crate) fn json(self, body: &Value) -> Self {
+        self.body(body.to_string())
+    }
+
+    /// Sends it; the answer has passed the checks that hold for all.
+    pub(crate) async fn send(self) -> Reply {
+        let what = format!("{} {}", self.request.method(), self.request.uri());
+        let response = self.watched.exchange(self.request).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let (parts, body) = response.into_parts();
+        Reply { status: parts.status.as_u16(), headers: parts.headers, body }
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    /// The body as JSON; `Null` when it is something else.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// A header; empty when it is absent.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("an ASCII header"))
+    }
+
+    /// A member of the body that is a string.
+    pub(crate) fn member(&self, name: &str) -> String {
+        self.json()[name].as_str().unwrap_or_else(|| panic!("no {name} in {}", self.text())).to_owned()
+    }
+
+    /// What happened in one line: `201`, `404 not_found`, `400 invalid_url web_url`.
+    pub(crate) fn outcome(&self) -> String {
+        let json = self.json();
+        let words = [&json["code"], &json["field"]].map(|word| word.as_str().unwrap_or_default().to_owned());
+        format!("{} {} {}", self.status, words[0], words[1]).trim_end().to_owned()
+    }
+
+    /// The same answer without what differs from request to request.
+    pub(crate) fn without_request_id(&self) -> String {
+        let mut json = self.json();
+        if let Some(record) = json.as_object_mut() {
+            record.remove("request_id");
+        }
+        let mut headers: Vec<_> = self
+            .headers
+            .iter()
+            .filter(|(name, _)| !matches!(name.as_str(), "x-request-id" | "date"))
+            .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
+            .collect();
+        headers.sort();
+        format!("{} {headers:?} {json}", self.status)
+    }
+}

@@ -1,0 +1,187 @@
+//! A world's database, seen from beside the server: to make what has no route yet, and to look at what is stored.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use deeplink_server::config::DatabaseUrl;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, SqliteConnection};
+use tokio::sync::Mutex;
+
+/// The database of one world, with one connection to it.
+#[derive(Clone)]
+pub(crate) struct Database {
+    place: Place,
+    conn: Arc<Mutex<Option<Conn>>>,
+}
+
+#[derive(Clone)]
+enum Place {
+    File(PathBuf),
+    /// A database on the server that `TEST_DATABASE_URL` names.
+    Postgres(String),
+}
+
+/// Every row of every table as text, by table.
+pub(crate) type Dump = BTreeMap<String, Vec<String>>;
+
+enum Conn {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+macro_rules! on {
+    ($db:expr, $c:ident => $body:expr) => {{
+        let mut held = $db.conn.lock().await;
+        if held.is_none() {
+            *held = Some($db.connect().await);
+        }
+        match held.as_mut().expect("it was opened") {
+            Conn::Sqlite($c) => $body,
+            Conn::Postgres($c) => $body,
+        }
+    }};
+}
+
+impl Database {
+    pub(super) fn sqlite(path: PathBuf) -> Self {
+        Self::of(Place::File(path))
+    }
+
+    pub(super) fn postgres(url: String) -> Self {
+        Self::of(Place::Postgres(url))
+    }
+
+    fn of(place: Place) -> Self {
+        Self { place, conn: Arc::default() }
+    }
+
+    /// The same database over a connection of its own, for another runtime.
+    pub(super) fn apart(&self) -> Self {
+        Self::of(self.place.clone())
+    }
+
+    /// How a server is told of it.
+    pub(super) fn url(&self) -> DatabaseUrl {
+        match &self.place {
+            Place::File(path) => DatabaseUrl::sqlite(path),
+            Place::Postgres(url) => url.parse().expect("a PostgreSQL URL"),
+        }
+    }
+
+    /// Whether it is PostgreSQL, where nodes can share it.
+    pub(crate) fn is_postgres(&self) -> bool {
+        self.postgres_url().is_some()
+    }
+
+    /// The URL of a PostgreSQL database.
+    pub(crate) fn postgres_url(&self) -> Option<&str> {
+        match &self.place {
+            Place::File(_) => None,
+            Place::Postgres(url) => Some(url),
+        }
+    }
+
+    /// The SQLite file.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.place {
+            Place::File(path) => Some(path),
+            Place::Postgres(_) => None,
+        }
+    }
+
+    async fn connect(&self) -> Conn {
+        match &self.place {
+            Place::File(path) => {
+                let options = SqliteConnectOptions::new().filename(path).foreign_keys(true).disable_statement_logging();
+                Conn::Sqlite(SqliteConnection::connect_with(&options).await.expect("the database opens"))
+            }
+            Place::Postgres(url) => {
+                let options: PgConnectOptions = url.parse().expect("a PostgreSQL URL");
+                let options = options.statement_cache_capacity(0).disable_statement_logging();
+                Conn::Postgres(PgConnection::connect_with(&options).await.expect("the database opens"))
+            }
+        }
+    }
+
+    /// Closes the connection, so that somebody else may have the database alone.
+    pub(super) async fn leave(&self) {
+        match self.conn.lock().await.take() {
+            Some(Conn::Sqlite(conn)) => conn.close().await.expect("the connection closes"),
+            Some(Conn::Postgres(conn)) => conn.close().await.expect("the connection closes"),
+            None => {}
+        }
+    }
+
+    /// Runs statements, and tells other nodes as an operator command would.
+    pub(crate) async fn execute(&self, sql: impl Into<String>) {
+        let sql = sql.into();
+        let notify = self.is_postgres().then_some("SELECT pg_notify('deeplink', 'credentials')");
+        on!(self, c => {
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *c).await.expect("the statements run");
+            if let Some(notify) = notify {
+                sqlx::query(notify).execute(&mut *c).await.expect("the notice goes out");
+            }
+        });
+    }
+
+    /// The one number that a query gives.
+    pub(crate) async fn number(&self, sql: impl Into<String>) -> i64 {
+        let sql = sql.into();
+        on!(self, c => sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *c).await.expect("a number"))
+    }
+
+    /// The first column of each row, as text.
+    pub(crate) async fn texts(&self, sql: impl Into<String>) -> Vec<String> {
+        let sql = sql.into();
+        on!(self, c => sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut *c).await.expect("texts"))
+    }
+
+    /// How many clicks of each kind are stored, but for those of links that lead to one address.
+    pub(super) async fn clicks_but_of(&self, web_url: &str) -> Vec<(i64, i64)> {
+        let sql = format!(
+            "SELECT kind, CAST(count(*) AS BIGINT) FROM clicks
+             WHERE link NOT IN (SELECT position FROM links WHERE web_url = '{web_url}') GROUP BY kind ORDER BY kind"
+        );
+        on!(self, c => {
+            let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut *c).await.expect("click counts");
+            rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+        })
+    }
+
+    /// Every table and row.
+    pub(crate) async fn dump(&self) -> Dump {
+        let mut dump = Dump::new();
+        for table in self.tables().await {
+            let row = match self.place {
+                Place::Postgres(_) => format!("SELECT t::text FROM {table} t"),
+                Place::File(_) => {
+                    let columns = self.texts(format!("SELECT name FROM pragma_table_info('{table}')")).await;
+                    let columns: Vec<_> = columns.iter().map(|column| format!("quote({column})")).collect();
+                    format!("SELECT {} FROM {table}", columns.join(" || ',' || "))
+                }
+            };
+            let mut rows = self.texts(row).await;
+            rows.sort();
+            dump.insert(table, rows);
+        }
+        dump
+    }
+
+    /// Every table and row but those of the click log, where visits leave their traces.
+    pub(crate) async fn dump_without_clicks(&self) -> Dump {
+        let mut dump = self.dump().await;
+        dump.retain(|table, _| !table.starts_with("click") && table != "visitor_texts");
+        dump
+    }
+
+    async fn tables(&self) -> Vec<String> {
+        let sql = match self.place {
+            Place::Postgres(_) => "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'",
+            Place::File(_) => "SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'",
+        };
+        self.texts(sql).await
+    }
+}

@@ -1,0 +1,19 @@
+//! A server in this process with a database of its own, people who call it, and what must hold for every answer.
+//!
+//! [`spawn`] gives a [`World`]. With `TEST_DATABASE_URL` it lives on PostgreSQL, otherwise in a SQLite file. When a world
+//! ends, nothing secret that it knew may stand in the logs or in the database.
+
+mod ask;
+mod check;
+mod database;
+mod leaks;
+pub(crate) mod operations;
+mod race;
+mod template;
+pub(crate) mod wire;
+mod world;
+
+pub(crate) use ask::{Ask, Reply};
+pub(crate) use leaks::{log_mark, logged_since};
+pub(crate) use race::{at_once, eventually};
+pub(crate) use world::{Caller, Role, World, spawn, spawn_nodes, spawn_with};

@@ -1,0 +1,59 @@
+//! The operations as the OpenAPI document has them.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use http::Method;
+use serde_json::Value;
+
+/// One operation of the OpenAPI document.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) id: String,
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) is_public: bool,
+    pub(crate) has_body: bool,
+    pub(crate) statuses: BTreeSet<u16>,
+}
+
+static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+    let document: Value = serde_json::from_str(deeplink_server::openapi::text()).expect("the document is JSON");
+    let mut operations = Vec::new();
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in item.as_object().expect("operations") {
+            let statuses = operation["responses"].as_object().expect("responses").keys();
+            operations.push(Operation {
+                id: operation["operationId"].as_str().expect("an operation id").to_owned(),
+                method: method.to_uppercase().parse().expect("a method"),
+                path: path.clone(),
+                is_public: operation["security"].as_array().is_none_or(Vec::is_empty),
+                has_body: operation.get("requestBody").is_some(),
+                statuses: statuses.map(|status| status.parse().expect("a status")).collect(),
+            });
+        }
+    }
+    operations
+});
+
+impl Operation {
+    fn serves(&self, method: &Method, path: &str) -> bool {
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let (mut ours, mut theirs) = (self.path.split('/'), path.split('/'));
+        let fits = ours.by_ref().zip(theirs.by_ref()).all(|(our, their)| our.starts_with('{') || our == their);
+        self.method == *method && fits && self.path.split('/').count() == path.split('/').count()
+    }
+}
+
+/// Every operation that is documented.
+pub(crate) fn all() -> &'static [Operation] {
+    &OPERATIONS
+}
+
+/// The operation that a request on the service's own host is for; fixed paths come before parameters.
+pub(super) fn of(method: &Method, path: &str) -> Option<&'static Operation> {
+    OPERATIONS
+        .iter()
+        .filter(|operation| operation.serves(method, path))
+        .min_by_key(|operation| operation.path.contains('{'))
+}

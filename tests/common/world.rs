@@ -1,0 +1,392 @@
+//! One world: a server or several nodes, a database, a clock that the test moves, and the people of `security.md`:
+//! tenants A and B, affiliates of theirs, and nobody.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deeplink_client::{Client, Links, Public, Retry, Sessions};
+use deeplink_core::id::{AffiliateId, TenantId};
+use deeplink_core::secret::SecretKey;
+use deeplink_core::time::Timestamp;
+use deeplink_server::clock::Clock;
+use deeplink_server::config::Config;
+use deeplink_server::http::listen::{Limits, Stop};
+use deeplink_server::start::{Running, start_with};
+use http::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::ask::{Ask, Reply, Watched};
+use super::database::Database;
+use super::eventually;
+use super::leaks::Secrets;
+use super::template::{self, BEGIN, Seeds};
+
+/// How long something behind a reply may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What a domain is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Role {
+    Primary,
+    Alternate,
+}
+
+/// Everything that one test has to itself.
+pub(crate) struct World {
+    /// Tenant A.
+    pub(crate) a: Caller,
+    /// Tenant B.
+    pub(crate) b: Caller,
+    /// A's affiliates.
+    pub(crate) a1: Caller,
+    pub(crate) a2: Caller,
+    /// B's affiliate.
+    pub(crate) b1: Caller,
+    /// Somebody without a credential.
+    pub(crate) nobody: Caller,
+    pub(crate) clock: Clock,
+    pub(crate) db: Database,
+    secrets: Arc<Secrets>,
+    config: Config,
+    nodes: Vec<Arc<Running>>,
+    home: TempDir,
+}
+
+/// A world with one server and default settings; no limit by address.
+pub(crate) async fn spawn() -> World {
+    spawn_with(|_| {}).await
+}
+
+/// A world whose settings the test changes first.
+pub(crate) async fn spawn_with(adjust: impl Fn(&mut Config)) -> World {
+    make(1, adjust).await
+}
+
+/// A world with `n` nodes on one database. A SQLite file has one server, so there every node is that one.
+pub(crate) async fn spawn_nodes(n: usize) -> World {
+    make(n, |_| {}).await
+}
+
+async fn make(nodes: usize, adjust: impl Fn(&mut Config)) -> World {
+    let seeds = Seeds::new();
+    let secrets = Arc::new(Secrets::new());
+    for key in [&seeds.a.key, &seeds.b.key].into_iter().chain(seeds.a.affiliates.iter().map(|(_, key)| key)) {
+        secrets.note(key.expose());
+    }
+    secrets.note(&seeds.master);
+    let home = tempfile::tempdir().expect("a directory");
+    let db = template::fresh(&seeds, home.path()).await;
+    if let Some(password) = db.postgres_url().and_then(|url| url::Url::parse(url).ok()?.password().map(str::to_owned)) {
+        secrets.note(&password);
+    }
+    let clock = Clock::fixed(Timestamp::from_millis(BEGIN));
+    let mut config = Config::for_tests(home.path());
+    config.database = db.url();
+    config.master_keys = vec![seeds.master_key()];
+    adjust(&mut config);
+    let mut running = Vec::new();
+    for _ in 0..if db.is_postgres() { nodes } else { 1 } {
+        if nodes > 1 {
+            // Nodes of one service share its address and nothing else but the database.
+            config.public_url = Some("http://localhost".parse().expect("a URL"));
+            config.data_dir = home.path().join(format!("node-{}", running.len()));
+        }
+        let node = start_with(config.clone(), clock.clone(), Limits::default()).await.expect("the server starts");
+        running.push(Arc::new(node));
+    }
+    // Whatever was read while the server started is read again from here on.
+    clock.advance(Duration::from_millis(10));
+    let nodes: Vec<_> = (0..nodes).map(|at| Arc::clone(&running[at % running.len()])).collect();
+    let first = Node { watched: Watched::new(Arc::clone(&secrets)), base: format!("http://{}", nodes[0].address) };
+    let [a1, a2] = [0, 1].map(|at| seeds.a.affiliates[at].clone());
+    let [b1] = [0].map(|at| seeds.b.affiliates[at].clone());
+    let (of_a, of_b) = (&seeds.a.tenant, &seeds.b.tenant);
+    World {
+        a: Caller::new(&first, Some(seeds.a.key.clone()), of_a, None),
+        b: Caller::new(&first, Some(seeds.b.key.clone()), of_b, None),
+        a1: Caller::new(&first, Some(a1.1), of_a, Some(a1.0)),
+        a2: Caller::new(&first, Some(a2.1), of_a, Some(a2.0)),
+        b1: Caller::new(&first, Some(b1.1), of_b, Some(b1.0)),
+        nobody: Caller::new(&first, None, of_a, None),
+        clock,
+        db,
+        secrets,
+        config,
+        nodes,
+        home,
+    }
+}
+
+impl World {
+    /// The data directory.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// A running node.
+    pub(crate) fn node(&self, at: usize) -> &Running {
+        &self.nodes[at]
+    }
+
+    /// Stops the server as an operator would, and starts it again at the same address with settings that `adjust` changes.
+    pub(crate) async fn restart(&mut self, adjust: impl Fn(&mut Config)) {
+        let address = self.nodes[0].address;
+        for node in std::mem::take(&mut self.nodes) {
+            if let Some(node) = Arc::into_inner(node) {
+                node.ask_to_stop(Stop::Gracefully);
+                node.stopped().await;
+            }
+        }
+        let mut config = self.config.clone();
+        config.listen = address;
+        adjust(&mut config);
+        let node =
+            start_with(config.clone(), self.clock.clone(), Limits::default()).await.expect("the server starts again");
+        self.config = config;
+        self.nodes = vec![Arc::new(node)];
+        self.clock.advance(Duration::from_millis(10));
+    }
+
+    /// The same caller at another node.
+    pub(crate) fn at(&self, node: usize, caller: &Caller) -> Caller {
+        let base = format!("http://{}", self.nodes[node].address);
+        Caller::new(
+            &Node { watched: caller.node.watched.clone(), base },
+            caller.key.clone(),
+            &caller.tenant,
+            caller.affiliate.clone(),
+        )
+    }
+
+    /// Somebody with this key, which may be nobody's.
+    pub(crate) fn somebody_with(&self, key: &str) -> Caller {
+        self.secrets.note(key);
+        Caller::new(&self.nobody.node, Some(SecretKey::new(key)), &self.a.tenant, None)
+    }
+
+    /// Notes a secret that must appear nowhere.
+    pub(crate) fn note_secret(&self, secret: &str) {
+        self.secrets.note(secret);
+    }
+
+    /// Gives a tenant a verified domain, as the operator of its name server would.
+    pub(crate) async fn verify_domain(&self, of: &Caller, domain: &str, role: Role) {
+        let role = match role {
+            Role::Primary => "primary",
+            Role::Alternate => "alternate",
+        };
+        let now = self.clock.now().as_millis();
+        let id = format!("dom_{}", &deeplink_core::secret::sha256_hex(domain)[..24]);
+        self.db
+            .execute(format!(
+                "INSERT INTO domains (id, tenant_id, domain, role, verified_at, created_at)
+                 VALUES ('{id}', '{}', '{domain}', '{role}', {now}, {now})",
+                of.tenant
+            ))
+            .await;
+    }
+
+    /// Fails unless these clicks are stored, as pairs of kind (0 human, 1 preview, 2 crawler, 3 agent) and count. A click
+    /// may take a moment on a busy machine, so a visit of another link marks the end.
+    pub(crate) async fn expect_clicks(&self, expected: &[(i64, i64)]) {
+        const THE_END: &str = "https://example.com/the-end";
+        let id = self.b.make_of(&json!({"web_url": THE_END})).await;
+        assert_eq!(self.nobody.tap(&id).await.status, 302);
+        let the_end = format!(
+            "SELECT CAST(count(*) AS BIGINT) FROM clicks WHERE link IN (SELECT position FROM links WHERE link_id = '{id}')"
+        );
+        eventually("the last click is stored", PATIENCE, || async { self.db.number(&*the_end).await == 1 }).await;
+        let stored = async || self.db.clicks_but_of(THE_END).await;
+        eventually(&format!("clicks are {expected:?}"), PATIENCE, || async { stored().await == expected }).await;
+    }
+
+    /// The files that hold mails, once there are `count`.
+    pub(crate) async fn mails(&self, count: usize) -> Vec<String> {
+        let read = || mails_in(&self.home.path().join("mail"));
+        eventually("the mails are out", PATIENCE, || async { read().len() >= count }).await;
+        read()
+    }
+}
+
+/// The tokens of mailed links are secrets too.
+fn mails_in(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    let mut mails: Vec<_> = files.filter(|path| path.extension().is_some_and(|kind| kind == "eml")).collect();
+    mails.sort();
+    mails.iter().map(|path| std::fs::read_to_string(path).expect("a mail").replace("=\r\n", "")).collect()
+}
+
+/// What follows `token=` in a mail, in quoted-printable or not.
+pub(crate) fn token_in(mail: &str) -> Option<String> {
+    let after = mail.split("token=").nth(1)?;
+    let after = after.strip_prefix("3D").unwrap_or(after);
+    let token: String = after.chars().take_while(char::is_ascii_hexdigit).collect();
+    (token.len() == 64).then_some(token)
+}
+
+/// X17, X18: at the end of each test, nothing secret stands in what was logged or in what is stored.
+impl Drop for World {
+    fn drop(&mut self) {
+        let (secrets, db) = (Arc::clone(&self.secrets), self.db.apart());
+        for mail in mails_in(&self.home.path().join("mail")) {
+            secrets.note(&token_in(&mail).expect("a mail holds a token"));
+        }
+        let panicking = std::thread::panicking();
+        let look = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            if !panicking {
+                secrets.assert_not_logged();
+                runtime.block_on(assert_not_stored(&secrets, &db));
+            }
+            runtime.block_on(template::remove(&db));
+        });
+        let looked = look.join();
+        assert!(panicking || looked.is_ok(), "a secret was found where none may be");
+    }
+}
+
+async fn assert_not_stored(secrets: &Secrets, db: &Database) {
+    if let Some(file) = db.file() {
+        // The file itself: what was deleted may still stand in it.
+        for name in ["deeplink.db", "deeplink.db-wal"] {
+            if let Ok(bytes) = std::fs::read(file.with_file_name(name)) {
+                assert_eq!(secrets.found_in(&bytes), None, "a secret stands in {name}");
+            }
+        }
+    }
+    for (table, rows) in db.dump().await {
+        assert_eq!(secrets.found_in(rows.join("\n").as_bytes()), None, "a secret stands in {table}");
+    }
+}
+
+#[derive(Clone)]
+struct Node {
+    watched: Watched,
+    base: String,
+}
+
+/// Somebody who calls the service.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    /// The typed client, with this caller's key.
+    pub(crate) client: Client,
+    pub(crate) tenant: TenantId,
+    /// Set for an affiliate's credential.
+    pub(crate) affiliate: Option<AffiliateId>,
+    key: Option<SecretKey>,
+    node: Node,
+}
+
+impl Caller {
+    fn new(node: &Node, key: Option<SecretKey>, tenant: &TenantId, affiliate: Option<AffiliateId>) -> Self {
+        let mut client = Client::builder(&node.base).transport(node.watched.clone()).retry(Retry::none());
+        if let Some(key) = &key {
+            client = client.secret_key(key.clone());
+        }
+        let client = client.build().expect("a client");
+        Self { client, tenant: tenant.clone(), affiliate, key, node: node.clone() }
+    }
+
+    /// Links, by the typed client.
+    pub(crate) fn links(&self) -> Links {
+        self.client.links()
+    }
+
+    /// What everybody may ask, by the typed client.
+    pub(crate) fn public(&self) -> Public {
+        self.client.public()
+    }
+
+    /// Accounts, by the typed client.
+    pub(crate) fn sessions(&self) -> Sessions {
+        self.client.sessions()
+    }
+
+    /// The key, if the caller has one.
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.key.as_ref().map(SecretKey::expose)
+    }
+
+    /// The affiliate that a scoped credential belongs to.
+    pub(crate) fn affiliate_id(&self) -> &str {
+        self.affiliate.as_ref().expect("an affiliate's credential").as_str()
+    }
+
+    /// Where the service is, without a slash at the end.
+    pub(crate) fn base(&self) -> &str {
+        &self.node.base
+    }
+
+    /// A request of the test's own making, with this caller's credential.
+    pub(crate) fn ask(&self, method: Method, path: &str) -> Ask {
+        let ask = self.ask_without_key(method, path);
+        match self.key() {
+            Some(key) => ask.bearer(key),
+            None => ask,
+        }
+    }
+
+    /// The same without the credential.
+    pub(crate) fn ask_without_key(&self, method: Method, path: &str) -> Ask {
+        Ask::new(&self.node.watched, method, &format!("{}{path}", self.node.base))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.ask(Method::GET, path).send().await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.ask(Method::POST, path).json(body).send().await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Reply {
+        self.ask(Method::PUT, path).json(body).send().await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Reply {
+        self.ask(Method::DELETE, path).send().await
+    }
+
+    /// Makes a link that leads to a web page, under this id.
+    pub(crate) async fn make(&self, custom_id: &str) -> String {
+        let body = json!({"custom_id": custom_id, "web_url": format!("https://example.com/{custom_id}")});
+        self.make_of(&body).await
+    }
+
+    /// Makes a link of this body and gives its id.
+    pub(crate) async fn make_of(&self, body: &Value) -> String {
+        let reply = self.post("/v1/links", body).await;
+        assert_eq!(reply.status, 201, "{body} {}", reply.text());
+        reply.member("link_id")
+    }
+
+    /// Follows a link as a program that asks for JSON.
+    pub(crate) async fn resolve(&self, link_id: &str) -> Reply {
+        self.ask(Method::GET, &format!("/r/{link_id}")).header("accept", "application/json").send().await
+    }
+
+    /// Follows a link as a person's browser.
+    pub(crate) async fn tap(&self, link_id: &str) -> Reply {
+        self.browse(Method::GET, &format!("/r/{link_id}")).send().await
+    }
+
+    /// How many clicks the service counts for a link.
+    pub(crate) async fn clicks_of(&self, link_id: &str) -> i64 {
+        let series = self.get(&format!("/v1/links/{link_id}/timeseries")).await.json();
+        series["data"]
+            .as_array()
+            .expect("buckets")
+            .iter()
+            .map(|bucket| bucket["clicks"].as_i64().expect("a count"))
+            .sum()
+    }
+
+    /// A request as a desktop browser makes it.
+    pub(crate) fn browse(&self, method: Method, path: &str) -> Ask {
+        self.ask_without_key(method, path)
+            .header("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+            .header("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0")
+    }
+}

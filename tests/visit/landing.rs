@@ -1,0 +1,143 @@
+//! L4, L6: pages say what a tenant wrote and do nothing that it wrote.
+
+use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
+use http::Method;
+use serde_json::json;
+use std::cell::RefCell;
+
+use crate::common::{Role, World, spawn};
+
+const POLYGLOTS: [&str; 30] = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "</title><script>alert(1)</script>",
+    "</style><img src=x onerror=alert(1)>",
+    "--><svg onload=alert(1)>",
+    "]]><svg onload=alert(1)>",
+    "\"><svg onload=alert(1)>",
+    "'><svg onload=alert(1)>",
+    "\" onmouseover=alert(1) x=\"",
+    "' onmouseover=alert(1) x='",
+    "` onmouseover=alert(1) x=`",
+    "<img src=x onerror=alert(1)>",
+    "<svg/onload=alert(1)>",
+    "<iframe srcdoc='<script>alert(1)</script>'>",
+    "<base href=//evil.example/>",
+    "<meta http-equiv=refresh content=0;url=//evil.example>",
+    "<link rel=stylesheet href=//evil.example>",
+    "<form action=//evil.example><button>",
+    "<a href=javascript:alert(1)>x</a>",
+    "javascript:alert(1)",
+    "{{constructor.constructor('alert(1)')()}}",
+    "${alert(1)}",
+    "<%= 7*7 %>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#60;script&#62;alert(1)",
+    "\\u003cscript\\u003ealert(1)",
+    "\u{2028}alert(1)\u{2029}//",
+    "<!--<script>-->alert(1)",
+    "<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">",
+    "jaVasCript:/*-/*`/*\\`/*'/*\"/**/(/* */oNcliCk=alert() )//</stYle/</titLe/</teXtarEa/</scRipt/--!>\\x3csVg/<sVg/oNloAd=alert()//>",
+];
+
+/// The tags of a page with their attributes' names: what a browser would build from it, whatever its texts say.
+fn shape(html: &str) -> Vec<String> {
+    struct Tags(RefCell<Vec<String>>);
+    impl TokenSink for Tags {
+        type Handle = ();
+        fn process_token(&self, token: Token, _: u64) -> TokenSinkResult<()> {
+            if let Token::TagToken(Tag { kind, name, attrs, .. }) = token {
+                let names: Vec<_> = attrs.iter().map(|attr| attr.name.local.to_string()).collect();
+                let end = if kind == TagKind::EndTag { "/" } else { "" };
+                self.0.borrow_mut().push(format!("{end}{name} {}", names.join(" ")));
+                if kind == TagKind::StartTag {
+                    let raw = html5ever::tokenizer::states::RawKind::ScriptData;
+                    match &*name {
+                        "script" => return TokenSinkResult::RawData(raw),
+                        "style" => return TokenSinkResult::RawData(html5ever::tokenizer::states::RawKind::Rawtext),
+                        "title" => return TokenSinkResult::RawData(html5ever::tokenizer::states::RawKind::Rcdata),
+                        _ => {}
+                    }
+                }
+            }
+            TokenSinkResult::Continue
+        }
+    }
+    let tokenizer = Tokenizer::new(Tags(RefCell::default()), TokenizerOpts::default());
+    let input = BufferQueue::default();
+    input.push_back(html.into());
+    let _ = tokenizer.feed(&input);
+    tokenizer.end();
+    tokenizer.sink.0.take()
+}
+
+fn link(id: &str, text: &str) -> serde_json::Value {
+    let cut = |most: usize| text.chars().take(most).collect::<String>();
+    json!({
+        "custom_id": id,
+        "ios_deep_link": format!("myapp://x/{}", text.replace(char::is_control, "")),
+        "android_deep_link": "myapp://x",
+        "web_url": format!("https://example.com/?q={text}"),
+        "metadata": {"k": text, text: 1},
+        "agent_context": {"action": "open", "cta": cut(120), "description": cut(500)},
+        "social_preview": {"title": cut(120), "description": cut(300), "image_url": format!("https://example.com/{text}.png")},
+    })
+}
+
+async fn pages(world: &World, id: &str) -> Vec<String> {
+    let mut pages = Vec::new();
+    for agent in [
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Version/18.0 Safari/604.1",
+        "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 Chrome/140.0 Mobile Safari/537.36",
+        "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 Version/18.0 Safari/605.1.15",
+        "facebookexternalhit/1.1",
+    ] {
+        let ask = world
+            .nobody
+            .ask(Method::GET, &format!("/r/{id}"))
+            .header("accept", "text/html")
+            .header("user-agent", agent);
+        let page = ask.send().await;
+        assert_eq!(page.status, 200, "{agent}");
+        pages.push(page.text());
+    }
+    pages
+}
+
+/// L4: a page has the same elements and attributes whatever a tenant wrote into it, and its scripts hold nothing of it
+/// that could end them.
+#[tokio::test]
+async fn l4_pages_are_inert() {
+    let world = spawn().await;
+    world.verify_domain(&world.a, "go.example.com", Role::Primary).await;
+    world.a.make_of(&link("plain", "plain text")).await;
+    let plain: Vec<_> = pages(&world, "plain").await.iter().map(|page| shape(page)).collect();
+    assert!(plain[0].len() > 20, "{plain:?}");
+    for (number, polyglot) in POLYGLOTS.iter().enumerate() {
+        let id = format!("polyglot-{number}");
+        world.a.make_of(&link(&id, polyglot)).await;
+        for (page, plain) in pages(&world, &id).await.iter().zip(&plain) {
+            assert_eq!(&shape(page), plain, "{polyglot}");
+            for script in page.split("<script").skip(1) {
+                let inside = script.split("</script>").next().expect("a script");
+                let data = inside.split_once('>').expect("a tag").1;
+                if inside.contains("json") {
+                    assert!(!data.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{polyglot}: {data}");
+                    serde_json::from_str::<serde_json::Value>(data).expect("what is said as JSON is JSON");
+                }
+            }
+        }
+    }
+}
+
+/// L6: icons and previews are named to the browser and never fetched: there is nothing in the server that could.
+#[test]
+fn l6_the_server_has_no_client() {
+    let manifest = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deeplink-server/Cargo.toml"))
+        .expect("the manifest");
+    let dependencies =
+        manifest.split("[dependencies]").nth(1).expect("dependencies").split("\n[").next().expect("a section");
+    for client in ["reqwest", "ureq", "isahc", "curl", "attohttpc", "hyper-rustls"] {
+        assert!(!dependencies.contains(client), "{client}");
+    }
+}

@@ -1,0 +1,8 @@
+//! What a tap meets: the form of the answer, where it leads, what is counted, and what is kept in memory.
+
+mod cache;
+mod counting;
+mod forms;
+mod landing;
+mod status;
+mod targets;
