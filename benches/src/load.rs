@@ -22,9 +22,16 @@ impl Seen {
     /// A quantile of the latencies, in milliseconds.
     pub(crate) fn quantile_millis(&mut self, quantile: f64) -> f64 {
         self.latencies.sort_unstable();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an index from a share")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "an index from a share"
+        )]
         let at = ((self.latencies.len() as f64) * quantile) as usize;
-        self.latencies.get(at.min(self.latencies.len().saturating_sub(1))).map_or(0.0, |micros| f64::from(*micros) / 1000.0)
+        self.latencies
+            .get(at.min(self.latencies.len().saturating_sub(1)))
+            .map_or(0.0, |micros| f64::from(*micros) / 1000.0)
     }
 }
 
@@ -46,7 +53,9 @@ pub(crate) async fn run(
     for connection in 0..connections {
         let (address, requests) = (address.to_owned(), Rc::clone(&requests));
         tasks.push(local.spawn_local(async move {
-            converse(&address, connection, started + time, most, status, &requests).await.map_err(|error| error.to_string())
+            converse(&address, connection, started + time, most, status, &requests)
+                .await
+                .map_err(|error| error.to_string())
         }));
     }
     let mut all = Seen::default();

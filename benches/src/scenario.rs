@@ -44,7 +44,8 @@ impl Service {
             ("DEEPLINK_LIMIT_MISSES", "0"),
         ];
         let server = Server::start(&plan.server, &[], &variables).await?;
-        let key = server.banner.iter().flat_map(|line| line.split_whitespace()).find(|word| word.starts_with("dl_live_"));
+        let key =
+            server.banner.iter().flat_map(|line| line.split_whitespace()).find(|word| word.starts_with("dl_live_"));
         let kept = folder.path().join("key");
         let key = match key {
             Some(key) => {
@@ -103,7 +104,14 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
             }
             "json" => {
                 let accept = "User-Agent: example-agent/1.0\r\nAccept: application/json\r\n";
-                visits(plan, "json", r#"{"web_url":"https://example.com/landing/page","metadata":{"campaign":"spring"}}"#, accept, "200").await?;
+                visits(
+                    plan,
+                    "json",
+                    r#"{"web_url":"https://example.com/landing/page","metadata":{"campaign":"spring"}}"#,
+                    accept,
+                    "200",
+                )
+                .await?;
             }
             "landing" => {
                 let template = r#"{"web_url":"https://example.com/","ios_store_url":"https://apps.apple.com/app/id1234567890","ios_deep_link":"myapp://promo/1","agent_context":{"action":"purchase","cta":"Buy now"},"social_preview":{"title":"Spring sale","description":"Everything must go"}}"#;
@@ -139,14 +147,28 @@ fn gets(prefix: &'static str, headers: &'static str) -> Requests {
 }
 
 /// Visits of 1,000 links against the yardstick, in turn.
-async fn visits(plan: &Plan, name: &str, template: &str, headers: &'static str, status: &'static str) -> Result<(), Failure> {
+async fn visits(
+    plan: &Plan,
+    name: &str,
+    template: &str,
+    headers: &'static str,
+    status: &'static str,
+) -> Result<(), Failure> {
     let yardstick = Server::start(&std::env::current_exe()?, &["yardstick", "0"], &[]).await?;
     let service = Service::fresh(plan).await?;
     service.make_links("bench-", LINKS, template).await?;
     let time = Duration::from_secs(plan.seconds);
     let (mut ratios, mut ours, mut theirs, mut slow) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut answered = 0;
-    let warm = load::run(&service.server.address, CONNECTIONS, Duration::from_secs(1), usize::MAX, status, gets("bench-", headers)).await?;
+    let warm = load::run(
+        &service.server.address,
+        CONNECTIONS,
+        Duration::from_secs(1),
+        usize::MAX,
+        status,
+        gets("bench-", headers),
+    )
+    .await?;
     answered += warm.answers;
     for _ in 0..plan.rounds {
         let (bare, _) = measure(&yardstick, time, "302", headers).await?;
@@ -163,14 +185,22 @@ async fn visits(plan: &Plan, name: &str, template: &str, headers: &'static str, 
     let stored = service.clicks("bench-").await?;
     println!(
         "{name:<10} {:>6.2} x the constant 302 ({:.0} against {:.0} requests per CPU-second), p99 {:.1} ms, {stored} clicks stored of {answered} answered",
-        median(&mut ratios), median(&mut ours), median(&mut theirs), median(&mut slow),
+        median(&mut ratios),
+        median(&mut ours),
+        median(&mut theirs),
+        median(&mut slow),
     );
     service.server.stop().await?;
     yardstick.stop().await
 }
 
 /// Requests per CPU-second of one round; work that follows the answers (folding clicks) is waited for and counted.
-async fn measure(server: &Server, time: Duration, status: &'static str, headers: &'static str) -> Result<(f64, load::Seen), Failure> {
+async fn measure(
+    server: &Server,
+    time: Duration,
+    status: &'static str,
+    headers: &'static str,
+) -> Result<(f64, load::Seen), Failure> {
     let before = server.cpu_seconds()?;
     let seen = load::run(&server.address, CONNECTIONS, time, usize::MAX, status, gets("bench-", headers)).await?;
     tokio::time::sleep(Duration::from_millis(2_500)).await;
@@ -187,7 +217,15 @@ async fn create(plan: &Plan) -> Result<(), Failure> {
     for _ in 0..plan.rounds {
         let requests = request.clone();
         let requests: Requests = Rc::new(move |_, _| requests.clone());
-        let mut seen = load::run(&service.server.address, CONNECTIONS, Duration::from_secs(plan.seconds), usize::MAX, "201", requests).await?;
+        let mut seen = load::run(
+            &service.server.address,
+            CONNECTIONS,
+            Duration::from_secs(plan.seconds),
+            usize::MAX,
+            "201",
+            requests,
+        )
+        .await?;
         if seen.wrong > 0 {
             return Err(format!("{} creates were refused", seen.wrong).into());
         }
@@ -195,7 +233,9 @@ async fn create(plan: &Plan) -> Result<(), Failure> {
     }
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (rate, slow) = rates[rates.len() / 2];
-    println!("create     {rate:>6.0} durable links/s with {CONNECTIONS} clients, p99 {slow:.1} ms, one fsync here takes {fsync:.1} ms");
+    println!(
+        "create     {rate:>6.0} durable links/s with {CONNECTIONS} clients, p99 {slow:.1} ms, one fsync here takes {fsync:.1} ms"
+    );
     service.server.stop().await
 }
 
@@ -220,11 +260,16 @@ async fn bulk(plan: &Plan) -> Result<(), Failure> {
         let key = service.key.clone();
         let requests: Requests = Rc::new(move |connection, nth| {
             let ids: Vec<String> = (0..100).map(|n| format!("\"b{round}-{connection}-{nth}-{n}\"")).collect();
-            let body = format!("{{\"template\":{{\"web_url\":\"https://example.com/landing/page\"}},\"custom_ids\":[{}]}}", ids.join(","));
+            let body = format!(
+                "{{\"template\":{{\"web_url\":\"https://example.com/landing/page\"}},\"custom_ids\":[{}]}}",
+                ids.join(",")
+            );
             format!("POST /v1/links/bulk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nIdempotency-Key: b{round}-{connection}-{nth}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
         });
         let before = service.server.cpu_seconds()?;
-        let seen = load::run(&service.server.address, 4, Duration::from_secs(plan.seconds), usize::MAX, "201", requests).await?;
+        let seen =
+            load::run(&service.server.address, 4, Duration::from_secs(plan.seconds), usize::MAX, "201", requests)
+                .await?;
         tokio::time::sleep(Duration::from_secs(2)).await;
         let used = service.server.cpu_seconds()? - before;
         if seen.wrong > 0 {
@@ -320,9 +365,13 @@ async fn memory(plan: &Plan) -> Result<(), Failure> {
         let link = connection * per_connection + nth;
         format!("GET /r/row-{link} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
     });
-    let seen = load::run(&service.server.address, 16, Duration::from_secs(120), per_connection, "302", requests).await?;
+    let seen =
+        load::run(&service.server.address, 16, Duration::from_secs(120), per_connection, "302", requests).await?;
     let (full, peak) = service.server.memory_mb()?;
-    println!("memory     {idle:>6.1} MB idle, {full:.1} MB (at most {peak:.1}) with {} links in the cache", seen.answers);
+    println!(
+        "memory     {idle:>6.1} MB idle, {full:.1} MB (at most {peak:.1}) with {} links in the cache",
+        seen.answers
+    );
     service.server.stop().await
 }
 
