@@ -49,7 +49,7 @@ impl Service {
         let kept = folder.path().join("key");
         let key = match key {
             Some(key) => {
-                std::fs::write(&kept, key)?;
+                write_private(&kept, key)?;
                 key.to_owned()
             }
             None => std::fs::read_to_string(&kept)?,
@@ -127,6 +127,19 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// `dl` refuses a key that others may read.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(text.as_bytes())
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -171,7 +171,14 @@ async fn open_sqlite(path: &Path, access: Access) -> Result<Db, OpenError> {
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
-        .connect_lazy_with(options.read_only(true).create_if_missing(false).pragma("query_only", "ON"));
+        .connect_lazy_with(
+            options
+                .read_only(true)
+                .create_if_missing(false)
+                .pragma("query_only", "ON")
+                // A reader looks single rows up; what is asked for often is in the link cache.
+                .pragma("cache_size", "-1000"),
+        );
     Ok(Db(Arc::new(Kind::Sqlite { readers, writer, _lock: lock })))
 }
 
