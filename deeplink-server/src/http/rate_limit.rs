@@ -58,8 +58,7 @@ impl Limiter {
             return Ok(());
         }
         let now = now_millis.saturating_mul(1_000_000);
-        // A hash of 0 would look free.
-        let hash = self.hasher.hash_one(key) | 1;
+        let hash = self.hasher.hash_one(key);
         let set = usize::try_from(hash >> 32).unwrap_or(0) % SETS;
         let mut shard = self.shards[set / SHARD].lock().unwrap_or_else(PoisonError::into_inner);
         let ways = &mut shard[set % SHARD * WAYS..][..WAYS];
