@@ -78,11 +78,11 @@ impl Intake {
         let running = Arc::new(Running::new(self.queue.take()?));
         batches.push(Arc::clone(&running));
         drop(batches);
-        Some(Box::new(Store { intake: Arc::clone(self), running, new_texts: Vec::new(), mark: 0, error: None }))
+        Some(Box::new(Store { intake: Arc::clone(self), running, new_texts: Vec::new(), mark: 0, failure: None }))
     }
 
     async fn ready(&self) {
-        while self.queue.oldest().is_none() {
+        while self.queue.oldest().is_none() && lock(&self.aside).is_empty() {
             self.wake_writer.notified().await;
         }
     }
@@ -97,7 +97,8 @@ impl db::Lane for Lane {
     }
 
     fn take(&self) -> Option<Box<dyn Job>> {
-        self.0.take().map(|store| store as Box<dyn Job>)
+        let aside = lock(&self.0.aside).take(self.0.queue.oldest().is_some());
+        aside.or_else(|| self.0.take().map(|store| store as Box<dyn Job>))
     }
 
     fn is_full(&self) -> bool {
@@ -126,7 +127,8 @@ pub(super) struct Store {
     /// Texts that are not known to be stored, to be marked once they are.
     new_texts: Vec<TextRef>,
     mark: u64,
-    error: Option<DbError>,
+    /// Why nothing of it stays.
+    failure: Option<String>,
 }
 
 impl Store {
@@ -167,8 +169,8 @@ impl Job for Store {
                 Ok(true) => Ran::Keep,
                 Ok(false) => Ran::Undo,
                 Err(error) => {
-                    self.error = Some(error);
-                    Ran::Undo
+                    self.failure = Some(error.to_string());
+                    Ran::Failed(error)
                 }
             }
         }
@@ -176,10 +178,9 @@ impl Job for Store {
     }
 
     fn answer(self: Box<Self>, outcome: Result<(), DbError>) {
-        let Self { intake, running, new_texts, mark, error } = *self;
+        let Self { intake, running, new_texts, mark, failure } = *self;
         lock(&intake.running).retain(|other| !Arc::ptr_eq(other, &running));
-        let failure = error.or(outcome.err());
-        match failure {
+        match failure.or(outcome.err().map(|error| error.to_string())) {
             None => {
                 if !running.is_given_up() {
                     for text in new_texts {
@@ -191,8 +192,8 @@ impl Job for Store {
                 }
                 intake.end_spilling();
             }
-            Some(error) => {
-                tracing::warn!(%error, clicks = running.clicks.len(), "clicks were not stored");
+            Some(failure) => {
+                tracing::warn!(failure, clicks = running.clicks.len(), "clicks were not stored directly");
                 intake.texts.doubt();
                 intake.begin_spilling();
                 running.give_up(&intake);

@@ -20,7 +20,7 @@ const SPILLS_KEPT_DAYS: i64 = 90;
 /// Folds what was stored, and at the start what an earlier process left.
 pub(super) async fn run(intake: Arc<Intake>, db: Db) {
     loop {
-        if let Err(error) = fold(&db).await {
+        if let Err(error) = fold(&intake, &db).await {
             tracing::warn!(%error, "clicks could not be folded; they are counted from the log meanwhile");
             intake.wake_fold.notify_one();
         }
@@ -29,8 +29,8 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
     }
 }
 
-async fn fold(db: &Db) -> Result<(), DbError> {
-    while db.write(|mut tx| async move { clicks::fold(&mut tx).await }.boxed()).await? == Folded::More {}
+async fn fold(intake: &Intake, db: &Db) -> Result<(), DbError> {
+    while intake.write(db, |mut tx| async move { clicks::fold(&mut tx).await }.boxed()).await? == Folded::More {}
     Ok(())
 }
 

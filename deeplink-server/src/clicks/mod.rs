@@ -12,10 +12,12 @@
 //! | `spill`, `record` | files and memory for what the database cannot take |
 //! | `replay` | from the spill into the log |
 //! | `fold` | from the log into counts |
+//! | `aside` | how the last two reach the writer |
 //!
 //! The invariant: a click is in one place. It leaves the queue once, its batch ends in the log or in the spill, and
 //! where both may be, the spill knows how to recognise the batch, and storing it from there looks first.
 
+mod aside;
 mod batch;
 mod fold;
 mod queue;
@@ -38,6 +40,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use self::aside::Aside;
 use self::batch::Running;
 use self::queue::{Queue, lock};
 use self::spill::Spill;
@@ -111,6 +114,7 @@ struct Intake {
     /// Batches that the writer has and has not answered.
     running: Mutex<Vec<Arc<Running>>>,
     spill: Mutex<Spill>,
+    aside: Mutex<Aside>,
     /// Since the writer took too long, and until it answers: clicks go to the spill without waiting for it.
     spilling: AtomicBool,
     /// Whether the watch sleeps until a click comes.
@@ -216,6 +220,7 @@ impl Intake {
             queue: Queue::default(),
             running: Mutex::default(),
             spill: Mutex::new(Spill::new(directory)),
+            aside: Mutex::default(),
             spilling: AtomicBool::new(false),
             unwatched: AtomicBool::new(false),
             head: Head::default(),

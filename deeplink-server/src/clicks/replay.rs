@@ -124,12 +124,18 @@ async fn store(intake: &Arc<Intake>, db: &Db, pieces: &Arc<Pieces>) -> Result<()
     let mut from = 0;
     while from < pieces.clicks.len() {
         let to = pieces.clicks.len().min(from + BATCH);
-        let (at, pieces) = (Arc::clone(intake), Arc::clone(pieces));
-        let piece = db.write(move |tx| {
-            let (at, pieces) = (Arc::clone(&at), Arc::clone(&pieces));
-            async move { pieces.store(tx, &at, from, to).await }.boxed()
-        });
-        match piece.await? {
+        let (at, all) = (Arc::clone(intake), Arc::clone(pieces));
+        let stored = if to == pieces.clicks.len() {
+            // On the disk before the file goes.
+            let piece = db.write(move |tx| {
+                let (at, all) = (Arc::clone(&at), Arc::clone(&all));
+                async move { all.store(tx, &at, from, to).await }.boxed()
+            });
+            piece.await?
+        } else {
+            intake.write(db, move |tx| async move { all.store(tx, &at, from, to).await }.boxed()).await?
+        };
+        match stored {
             Stored::Now(clicks) => {
                 intake.stored.fetch_add(clicks as u64, Ordering::Relaxed);
                 from = to;

@@ -1,17 +1,18 @@
 //! Any order of visits, batches, failures, spills, stops and kills: what was answered is stored, and nothing twice.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use proptest::prelude::*;
 
 use super::super::queue::lock;
 use super::super::{Intake, Recorded, replay, spill};
 use super::{Home, NOW, Other, click_at};
-use crate::db::{Db, DbError, Job, Ran};
+use crate::db::{Db, DbError, Job, Lane, Ran};
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
@@ -74,10 +75,34 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..30)
 }
 
+/// The way past the clicks to the writer, for the process that lives now.
+#[derive(Default)]
+struct Door(Mutex<Option<Arc<Intake>>>);
+
+impl Lane for Door {
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        async {
+            while !lock(&self.0).as_ref().is_some_and(|intake| !lock(&intake.aside).is_empty()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        .boxed()
+    }
+
+    fn take(&self) -> Option<Box<dyn Job>> {
+        lock(&self.0).as_ref().and_then(|intake| lock(&intake.aside).take(false))
+    }
+
+    fn is_full(&self) -> bool {
+        true
+    }
+}
+
 /// One process after another over the same database and directory, and what they answered.
 struct World<'a> {
     home: &'a Home,
     db: &'a Db,
+    door: &'a Door,
     other: &'a mut Other,
     intake: Arc<Intake>,
     next: i64,
@@ -170,6 +195,12 @@ impl World<'_> {
         }
     }
 
+    /// Another process starts.
+    fn begin(&mut self) {
+        self.intake = Arc::new(Intake::new(self.home.clock.clone(), self.home.directory.path(), Duration::ZERO));
+        *lock(&self.door.0) = Some(Arc::clone(&self.intake));
+    }
+
     fn kill(&mut self) {
         self.look();
         // The visits that wait are cut off.
@@ -180,17 +211,18 @@ impl World<'_> {
             spill.chunk = None;
         }
         drop(spill);
-        self.intake = Arc::new(Intake::new(self.home.clock.clone(), self.home.directory.path(), Duration::ZERO));
+        self.begin();
     }
 }
 
-async fn check(home: &Home, db: &Db, other: &mut Other, steps: Vec<Step>) {
+async fn check(home: &Home, db: &Db, door: &Door, other: &mut Other, steps: Vec<Step>) {
     other.run("DELETE FROM clicks").await;
     other.run("DELETE FROM click_spills").await;
     let intake = Arc::new(Intake::new(home.clock.clone(), home.directory.path(), Duration::ZERO));
     let mut world = World {
         home,
         db,
+        door,
         other,
         intake,
         next: 0,
@@ -198,6 +230,7 @@ async fn check(home: &Home, db: &Db, other: &mut Other, steps: Vec<Step>) {
         answered: HashSet::new(),
         excused: HashSet::new(),
     };
+    world.begin();
     for step in steps {
         world.step(step).await;
     }
@@ -220,6 +253,8 @@ fn what_was_answered_is_stored_exactly_once_whatever_happens() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let home = Home::new();
     let (db, mut other) = runtime.block_on(async { (home.open().await, home.other().await) });
+    let door = Arc::new(Door::default());
+    db.attach_lane(Arc::clone(&door) as Arc<dyn Lane>);
     let other = std::cell::RefCell::new(&mut other);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: 60,
@@ -228,7 +263,7 @@ fn what_was_answered_is_stored_exactly_once_whatever_happens() {
     });
     runner
         .run(&steps(), |steps| {
-            runtime.block_on(check(&home, &db, &mut other.borrow_mut(), steps));
+            runtime.block_on(check(&home, &db, &door, &mut other.borrow_mut(), steps));
             Ok(())
         })
         .expect("every case holds");
