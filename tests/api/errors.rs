@@ -210,7 +210,8 @@ async fn l17_a_body_may_have_sixty_four_kibibytes() {
 async fn x2_what_failed_inside_stays_inside() {
     let world = spawn().await;
     world.a.make("spring-42").await;
-    world.db.execute("ALTER TABLE links RENAME TO hidden").await;
+    let hide = "ALTER TABLE links RENAME TO hidden; ALTER TABLE users RENAME TO hidden_users";
+    world.db.execute(hide).await;
     let mark = crate::common::log_mark();
     let mut ids = Vec::new();
     for ask in [
@@ -220,6 +221,8 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "count": 2})),
         world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": null})),
         world.a.ask(Method::DELETE, "/v1/links/spring-42"),
+        world.a.ask(Method::GET, "/v1/links/spring-42/timeseries"),
+        world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
         world.nobody.ask(Method::GET, "/r/other-one").header("accept", "application/json"),
     ] {
         let reply = ask.send().await;
@@ -230,7 +233,7 @@ async fn x2_what_failed_inside_stays_inside() {
     for id in ids {
         assert!(log.lines().any(|line| line.contains(&id) && line.contains("ERROR")), "no error names request {id}");
     }
-    world.db.execute("ALTER TABLE hidden RENAME TO links").await;
+    world.db.execute("ALTER TABLE hidden RENAME TO links; ALTER TABLE hidden_users RENAME TO users").await;
     assert_eq!(world.a.get("/v1/links/spring-42").await.status, 200, "the service goes on");
 }
 
@@ -244,6 +247,17 @@ async fn x2_a_corrupt_row_is_named_in_the_log() {
     assert_eq!(world.a.get("/v1/links/spring-42").await.outcome(), "500 internal");
     let log = crate::common::logged_since(mark);
     assert!(log.contains("links.agent_context"), "the log names table and column");
+}
+
+/// L11: what names two hosts is refused before anything else, on every route but the one that never asks.
+#[tokio::test]
+async fn l11_two_hosts_are_refused_everywhere() {
+    let world = spawn().await;
+    for operation in operations::all() {
+        let ask = ask(&world, operation).header("host", "localhost").header("host", "localhost");
+        let expected = if operation.id == "health" { "200" } else { "400 bad_request" };
+        assert_eq!(ask.json(&json!({})).send().await.outcome(), expected, "{}", operation.id);
+    }
 }
 
 #[tokio::test]

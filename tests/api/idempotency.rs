@@ -1,6 +1,6 @@
 //! `Idempotency-Key`: the same request again gives the same answer and no second effect.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deeplink_client::CreateLink;
 use http::Method;
@@ -163,6 +163,41 @@ async fn x21_fifty_at_once_have_one_effect() {
     for (_, reply) in replies.iter().filter(|(_, reply)| reply.status != 201) {
         assert_eq!(reply.outcome(), "409 idempotency_conflict Idempotency-Key");
     }
+}
+
+/// A repeat that comes while the first runs waits for it, two seconds at most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeat_waits_for_the_first() {
+    let world = spawn().await;
+    let both = |key: &'static str| {
+        let caller = world.a.clone();
+        tokio::spawn(at_once(2, move |_| {
+            let caller = caller.clone();
+            async move { keyed(&caller, "/v1/links", key, LINK).await }
+        }))
+    };
+    let held = world.db.hold(&world.a.tenant).await;
+    let asked = both("short");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    held.let_go().await;
+    let replies = asked.await.expect("two replies");
+    assert_eq!((replies[0].status, &replies[0].body), (201, &replies[1].body));
+    assert_eq!(replies.iter().filter(|reply| reply.header("idempotency-replayed") == "true").count(), 1);
+
+    let held = world.db.hold(&world.a.tenant).await;
+    let began = Instant::now();
+    let replies = both("long").await.expect("two replies");
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    for reply in replies {
+        assert!(
+            matches!(reply.outcome().as_str(), "503 overloaded" | "503 database_unavailable"),
+            "{}",
+            reply.outcome()
+        );
+    }
+    held.let_go().await;
+    let made = keyed(&world.a, "/v1/links", "long", LINK).await;
+    assert_eq!((made.status, made.header("idempotency-replayed")), (201, ""), "a 503 means: not applied");
 }
 
 #[tokio::test]

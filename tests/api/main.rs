@@ -5,10 +5,12 @@
 mod common;
 
 mod auth;
+mod away;
 mod bulk;
 mod cursors;
 mod errors;
 mod headers;
+mod health;
 mod idempotency;
 mod isolation;
 mod links;
@@ -16,6 +18,7 @@ mod lists;
 mod nodes;
 mod openapi;
 mod races;
+mod restarts;
 mod secrets;
 mod signup;
 mod texts;

@@ -195,6 +195,9 @@ async fn c6_a_thousand_taps_are_a_thousand_clicks() {
     assert_eq!(world.a.clicks_of("spring-42").await, 1_000);
 }
 
+const OPEN_TRANSACTIONS: &str = "SELECT CAST(count(*) AS BIGINT) FROM pg_stat_activity
+    WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+
 /// F26: a request that is cut while its transaction begins leaves no transaction open, and what is acknowledged
 /// afterwards on the same connection is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -210,15 +213,9 @@ async fn f26_cut_requests_leave_no_open_transaction() {
         // Whether it was cut or done does not matter here.
         drop(request.await);
     }
-    if let Some(url) = world.db.postgres_url() {
-        let name = url.rsplit('/').next().expect("a name");
-        let idle = format!(
-            "SELECT CAST(count(*) AS BIGINT) FROM pg_stat_activity WHERE datname = '{name}' AND state LIKE 'idle in transaction%'"
-        );
-        eventually("no transaction is left open", Duration::from_secs(3), || async {
-            world.db.number(&*idle).await == 0
-        })
-        .await;
+    if world.db.is_postgres() {
+        let none_open = async || world.db.number(OPEN_TRANSACTIONS).await == 0;
+        eventually("no transaction is left open", Duration::from_secs(3), none_open).await;
     }
     let acknowledged = at_once(32, |number| {
         let caller = world.a.clone();
@@ -254,20 +251,19 @@ async fn f26_a_plain_begin_leaves_transactions_open() {
         .connect(url)
         .await
         .expect("a pool");
+    // How many of three hundred stay open depends on the machine, from one to half of them; a thousand are certain.
     let mut open = 0;
-    for number in 0..300_u64 {
-        drop(timeout(Duration::from_micros(number), pool.begin()).await);
+    for number in 0..3_000_u64 {
+        drop(timeout(Duration::from_micros(number % 300), pool.begin()).await);
         let mut conn = pool.acquire().await.expect("a connection");
-        let inside: Option<String> = sqlx::query_scalar("SELECT pg_current_xact_id_if_assigned()::text")
-            .fetch_one(&mut *conn)
-            .await
-            .expect("a row");
-        let started: bool =
-            sqlx::query_scalar("SELECT now() <> statement_timestamp()").fetch_one(&mut *conn).await.expect("a row");
-        open += u32::from(inside.is_some() || started);
-        drop(sqlx::query("ROLLBACK").execute(&mut *conn).await);
+        sqlx::raw_sql("SELECT 1").execute(&mut *conn).await.expect("the borrower's statement succeeds all the same");
+        open += world.db.number(OPEN_TRANSACTIONS).await;
+        sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await.expect("the transaction ends");
+        if open > 0 {
+            return;
+        }
     }
-    assert!(open > 0, "not one of 300 cut begins left a transaction open");
+    panic!("not one of three thousand cut begins left a transaction open");
 }
 
 /// Methods of one link at one instant: whatever the order, the answers fit each other.

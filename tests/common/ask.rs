@@ -30,7 +30,12 @@ impl Watched {
 
     async fn exchange(&self, request: Request<Bytes>) -> Result<http::Response<Bytes>, reqwest::Error> {
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let host = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default().to_owned());
+        // Where a proxy may have named another host, the route is not known from here.
+        let host = request
+            .headers()
+            .get("x-forwarded-host")
+            .or(request.headers().get(header::HOST))
+            .map(|host| host.to_str().unwrap_or_default().to_owned());
         self.note_sent(request.headers());
         let request = reqwest::Request::try_from(request)?;
         let reply = self.http.execute(request).await?;

@@ -20,7 +20,7 @@ pub(super) fn check(
         format!("{method} {path} -> {status} {headers:?} {}", String::from_utf8_lossy(&body[..body.len().min(600)]));
     let text = |name: header::HeaderName| headers.get(name).map(|value| value.to_str().expect("a header is ASCII"));
     let is_html = text(header::CONTENT_TYPE).is_some_and(|kind| kind.starts_with("text/html"));
-    let own_host = asked_host.is_none();
+    let own_host = asked_host.is_none_or(|host| host == "localhost");
     let is_visit = path.starts_with("/r/") || !own_host;
 
     // X12: nosniff everywhere; pages run only what their nonce names and cannot be framed.
@@ -43,6 +43,7 @@ pub(super) fn check(
         && let Some(operation) = operations::of(method, path)
     {
         assert!(operation.statuses.contains(&status.as_u16()), "this status is not documented: {what}");
+        operations::met(operation, status);
     }
     if *method == Method::HEAD {
         assert!(body.is_empty(), "an answer to HEAD has no body: {what}");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use deeplink_core::id::TenantId;
 use deeplink_server::config::DatabaseUrl;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -127,6 +128,45 @@ impl Database {
         });
     }
 
+    /// Takes the database away from the server: on PostgreSQL it can neither keep nor open a connection, on SQLite it
+    /// cannot write.
+    pub(crate) async fn take_away(&self) -> Away {
+        let Some(url) = self.postgres_url() else {
+            return Away::Held(self.hold_all().await);
+        };
+        self.leave().await;
+        let name = url.rsplit('/').next().expect("a name").to_owned();
+        let server = Self::postgres(format!("{}/postgres", url.trim_end_matches(&format!("/{name}"))));
+        on!(server, c => {
+            let sql = format!(
+                "ALTER DATABASE {name} ALLOW_CONNECTIONS false;
+                 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+            );
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *c).await.expect("it is closed");
+        });
+        Away::Closed { server, name }
+    }
+
+    /// Keeps others from writing what belongs to a tenant, until it is let go: the whole file on SQLite, the tenant's row
+    /// on PostgreSQL.
+    pub(crate) async fn hold(&self, tenant: &TenantId) -> Held {
+        if !self.is_postgres() {
+            return self.hold_all().await;
+        }
+        let apart = self.apart();
+        on!(apart, c => {
+            let sql = format!("BEGIN; UPDATE tenants SET plan_tier = plan_tier WHERE id = '{tenant}'");
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *c).await.expect("the row is held");
+        });
+        Held(apart)
+    }
+
+    async fn hold_all(&self) -> Held {
+        let apart = self.apart();
+        on!(apart, c => drop(sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *c).await.expect("the file is held")));
+        Held(apart)
+    }
+
     /// The one number that a query gives.
     pub(crate) async fn number(&self, sql: impl Into<String>) -> i64 {
         let sql = sql.into();
@@ -183,5 +223,34 @@ impl Database {
             Place::File(_) => "SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'",
         };
         self.texts(sql).await
+    }
+}
+
+/// A transaction that stands in the way of others.
+pub(crate) struct Held(Database);
+
+impl Held {
+    /// Ends it.
+    pub(crate) async fn let_go(self) {
+        on!(self.0, c => drop(sqlx::raw_sql("ROLLBACK").execute(&mut *c).await.expect("it ends")));
+    }
+}
+
+/// A database that its server cannot reach.
+pub(crate) enum Away {
+    Held(Held),
+    Closed { server: Database, name: String },
+}
+
+impl Away {
+    /// Gives it back.
+    pub(crate) async fn give_back(self) {
+        match self {
+            Self::Held(held) => held.let_go().await,
+            Self::Closed { server, name } => {
+                let sql = format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true");
+                on!(server, c => drop(sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *c).await.expect("it is open")));
+            }
+        }
     }
 }

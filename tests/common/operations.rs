@@ -1,9 +1,12 @@
 //! The operations as the OpenAPI document has them.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::Value;
 
 /// One operation of the OpenAPI document.
@@ -56,4 +59,14 @@ pub(super) fn of(method: &Method, path: &str) -> Option<&'static Operation> {
         .iter()
         .filter(|operation| operation.serves(method, path))
         .min_by_key(|operation| operation.path.contains('{'))
+}
+
+/// Notes that an operation was seen to answer with a status, for whoever compares this with what is documented.
+pub(super) fn met(operation: &'static Operation, status: StatusCode) {
+    static MET: Mutex<BTreeSet<(&'static str, u16)>> = Mutex::new(BTreeSet::new());
+    if MET.lock().unwrap_or_else(PoisonError::into_inner).insert((&operation.id, status.as_u16())) {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("answers-met.txt");
+        let mut file = OpenOptions::new().create(true).append(true).open(path).expect("the list of answers");
+        writeln!(file, "{} {}", operation.id, status.as_u16()).expect("the list grows");
+    }
 }

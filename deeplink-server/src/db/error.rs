@@ -45,6 +45,14 @@ impl DbError {
         Self::Corrupt { table, column, id: id.into() }
     }
 
+    /// The failure to get a connection or to begin: whatever the reason, nothing was applied.
+    pub(crate) fn before_work(error: sqlx::Error) -> Self {
+        match Self::from(error) {
+            Self::Query(error) => Self::Unavailable(error.to_string()),
+            known => known,
+        }
+    }
+
     /// The failure of a COMMIT: a full disk and a lock are known not to be applied, all else is unknown.
     pub(crate) fn commit(error: sqlx::Error) -> Self {
         match Self::from(error) {

@@ -106,8 +106,8 @@ impl Db {
     /// A connection for reading. It refuses writes.
     pub(crate) async fn read(&self) -> Result<Reader, DbError> {
         Ok(match &*self.0 {
-            Kind::Sqlite { readers, .. } => Reader::Sqlite(readers.acquire().await?),
-            Kind::Postgres { readers, .. } => Reader::Postgres(readers.acquire().await?),
+            Kind::Sqlite { readers, .. } => Reader::Sqlite(readers.acquire().await.map_err(DbError::before_work)?),
+            Kind::Postgres { readers, .. } => Reader::Postgres(readers.acquire().await.map_err(DbError::before_work)?),
         })
     }
 

@@ -462,7 +462,7 @@ fn copy(error: &DbError) -> DbError {
 /// Opens a transaction on PostgreSQL. Call it only from a task that nobody cancels.
 #[expect(clippy::disallowed_methods, reason = "this is the one door to a transaction")]
 pub(super) async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, DbError> {
-    Ok(pool.begin().await?)
+    pool.begin().await.map_err(DbError::before_work)
 }
 
 /// One click batch on PostgreSQL: the commit does not wait for the disk, which may cost the last second of clicks at a

@@ -1,0 +1,71 @@
+//! While the database is away: PostgreSQL refuses connections, or somebody else writes to the SQLite file. What cannot be
+//! done is 503 and not applied, links that are known lead on, and their clicks arrive afterwards.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use http::Method;
+use serde_json::json;
+
+use crate::common::{Ask, World, eventually, spawn};
+
+const SOON: Duration = Duration::from_secs(15);
+
+fn reads(world: &World) -> Vec<Ask> {
+    let ask = |path: &str| world.a.ask(Method::GET, path);
+    vec![
+        ask("/v1/links"),
+        ask("/v1/links/spring-42"),
+        ask("/v1/links/spring-42/timeseries"),
+        ask("/r/unknown"),
+        ask("/ready"),
+    ]
+}
+
+fn writes(world: &World) -> Vec<Ask> {
+    vec![
+        world.a.ask(Method::POST, "/v1/links").json(&json!({"custom_id": "made-meanwhile"})),
+        world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "custom_ids": ["bulk-meanwhile"]})),
+        world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": "https://example.com/changed"})),
+        world.a.ask(Method::DELETE, "/v1/links/spring-42"),
+        world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn known_links_lead_on_and_nothing_else_is_promised() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    assert_eq!(world.nobody.tap("spring-42").await.status, 302);
+    // The keys are known too, so that it is the operation that meets the missing database.
+    assert_eq!(world.a.get("/v1/links").await.status, 200);
+    let before = world.db.dump_without_clicks().await;
+
+    let away = world.db.take_away().await;
+    let began = Instant::now();
+    for reply in join_all(writes(&world).into_iter().map(Ask::send)).await {
+        assert!(matches!(reply.outcome().as_str(), "503 database_unavailable" | "503 overloaded"), "{}", reply.text());
+    }
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    for ask in reads(&world) {
+        let status = ask.send().await.status;
+        assert!(if world.db.is_postgres() { status == 503 } else { matches!(status, 200 | 404) }, "{status}");
+    }
+    for _ in 0..5 {
+        let reply = world.nobody.tap("spring-42").await;
+        assert_eq!((reply.status, reply.header("location")), (302, "https://example.com/spring-42"));
+    }
+    assert_eq!(world.nobody.get("/health").await.status, 200);
+
+    away.give_back().await;
+    eventually("the database is back", SOON, || async { world.a.get("/v1/links").await.status == 200 }).await;
+    assert_eq!(world.db.dump_without_clicks().await, before, "a 503 means: not applied");
+    world.expect_clicks(&[(0, 6)]).await;
+    for ask in writes(&world) {
+        eventually("writes go on", SOON, || {
+            let ask = ask.clone();
+            async move { ask.send().await.status < 300 }
+        })
+        .await;
+    }
+}
