@@ -210,6 +210,8 @@ impl World<'_> {
             self.excused.extend(chunk.clicks.iter().map(|spilled| spilled.click.link));
             spill.chunk = None;
         }
+        // A process that dies lets go of its file at once; here a job just done may still hold the intake.
+        spill.close();
         drop(spill);
         self.begin();
     }
@@ -218,6 +220,9 @@ impl World<'_> {
 async fn check(home: &Home, db: &Db, door: &Door, other: &mut Other, steps: Vec<Step>) {
     other.run("DELETE FROM clicks").await;
     other.run("DELETE FROM click_spills").await;
+    for file in spill::files(home.directory.path()).expect("a directory") {
+        std::fs::remove_file(file).expect("a case that failed left this");
+    }
     let intake = Arc::new(Intake::new(home.clock.clone(), home.directory.path(), Duration::ZERO));
     let mut world = World {
         home,
