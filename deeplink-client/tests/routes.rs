@@ -76,3 +76,15 @@ fn no_wire_type_is_defined_here() {
     }
     look(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
 }
+
+/// The table of methods on the front page is the route table.
+#[test]
+fn the_front_page_lists_every_operation() {
+    let page = include_str!("../README.md");
+    for route in routes::ALL {
+        let place = format!("`{} {}`", route.method, route.path);
+        let row = page.lines().find(|line| line.starts_with('|') && line.contains(&place)).expect(&place);
+        let credential = if route.credential == Credential::Public { "| – |" } else { "| secret key |" };
+        assert!(row.ends_with(credential), "{row}");
+    }
+}

@@ -14,7 +14,7 @@ use super::journal::{Form, Intent};
 use super::outcome::{RowOutcome, RowResult};
 use super::past::Past;
 use super::source::{RowFault, RowSource, SourceError};
-use super::survey::{Judge, Judged, Survey, duplicate_of};
+use super::survey::{Judge, Judged, Survey, duplicate};
 use super::template::{Prepared, derived_id};
 use crate::clock;
 
@@ -94,9 +94,8 @@ impl Planner {
         }
         let verdict = match verdict {
             Ok(_) if self.survey.is_duplicate(row) => {
-                // Which line is first was said in the report; the run only leaves the row out.
-                let mut invalid = duplicate_of(0);
-                "the id stands on an earlier line too".clone_into(&mut invalid.message);
+                // Which row is first was said in the report; the run only leaves this one out.
+                let invalid = duplicate("the id stands on an earlier row too");
                 Err(RowFault::new(line, at, id.clone(), invalid))
             }
             verdict => verdict,

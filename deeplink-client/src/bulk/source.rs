@@ -18,6 +18,11 @@ pub trait RowSource: Send + Sync + 'static {
         column.map_or_else(|| format!("{name}:{line}"), |column| format!("{name}:{line}:{column}"))
     }
 
+    /// How a message refers to another row of the same source: `on line 88` or `in element 88`.
+    fn reference(&self, line: u64) -> String {
+        format!("on line {line}")
+    }
+
     /// A digest of everything that the rows come from. Two sources with the same digest give the same rows.
     fn digest(&self) -> Result<[u8; 32], SourceError>;
 
@@ -32,6 +37,10 @@ impl<S: RowSource + ?Sized> RowSource for Arc<S> {
 
     fn place(&self, line: u64, column: Option<u64>) -> String {
         (**self).place(line, column)
+    }
+
+    fn reference(&self, line: u64) -> String {
+        (**self).reference(line)
     }
 
     fn digest(&self) -> Result<[u8; 32], SourceError> {

@@ -289,7 +289,7 @@ impl Comparison<'_> {
             }
             let spellings = holders.entry(id.to_ascii_lowercase()).or_default();
             match spellings.iter_mut().find(|holder| holder.id == id) {
-                Some(holder) => self.same_id(judged, holder),
+                Some(holder) => self.same_id(judged, holder, source),
                 None => {
                     if let Some(other) = spellings.first()
                         && case_pairs.len() < KEPT_PAIRS
@@ -305,7 +305,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    fn same_id(&mut self, judged: Judged, holder: &mut Holder) {
+    fn same_id(&mut self, judged: Judged, holder: &mut Holder, source: &dyn RowSource) {
         if judged.is_made {
             if let Ok(template) = &judged.verdict {
                 self.try_next(judged.row, template);
@@ -315,7 +315,7 @@ impl Comparison<'_> {
             self.try_next(holder.row, &template);
             (holder.row, holder.line) = (judged.row, judged.line);
         } else if let Ok(template) = &judged.verdict {
-            let invalid = duplicate_of(holder.line);
+            let invalid = duplicate(format!("also {}", source.reference(holder.line)));
             self.survey.duplicates.push(judged.row);
             self.faults.add_duplicate(RowFault::new(judged.line, judged.at, judged.id, invalid));
             *self.groups.removed.entry(template.hash()).or_default() += 1;
@@ -335,9 +335,9 @@ impl Comparison<'_> {
     }
 }
 
-/// What is wrong with a row whose id stands on an earlier line.
-pub(crate) fn duplicate_of(line: u64) -> Invalid {
-    Invalid::field(ErrorCode::DuplicateCustomIdInBatch, "custom_id", format!("also on line {line}"))
+/// What is wrong with a row whose id stands earlier.
+pub(crate) fn duplicate(message: impl Into<String>) -> Invalid {
+    Invalid::field(ErrorCode::DuplicateCustomIdInBatch, "custom_id", message)
 }
 
 /// Every fault of a source in line order.
@@ -371,7 +371,7 @@ pub(crate) fn each_fault(
         match judged.verdict {
             Err(fault) => each(&fault),
             Ok(_) if survey.is_duplicate(judged.row) => {
-                let invalid = duplicate_of(earlier.unwrap_or_default());
+                let invalid = duplicate(format!("also {}", source.reference(earlier.unwrap_or_default())));
                 each(&RowFault::new(judged.line, judged.at, judged.id, invalid));
             }
             Ok(_) => {}

@@ -242,6 +242,13 @@ impl RowSource for FileSource {
         }
     }
 
+    fn reference(&self, line: u64) -> String {
+        match self.shape {
+            Shape::List(_) => format!("in element {line}"),
+            _ => format!("on line {line}"),
+        }
+    }
+
     fn digest(&self) -> Result<[u8; 32], SourceError> {
         let options = &self.options;
         let template = serde_json::to_string(&options.template)

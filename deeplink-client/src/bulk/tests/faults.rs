@@ -87,6 +87,25 @@ async fn a_service_that_is_down_stops_the_run() {
 }
 
 #[tokio::test]
+async fn rows_that_never_arrived_are_not_sent_rather_than_unknown() {
+    let model = Model::new();
+    model.trouble(|_, _| Some(Fault::Unreachable));
+    let (outcomes, summary) = import(model.client().bulk_import(same(5_000))).await;
+    assert!(matches!(summary.stopped, Some(Stopped::Unavailable(_))), "{:?}", summary.stopped);
+    assert!(outcomes.is_empty());
+    assert_eq!(summary.counts.unsent, 5_000);
+    // A service that comes back in between gets them all.
+    let model = Model::new();
+    let mut count = 0;
+    model.trouble(move |_, _| {
+        count += 1;
+        (count <= 9).then_some(Fault::Unreachable)
+    });
+    let (_, summary) = import(model.client().bulk_import(same(500)).concurrency(Concurrency::Fixed(1))).await;
+    assert_eq!((summary.counts.created, summary.counts.requests), (500, 14));
+}
+
+#[tokio::test]
 async fn a_pause_holds_the_whole_pool_and_uses_no_attempt() {
     let model = Model::new();
     let mut count = 0;

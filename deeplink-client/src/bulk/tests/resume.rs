@@ -1,11 +1,13 @@
 //! Runs that end anywhere and go on.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use deeplink_core::secret::Random;
 
 use super::journal::Entry;
 use super::*;
+use crate::Client;
 
 fn journal(dir: &Path) -> FileJournal {
     FileJournal::new(dir.join("imports")).command("import rows")
