@@ -201,10 +201,7 @@ impl Door {
         let mut pause = SHORTEST_PAUSE;
         loop {
             match listener.accept().await {
-                Ok(arrival) => {
-                    self.shared.set_crowded(false);
-                    return arrival;
-                }
+                Ok(arrival) => return arrival,
                 Err(error) if is_about_the_client(&error) => {}
                 // No descriptors or no memory: both come back when connections end, so idle ones are hurried.
                 Err(error) => {
@@ -213,6 +210,7 @@ impl Door {
                     }
                     self.shared.set_crowded(true);
                     sleep(pause).await;
+                    self.shared.set_crowded(false);
                     pause = (2 * pause).min(LONGEST_PAUSE);
                 }
             }
