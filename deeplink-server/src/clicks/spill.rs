@@ -224,7 +224,7 @@ fn create(directory: &Path, number: i64) -> io::Result<Open> {
         .and_then(|()| file.write_all(&header))
         .and_then(|()| std::fs::rename(&unready, &path));
     if let Err(error) = begun {
-        // An empty file is no loss, and one that stays is removed at the next start.
+        // One that stays has no clicks and is no loss.
         drop(std::fs::remove_file(&unready));
         return Err(error);
     }

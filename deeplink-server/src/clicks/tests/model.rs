@@ -82,7 +82,7 @@ struct Door(Mutex<Option<Arc<Intake>>>);
 impl Lane for Door {
     fn ready(&self) -> BoxFuture<'_, ()> {
         async {
-            while !lock(&self.0).as_ref().is_some_and(|intake| !lock(&intake.aside).is_empty()) {
+            while lock(&self.0).as_ref().is_none_or(|intake| lock(&intake.aside).is_empty()) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
