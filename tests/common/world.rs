@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deeplink_client::{Client, Links, Public, Retry, Sessions};
 use deeplink_core::id::{AffiliateId, TenantId};
@@ -142,8 +142,15 @@ impl World {
         let mut config = self.config.clone();
         config.listen = address;
         adjust(&mut config);
-        let node =
-            start_with(config.clone(), self.clock.clone(), Limits::default()).await.expect("the server starts again");
+        // Another process would find the file free; in this one, the last connections may take a moment to end.
+        let end = Instant::now() + PATIENCE;
+        let node = loop {
+            match start_with(config.clone(), self.clock.clone(), Limits::default()).await {
+                Ok(node) => break node,
+                Err(error) => assert!(Instant::now() < end, "the server does not start again: {error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
         self.config = config;
         self.nodes = vec![Arc::new(node)];
         self.clock.advance(Duration::from_millis(10));

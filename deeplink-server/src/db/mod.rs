@@ -230,4 +230,6 @@ where
 }
 
 #[cfg(test)]
+mod cut_writes;
+#[cfg(test)]
 mod tests;
