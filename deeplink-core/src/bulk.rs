@@ -54,9 +54,15 @@ impl BulkCreate {
         Self { links: Some(links), ..Self::default() }
     }
 
-    /// Applies every rule that needs no account: mode, template, size, then every row.
+    /// Applies every rule that needs no account: mode, template, size, then every row. One bad row refuses the batch.
     pub fn check(self) -> Result<Batch, BatchRefused> {
-        let refuse = |code, message: &str| Err(BatchRefused::Whole(Invalid::whole(code, message)));
+        let judged = self.judge().map_err(BatchRefused::Whole)?;
+        if judged.errors.is_empty() { Ok(judged.batch) } else { Err(BatchRefused::Rows(judged.errors)) }
+    }
+
+    /// As [`BulkCreate::check`], but keeps good and bad rows apart, so that more can be said about the good ones.
+    pub fn judge(self) -> Result<Judged, Invalid> {
+        let refuse = |code, message: &str| Err(Invalid::whole(code, message));
         let modes = usize::from(self.custom_ids.is_some()) + usize::from(self.count.is_some());
         if self.links.is_some() && (modes > 0 || self.template.is_some()) || modes > 1 {
             return refuse(
@@ -66,57 +72,71 @@ impl BulkCreate {
         }
         if let Some(links) = self.links {
             check_size(links.len() as u64)?;
-            return check_rows(links);
+            return Ok(judge_links(links));
         }
         if modes == 0 {
             return refuse(ErrorCode::BatchModeMissing, "give custom_ids, count or links");
         }
         let Some(template) = self.template else {
-            let message = "template is missing";
-            return Err(BatchRefused::Whole(Invalid::field(ErrorCode::BadRequest, "template", message)));
+            return Err(Invalid::field(ErrorCode::BadRequest, "template", "template is missing"));
         };
-        let template = CreateLink { custom_id: None, ..template }.check().map_err(BatchRefused::Whole)?;
+        let template = CreateLink { custom_id: None, ..template }.check()?;
         if let Some(count) = self.count {
             check_size(count)?;
-            return Ok(Batch::Generated { template, count: usize::try_from(count).unwrap_or(MAX_ROWS) });
+            let batch = Batch::Generated { template, count: usize::try_from(count).unwrap_or(MAX_ROWS) };
+            return Ok(Judged { batch, indexes: (0..count).collect(), errors: Vec::new() });
         }
         let ids = self.custom_ids.unwrap_or_default();
         check_size(ids.len() as u64)?;
-        let mut seen = HashSet::new();
-        let errors: Vec<RowError> = (0_u64..)
-            .zip(&ids)
-            .filter_map(|(index, id)| {
-                let invalid = check_custom_id(id).err().or_else(|| duplicate(&mut seen, id))?;
-                Some(RowError::new(index, invalid, Some(id.clone())))
-            })
-            .collect();
-        if errors.is_empty() { Ok(Batch::Named { template, ids }) } else { Err(BatchRefused::Rows(errors)) }
+        let (mut good, mut indexes, mut errors, mut seen) = (Vec::new(), Vec::new(), Vec::new(), HashSet::new());
+        for (index, id) in (0_u64..).zip(ids) {
+            match check_custom_id(&id).err().or_else(|| duplicate(&mut seen, &id)) {
+                Some(invalid) => errors.push(RowError::new(index, invalid, Some(id))),
+                None => {
+                    good.push(id);
+                    indexes.push(index);
+                }
+            }
+        }
+        Ok(Judged { batch: Batch::Named { template, ids: good }, indexes, errors })
     }
 }
 
-fn check_size(rows: u64) -> Result<(), BatchRefused> {
+/// A batch whose good rows are apart from the bad ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// The rows that broke no rule.
+    pub batch: Batch,
+    /// Where each of them stood in the request.
+    pub indexes: Vec<u64>,
+    /// The rows that broke one, by index.
+    pub errors: Vec<RowError>,
+}
+
+fn check_size(rows: u64) -> Result<(), Invalid> {
     let (code, message) = match rows {
         0 => (ErrorCode::BatchEmpty, "the batch has no link".to_owned()),
         1..=100 => return Ok(()),
         more => (ErrorCode::BatchTooLarge, format!("the batch has {more} links; {MAX_ROWS} are allowed")),
     };
-    Err(BatchRefused::Whole(Invalid::whole(code, message)))
+    Err(Invalid::whole(code, message))
 }
 
-fn check_rows(links: Vec<CreateLink>) -> Result<Batch, BatchRefused> {
-    let mut seen = HashSet::new();
-    let (mut checked, mut errors) = (Vec::with_capacity(links.len()), Vec::new());
+fn judge_links(links: Vec<CreateLink>) -> Judged {
+    let (mut good, mut indexes, mut errors, mut seen) = (Vec::new(), Vec::new(), Vec::new(), HashSet::new());
     for (index, link) in (0_u64..).zip(links) {
         let id = link.custom_id.clone();
         let twice = id.as_deref().and_then(|id| duplicate(&mut seen, id));
-        match link.check() {
-            // A malformed row says first what is wrong with itself, then that its id stands twice.
-            Ok(_) if twice.is_some() => errors.extend(twice.map(|invalid| RowError::new(index, invalid, id))),
-            Ok(link) => checked.push(link),
+        // A malformed row says first what is wrong with itself, then that its id stands twice.
+        match link.check().and_then(|link| twice.map_or(Ok(link), Err)) {
+            Ok(link) => {
+                good.push(link);
+                indexes.push(index);
+            }
             Err(invalid) => errors.push(RowError::new(index, invalid, id)),
         }
     }
-    if errors.is_empty() { Ok(Batch::Different(checked)) } else { Err(BatchRefused::Rows(errors)) }
+    Judged { batch: Batch::Different(good), indexes, errors }
 }
 
 fn duplicate(seen: &mut HashSet<String>, id: &str) -> Option<Invalid> {

@@ -14,7 +14,7 @@ pub fn limit(text: Option<&str>) -> Result<u32, Invalid> {
         .ok()
         .filter(|limit| (1..=MAX_LIMIT).contains(limit) && text.bytes().all(|b| b.is_ascii_digit()))
         .ok_or_else(|| {
-            Invalid::field(ErrorCode::BadRequest, "limit", format!("limit is a number from 1 to {MAX_LIMIT}"))
+            Invalid::field(ErrorCode::BadRequest, "limit", format!("limit must be a number from 1 to {MAX_LIMIT}"))
         })
 }
 

@@ -268,9 +268,12 @@ impl LinkCache {
 
     /// Keeps what the database said, unless the name was dropped since `generation` was read.
     pub(crate) fn fill(&self, name: &str, known: Option<Arc<Known>>, generation: u64, now: u64) {
+        if self.generations.of(name).load(Ordering::Acquire) != generation {
+            return;
+        }
         let slot = known.map_or(Slot::Absent { until: now + ABSENT_MILLIS }, Slot::Known);
         self.slots.insert(name.into(), slot);
-        // Checked after the insert: a drop that came before the insert shows here, one that comes later drops it.
+        // And again after the insert: a drop that came in between shows here, one that comes later drops it.
         if self.generations.of(name).load(Ordering::Acquire) != generation {
             self.slots.remove(name);
         }
@@ -310,6 +313,11 @@ impl<V: Clone> Brief<V> {
 
     pub(crate) fn get(&self, name: &str, now: u64) -> Option<V> {
         self.slots.get(name).filter(|(read_at, _)| self.belief.holds(*read_at, now)).map(|(_, value)| value)
+    }
+
+    /// What was believed a while ago, for as long as the database cannot say better.
+    pub(crate) fn old(&self, name: &str, now: u64) -> Option<V> {
+        self.slots.get(name).filter(|(read_at, _)| read_at + STALE_MILLIS > now).map(|(_, value)| value)
     }
 
     /// Goes with the fill that follows a read.

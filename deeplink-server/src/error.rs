@@ -18,7 +18,7 @@ pub(crate) enum ApiError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// Rows of a batch broke rules.
-    #[error("{} of the rows are invalid, nothing was stored", .0.len())]
+    #[error("{}, nothing was stored", if .0.len() == 1 { "1 row is invalid".into() } else { format!("{} rows are invalid", .0.len()) })]
     Rows(Vec<RowError>),
     /// A code and a sentence say it all.
     #[error("{1}")]

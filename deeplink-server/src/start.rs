@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -68,7 +67,7 @@ pub async fn start(config: Config, clock: Clock) -> Result<Running, StartError> 
 /// As [`start`], with limits of connections that a test can shorten.
 pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<Running, StartError> {
     let listen_on = |address| async move {
-        let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })?;
+        let listener = listen::bind(address).map_err(|error| StartError::Listen { address, error })?;
         let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
         Ok::<_, StartError>((listener, bound))
     };

@@ -13,6 +13,7 @@ use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
+use crate::error::ApiError;
 use crate::http::auth::Caller;
 use crate::http::metrics::Metrics;
 use crate::http::rate_limit::Limiter;
@@ -99,6 +100,17 @@ impl App {
             clock,
             vault,
             clicks,
+        }
+    }
+
+    /// Runs a write together with what must follow its commit, such as forgetting a cached link, to its end: a client
+    /// that hangs up drops the handler, and the write would be there without its consequences.
+    pub(crate) async fn to_the_end<T: Send + 'static>(
+        work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        match tokio::spawn(tracing::Instrument::in_current_span(work)).await {
+            Ok(result) => result,
+            Err(_) => Err(ApiError::Internal("a write panicked".into())),
         }
     }
 

@@ -1,10 +1,11 @@
 //! Many links in one request, all or none.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use deeplink_core::bulk::{Batch, BatchRefused, BulkCreate, BulkCreated, BulkLink, RowError};
+use deeplink_core::bulk::{Batch, BulkCreate, BulkCreated, BulkLink, Judged, RowError};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::link::NewLink;
 use deeplink_core::time::Timestamp;
@@ -20,7 +21,7 @@ use crate::error::ApiError;
 use crate::http::auth::{Caller, LinkWriter};
 use crate::http::extract::{BULK_BODY_LIMIT, json_body, parse};
 use crate::http::once::{Answer, Once};
-use crate::state::Shared;
+use crate::state::{App, Shared};
 
 /// Creates up to 100 links, all or none.
 ///
@@ -50,21 +51,25 @@ pub(crate) async fn create(
     let headers = request.headers().clone();
     let body = json_body(request, BULK_BODY_LIMIT).await?;
     let once = Once::read(&headers, &caller, "POST", "/v1/links/bulk", &body)?;
-    let batch = checked(&caller, parse(&body)?)?;
-    let job = Arc::new(Create { app: Arc::clone(&app), caller, once, batch, now: app.clock.now() });
-    let (kept, replayed) = app
-        .db
-        .write({
-            let job = Arc::clone(&job);
-            move |tx| {
+    let judged = judged(&caller, parse(&body)?)?;
+    let job = Arc::new(Create { app: Arc::clone(&app), caller, once, judged, now: app.clock.now() });
+    let (kept, replayed) = App::to_the_end(async move {
+        let done = app
+            .db
+            .write({
                 let job = Arc::clone(&job);
-                async move { job.run(tx).await }.boxed()
-            }
-        })
-        .await?;
-    for id in &kept.ids {
-        app.links.drop_link(job.caller.tenant.as_str(), id);
-    }
+                move |tx| {
+                    let job = Arc::clone(&job);
+                    async move { job.run(tx).await }.boxed()
+                }
+            })
+            .await?;
+        for id in &done.0.ids {
+            app.links.drop_link(job.caller.tenant.as_str(), id);
+        }
+        Ok(done)
+    })
+    .await?;
     let links = kept.ids.iter().map(|id| BulkLink { link_id: id.clone(), url: format!("{}{id}", kept.base) }).collect();
     let body = serde_json::to_string(&BulkCreated { links }).map_err(|error| ApiError::Internal(error.to_string()))?;
     let reply = Reply { status: StatusCode::CREATED.as_u16(), location: Some("/v1/links".into()), body };
@@ -72,26 +77,18 @@ pub(crate) async fn create(
 }
 
 /// Applies the rules that need no account. A scoped credential's affiliate takes the place of whatever is named.
-fn checked(caller: &Caller, mut bulk: BulkCreate) -> Result<Batch, ApiError> {
-    if caller.affiliate.is_some() {
-        for link in bulk.template.iter_mut().chain(bulk.links.iter_mut().flatten()) {
-            link.affiliate_id = None;
-        }
+fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<Judged, ApiError> {
+    let Some(own) = &caller.affiliate else { return Ok(bulk.judge()?) };
+    for link in bulk.template.iter_mut().chain(bulk.links.iter_mut().flatten()) {
+        link.affiliate_id = None;
     }
-    let pin = |link: &mut NewLink| {
-        if caller.affiliate.is_some() {
-            link.affiliate_id.clone_from(&caller.affiliate);
-        }
-    };
-    let mut batch = bulk.check().map_err(|refused| match refused {
-        BatchRefused::Whole(invalid) => ApiError::Invalid(invalid),
-        BatchRefused::Rows(rows) => ApiError::Rows(rows),
-    })?;
-    match &mut batch {
+    let mut judged = bulk.judge()?;
+    let pin = |link: &mut NewLink| link.affiliate_id = Some(own.clone());
+    match &mut judged.batch {
         Batch::Named { template, .. } | Batch::Generated { template, .. } => pin(template),
         Batch::Different(links) => links.iter_mut().for_each(pin),
     }
-    Ok(batch)
+    Ok(judged)
 }
 
 /// What an idempotency key keeps of a batch: from these the same bytes are made again.
@@ -101,11 +98,16 @@ struct Kept {
     ids: Vec<String>,
 }
 
+fn taken(index: u64, id: &str) -> RowError {
+    let message = format!("the id \"{id}\" is already in use");
+    RowError::new(index, Invalid::field(ErrorCode::LinkIdTaken, "custom_id", message), Some(id.to_owned()))
+}
+
 struct Create {
     app: Shared,
     caller: Arc<Caller>,
     once: Once,
-    batch: Batch,
+    judged: Judged,
     now: Timestamp,
 }
 
@@ -117,6 +119,7 @@ impl Create {
         }
         let primary = domains::primary_of(&mut tx, &self.caller.tenant).await?;
         let mut rows = self.rows(&mut tx, primary.as_deref()).await?;
+        self.refuse_bad_rows(&mut tx, &rows, primary.is_none()).await?;
         // The tenant's row before any link's, as everywhere: otherwise a batch and a create of one of its ids would wait
         // for each other. Whether the plan holds them is said after the rows.
         let links = i64::try_from(rows.len()).unwrap_or(i64::MAX);
@@ -134,7 +137,7 @@ impl Create {
     /// The links to store, in the order of the request, once their affiliates are known to be the tenant's.
     async fn rows(&self, tx: &mut Conn<'_>, primary: Option<&str>) -> Result<Vec<Link>, ApiError> {
         let (app, caller) = (&self.app, &self.caller);
-        let mut contents: Vec<NewLink> = match &self.batch {
+        let mut contents: Vec<NewLink> = match &self.judged.batch {
             Batch::Named { template, ids } => {
                 check_affiliate(tx, caller, template.affiliate_id.as_ref()).await?;
                 let named = |id: &String| {
@@ -148,27 +151,38 @@ impl Create {
                 check_affiliate(tx, caller, template.affiliate_id.as_ref()).await?;
                 vec![template.clone(); *count]
             }
-            Batch::Different(links) => {
-                self.check_affiliates(tx, links).await?;
-                links.clone()
-            }
+            Batch::Different(links) => links.clone(),
         };
         Ok(contents.drain(..).map(|content| new_link(app, caller, content, primary, self.now)).collect())
     }
 
-    async fn check_affiliates(&self, tx: &mut Conn<'_>, links: &[NewLink]) -> Result<(), ApiError> {
-        if self.caller.affiliate.is_some() {
-            return Ok(());
-        }
-        let mut errors = Vec::new();
-        for (index, link) in (0_u64..).zip(links) {
-            if let Some(id) = &link.affiliate_id
-                && !affiliates::belongs(tx, &self.caller.tenant, id).await?
-            {
-                errors.push(RowError::new(index, affiliate_not_found(), link.custom_id.clone()));
+    /// When any row is bad, every row is looked at, so that one reply lists all that is wrong.
+    async fn refuse_bad_rows(&self, tx: &mut Conn<'_>, rows: &[Link], must_claim: bool) -> Result<(), ApiError> {
+        let mut errors = self.judged.errors.clone();
+        let mut strangers = HashSet::new();
+        if matches!(self.judged.batch, Batch::Different(_)) && self.caller.affiliate.is_none() {
+            for (index, row) in self.judged.indexes.iter().zip(rows) {
+                if let Some(id) = &row.content.affiliate_id
+                    && !affiliates::belongs(tx, &self.caller.tenant, id).await?
+                {
+                    errors.push(RowError::new(*index, affiliate_not_found(), row.content.custom_id.clone()));
+                    strangers.insert(*index);
+                }
             }
         }
-        if errors.is_empty() { Ok(()) } else { Err(ApiError::Rows(errors)) }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        for (index, row) in self.judged.indexes.iter().zip(rows) {
+            if row.content.custom_id.is_some()
+                && !strangers.contains(index)
+                && links::is_taken(tx, row.tenant.as_str(), &row.link_id, must_claim).await?
+            {
+                errors.push(taken(*index, &row.link_id));
+            }
+        }
+        errors.sort_by_key(|error| error.index);
+        Err(ApiError::Rows(errors))
     }
 
     /// Stores all rows or lists those that cannot be. The ids come back in the order of the request.
@@ -182,23 +196,17 @@ impl Create {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by(|a, b| rows[*a].link_id.cmp(&rows[*b].link_id));
         let sorted: Vec<Link> = order.iter().map(|at| rows[*at].clone()).collect();
-        let mut taken = Vec::new();
+        let mut errors = Vec::new();
         for at in links::insert_many(tx, &sorted).await?.into_iter().filter_map(|at| order.get(at)) {
             if !self.store_alone(tx, &mut rows[*at], primary).await? {
-                taken.push(*at);
+                errors.push(taken(*at as u64, &rows[*at].link_id));
             }
         }
-        if taken.is_empty() {
+        if errors.is_empty() {
             return Ok(rows.iter().map(|row| row.link_id.clone()).collect());
         }
-        taken.sort_unstable();
-        let error = |at: usize| {
-            let id = &rows[at].link_id;
-            let invalid =
-                Invalid::field(ErrorCode::LinkIdTaken, "custom_id", format!("the id \"{id}\" is already in use"));
-            RowError::new(at as u64, invalid, Some(id.clone()))
-        };
-        Err(ApiError::Rows(taken.into_iter().map(error).collect()))
+        errors.sort_by_key(|error| error.index);
+        Err(ApiError::Rows(errors))
     }
 
     /// Stores a row that did not go in with the others: without the claim, or under another generated id. `false` when

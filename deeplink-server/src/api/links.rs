@@ -60,21 +60,24 @@ pub(crate) async fn create(
     let once = Once::read(&headers, &caller, "POST", "/v1/links", &body)?;
     let link = pinned(&caller, parse::<CreateLink>(&body)?)?;
     let job = Arc::new(Create { app: Arc::clone(&app), caller, once, link, now: app.clock.now() });
-    let answer = app
-        .db
-        .write({
-            let job = Arc::clone(&job);
-            move |tx| {
+    App::to_the_end(async move {
+        let answer = app
+            .db
+            .write({
                 let job = Arc::clone(&job);
-                async move { job.run(tx).await }.boxed()
-            }
-        })
-        .await?;
-    // Somebody may have asked for the id before it was there.
-    if let Some(id) = answer.reply.location.as_deref().and_then(|path| path.rsplit('/').next()) {
-        app.links.drop_link(job.caller.tenant.as_str(), id);
-    }
-    Ok(answer)
+                move |tx| {
+                    let job = Arc::clone(&job);
+                    async move { job.run(tx).await }.boxed()
+                }
+            })
+            .await?;
+        // Somebody may have asked for the id before it was there.
+        if let Some(id) = answer.reply.location.as_deref().and_then(|path| path.rsplit('/').next()) {
+            app.links.drop_link(job.caller.tenant.as_str(), id);
+        }
+        Ok(answer)
+    })
+    .await
 }
 
 /// Checks a new link and pins it to the caller's affiliate, if the caller is one's.
@@ -345,25 +348,29 @@ pub(crate) async fn update(
     let body = json_body(request, BODY_LIMIT).await?;
     let patch: Arc<LinkPatch> = Arc::new(parse::<UpdateLink>(&body)?.check()?);
     let now = app.clock.now();
-    let (link, primary) = {
-        let (caller, link_id) = (Arc::clone(&caller), Arc::<str>::from(link_id.as_str()));
-        app.db
-            .write(move |mut tx| {
-                let (caller, link_id, patch) = (Arc::clone(&caller), Arc::clone(&link_id), Arc::clone(&patch));
-                async move {
-                    let link = links::update(&mut tx, &caller.tenant, &link_id, &patch, now)
-                        .await?
-                        .ok_or_else(ApiError::not_found)?;
-                    let primary = domains::primary_of(&mut tx, &caller.tenant).await?;
-                    notices::link_changed(&mut tx, &caller.tenant, &link_id).await?;
-                    Ok::<_, ApiError>((link, primary))
+    App::to_the_end(async move {
+        let (link, primary) = app
+            .db
+            .write({
+                let (caller, link_id) = (Arc::clone(&caller), Arc::<str>::from(link_id.as_str()));
+                move |mut tx| {
+                    let (caller, link_id, patch) = (Arc::clone(&caller), Arc::clone(&link_id), Arc::clone(&patch));
+                    async move {
+                        let link = links::update(&mut tx, &caller.tenant, &link_id, &patch, now)
+                            .await?
+                            .ok_or_else(ApiError::not_found)?;
+                        let primary = domains::primary_of(&mut tx, &caller.tenant).await?;
+                        notices::link_changed(&mut tx, &caller.tenant, &link_id).await?;
+                        Ok::<_, ApiError>((link, primary))
+                    }
+                    .boxed()
                 }
-                .boxed()
             })
-            .await?
-    };
-    app.links.drop_link(caller.tenant.as_str(), &link_id);
-    Ok(Json(app.detail(link, primary.as_deref(), now)))
+            .await?;
+        app.links.drop_link(caller.tenant.as_str(), &link_id);
+        Ok(Json(app.detail(link, primary.as_deref(), now)))
+    })
+    .await
 }
 
 /// Deletes a link. It is gone at once; its clicks stay in the tenant's totals.
@@ -387,25 +394,28 @@ pub(crate) async fn delete(
         return Err(ApiError::not_found());
     }
     let now = app.clock.now();
-    {
-        let (caller, link_id) = (Arc::clone(&caller), Arc::<str>::from(link_id.as_str()));
+    App::to_the_end(async move {
         app.db
-            .write(move |mut tx| {
-                let (caller, link_id) = (Arc::clone(&caller), Arc::clone(&link_id));
-                async move {
-                    // The tenant's row before any link's, as everywhere: otherwise a delete and a create of one id
-                    // would wait for each other.
-                    tenants::uncount_links(&mut tx, &caller.tenant, 1).await?;
-                    if !links::delete(&mut tx, &caller.tenant, &link_id, now).await? {
-                        return Err(ApiError::not_found());
+            .write({
+                let (caller, link_id) = (Arc::clone(&caller), Arc::<str>::from(link_id.as_str()));
+                move |mut tx| {
+                    let (caller, link_id) = (Arc::clone(&caller), Arc::clone(&link_id));
+                    async move {
+                        // The tenant's row before any link's, as everywhere: otherwise a delete and a create of one id
+                        // would wait for each other.
+                        tenants::uncount_links(&mut tx, &caller.tenant, 1).await?;
+                        if !links::delete(&mut tx, &caller.tenant, &link_id, now).await? {
+                            return Err(ApiError::not_found());
+                        }
+                        notices::link_changed(&mut tx, &caller.tenant, &link_id).await?;
+                        Ok(())
                     }
-                    notices::link_changed(&mut tx, &caller.tenant, &link_id).await?;
-                    Ok(())
+                    .boxed()
                 }
-                .boxed()
             })
             .await?;
-    }
-    app.links.drop_link(caller.tenant.as_str(), &link_id);
-    Ok(StatusCode::NO_CONTENT.into_response())
+        app.links.drop_link(caller.tenant.as_str(), &link_id);
+        Ok(StatusCode::NO_CONTENT.into_response())
+    })
+    .await
 }

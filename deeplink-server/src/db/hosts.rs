@@ -27,7 +27,7 @@ struct Row {
 /// What a tenant shows of itself, and its oldest verified primary domain. `None` for a tenant without a verified domain.
 pub(crate) async fn face_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<(Face, Option<String>)>, DbError> {
     const SQL: &str = "
-        SELECT domain, role FROM domains WHERE tenant_id = $1 AND verified_at IS NOT NULL ORDER BY verified_at, id";
+        SELECT domain, role FROM domains WHERE tenant_id = $1 AND verified_at IS NOT NULL ORDER BY created_at, id";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
     if rows.is_empty() {
         return Ok(None);

@@ -161,19 +161,26 @@ pub(crate) async fn insert(db: &mut Conn<'_>, link: &Link, must_claim: bool) -> 
             return Ok(Inserted::Yes);
         }
     }
-    if holds(db, link.tenant.as_str(), &link.link_id, must_claim).await? {
+    if is_taken(db, link.tenant.as_str(), &link.link_id, must_claim).await? {
         Ok(Inserted::Taken)
     } else {
         Ok(Inserted::Collided)
     }
 }
 
-async fn holds(db: &mut Conn<'_>, tenant: &str, link_id: &str, claim_matters: bool) -> Result<bool, DbError> {
-    const SQL: &str = "
-        SELECT COUNT(*) FROM links WHERE link_id = $1 AND (tenant_id = $2 OR ($3 AND claimed))";
-    let count: i64 = on!(db, c => sqlx::query_scalar(SQL)
-        .bind(link_id).bind(tenant).bind(claim_matters).fetch_one(c).await)?;
-    Ok(count > 0)
+/// Whether an id is taken. Two look-ups, each on its own index: as one condition they would scan the table.
+pub(super) const HOLDS: &str = "
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM links WHERE tenant_id = $2 AND link_id = $1) THEN TRUE
+        WHEN $3 THEN EXISTS (SELECT 1 FROM links WHERE link_id = $1 AND claimed) ELSE FALSE END";
+
+/// Whether an id cannot be given to a link of this tenant: it has it, or, where the claim matters, somebody holds it.
+pub(crate) async fn is_taken(
+    db: &mut Conn<'_>,
+    tenant: &str,
+    link_id: &str,
+    claim_matters: bool,
+) -> Result<bool, DbError> {
+    Ok(on!(db, c => sqlx::query_scalar(HOLDS).bind(link_id).bind(tenant).bind(claim_matters).fetch_one(c).await)?)
 }
 
 /// A row of a batch that could not be stored.

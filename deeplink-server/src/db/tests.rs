@@ -374,3 +374,22 @@ async fn the_oldest_verified_primary_domain_counts() {
     }
     assert_eq!(primary().await.as_deref(), Some("first.example.com"));
 }
+
+// A taken id was once looked up by scanning all links, which held every other write back for seconds.
+#[tokio::test]
+async fn a_taken_id_is_found_without_a_scan() {
+    let scratch = Scratch::new().await;
+    let mut reader = scratch.db.read().await.expect("a reader");
+    if let Conn::Sqlite(conn) = reader.conn() {
+        let plan: Vec<(i64, i64, i64, String)> =
+            sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", super::links::HOLDS)))
+                .bind("abc")
+                .bind("tnt_0123456789abcdef01234567")
+                .bind(true)
+                .fetch_all(conn)
+                .await
+                .expect("a plan");
+        let scans: Vec<_> = plan.iter().filter(|step| step.3.starts_with("SCAN links")).collect();
+        assert!(scans.is_empty() && plan.iter().any(|step| step.3.contains("links_claim")), "{plan:?}");
+    }
+}

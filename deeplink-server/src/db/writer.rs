@@ -98,6 +98,7 @@ impl Writer {
             failed: failed_tx,
             foreign: foreign_tx,
             data_version: None,
+            status_changes: None,
         };
         tokio::spawn(async move {
             task.run().await;
@@ -204,6 +205,7 @@ struct Task {
     failed: watch::Sender<bool>,
     foreign: watch::Sender<u64>,
     data_version: Option<i64>,
+    status_changes: Option<i64>,
 }
 
 enum Wake {
@@ -401,15 +403,22 @@ impl Task {
         }
     }
 
-    /// `data_version` changes when another connection commits. Read on the writer's own connection it ignores our
-    /// writes and shows only those of other processes.
+    /// `data_version` changes when another connection commits, and also when the log begins anew. What another process
+    /// can change of a cached link is its status, and each such change is written down: their number tells.
     async fn look_for_foreign_commits(&mut self) {
         let version: Result<i64, _> = sqlx::query_scalar("PRAGMA data_version").fetch_one(&mut self.conn).await;
-        if let Ok(version) = version {
-            if self.data_version.is_some_and(|before| before != version) {
-                self.foreign.send_modify(|count| *count += 1);
-            }
-            self.data_version = Some(version);
+        let Ok(version) = version else { return };
+        if self.data_version.replace(version) == Some(version) {
+            return;
+        }
+        let changes: Result<i64, _> =
+            sqlx::query_scalar("SELECT COUNT(*) FROM link_status_changes").fetch_one(&mut self.conn).await;
+        let Ok(changes) = changes else {
+            self.data_version = None;
+            return;
+        };
+        if self.status_changes.replace(changes).is_some_and(|before| before != changes) {
+            self.foreign.send_modify(|count| *count += 1);
         }
     }
 }

@@ -70,11 +70,18 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner();
-        let message = format!("malformed JSON: {inner}");
-        if path == "." || path == "?" || !inner.is_data() {
-            ApiError::bad_request(message)
-        } else {
-            ApiError::bad_field(path, message)
+        if !inner.is_data() {
+            return ApiError::bad_request(format!("malformed JSON: {inner}"));
+        }
+        let text = inner.to_string();
+        // Where it stands in the text is for malformed JSON; here the field's name says it.
+        let text = text.split(" at line ").next().unwrap_or_default();
+        // The name of a field that is missing or stands twice is only in the message.
+        let named = text.split_once("field `").and_then(|(_, rest)| rest.split_once('`')).map(|(name, _)| name);
+        match named {
+            Some(name) => ApiError::bad_field(name, text),
+            None if path == "." || path == "?" => ApiError::bad_request(text),
+            None => ApiError::bad_field(path.clone(), format!("{path}: {text}")),
         }
     })?;
     json.end().map_err(|error| ApiError::bad_request(format!("malformed JSON: {error}")))?;
@@ -130,7 +137,7 @@ impl Query {
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, ApiError> {
         self.one(name)?
-            .map(|text| parse(text).ok_or_else(|| ApiError::bad_field(name, format!("{name} is {expected}"))))
+            .map(|text| parse(text).ok_or_else(|| ApiError::bad_field(name, format!("{name} must be {expected}"))))
             .transpose()
     }
 }
@@ -169,7 +176,7 @@ mod tests {
             (b"{\"web_url\":\"\xff\"}", "-"),
             (b"{\"web_url\":1}", "web_url"),
             (b"{\"agent_context\":{\"cta\":1}}", "agent_context.cta"),
-            (b"{\"web_url\":\"a\",\"web_url\":\"b\"}", "-"),
+            (b"{\"web_url\":\"a\",\"web_url\":\"b\"}", "web_url"),
             (b"{\"agent_context\":\"x\"}", "agent_context"),
         ] {
             let refused = refusal(body).expect("a refusal");

@@ -110,9 +110,20 @@ pub(crate) async fn place(app: &App, peer: IpAddr, parts: &Parts) -> Result<Plac
         return Ok(known.map_or(Place::Unknown, Place::Custom));
     }
     let generation = app.hosts.generation();
-    let found = hosts::find(&mut app.db.read().await?.conn(), &host).await?.map(Arc::new);
+    let found = match ask(app, &host).await {
+        Ok(found) => found.map(Arc::new),
+        Err(error @ (DbError::Unavailable(_) | DbError::Overloaded)) => {
+            let old = app.hosts.old(&host, now).ok_or(error)?;
+            return Ok(old.map_or(Place::Unknown, Place::Custom));
+        }
+        Err(error) => return Err(error.into()),
+    };
     app.hosts.fill(&host, found.clone(), generation, now);
     Ok(found.map_or(Place::Unknown, Place::Custom))
+}
+
+async fn ask(app: &App, host: &str) -> Result<Option<Host>, DbError> {
+    hosts::find(&mut app.db.read().await?.conn(), host).await
 }
 
 fn is_prefetched(headers: &HeaderMap) -> bool {

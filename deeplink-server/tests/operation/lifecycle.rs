@@ -187,7 +187,8 @@ fn f16_a_second_signal_stops_at_once() {
 fn f24_lost_streams_do_not_stop_the_service() {
     let home = Home::new();
     let key = home.key("owner@example.com");
-    let streams: [(&str, fn() -> (Stdio, Stdio)); 3] = [
+    type Streams = (&'static str, fn() -> (Stdio, Stdio));
+    let streams: [Streams; 3] = [
         ("readers that have gone", || (gone(), gone())),
         ("a full disk", || (full(), full())),
         ("closed streams", || (Stdio::null(), Stdio::null())),

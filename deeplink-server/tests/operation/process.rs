@@ -227,7 +227,7 @@ impl Reply {
 pub(crate) fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
-    let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
     let length = body.len();
     write!(
         stream,
