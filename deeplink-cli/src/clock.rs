@@ -16,22 +16,23 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// A moment as people say it: `just now`, `5m ago`, `in 29d`, and beyond two years the date.
+/// A moment as people say it: `just now`, `5m ago`, `in 30d`, and beyond two years the date.
 pub(crate) fn relative(moment: Timestamp, now: Timestamp) -> String {
     let away = moment.as_millis().saturating_sub(now.as_millis());
     let span = away.abs();
     match span {
         _ if span < 10 * SECOND => "just now".into(),
-        _ if span < MINUTE => said(away, span / SECOND, "s"),
-        _ if span < HOUR => said(away, span / MINUTE, "m"),
-        _ if span < DAY => said(away, span / HOUR, "h"),
-        _ if span < 730 * DAY => said(away, span / DAY, "d"),
+        _ if span < MINUTE => said(away, SECOND, "s"),
+        _ if span < HOUR => said(away, MINUTE, "m"),
+        _ if span < DAY => said(away, HOUR, "h"),
+        _ if span < 730 * DAY => said(away, DAY, "d"),
         _ => moment.to_string().chars().take(10).collect(),
     }
 }
 
-fn said(away: i64, count: i64, unit: &str) -> String {
-    if away > 0 { format!("in {count}{unit}") } else { format!("{count}{unit} ago") }
+fn said(away: i64, unit: i64, name: &str) -> String {
+    // What is to come is rounded: a link that was given 30 days a moment ago has 30, not 29.
+    if away > 0 { format!("in {}{name}", (away + unit / 2) / unit) } else { format!("{}{name} ago", -away / unit) }
 }
 
 /// A length of time on the command line: `90s`, `500ms`, `2m`, `1h30m`, `7d`.
@@ -88,11 +89,11 @@ mod tests {
             (0, "just now"),
             (-9_999, "just now"),
             (-10_000, "10s ago"),
-            (59_999, "in 59s"),
+            (59_999, "in 60s"),
             (-60_000, "1m ago"),
             (3_600_000, "in 1h"),
             (-86_400_000, "1d ago"),
-            (30 * DAY - 1, "in 29d"),
+            (30 * DAY - 1, "in 30d"),
             (-800 * DAY, "2024-09-11"),
         ] {
             assert_eq!(relative(now.plus_millis(away), now), text, "{away}");

@@ -68,6 +68,9 @@ pub enum OpenError {
         /// What the system says.
         error: std::io::Error,
     },
+    /// A backup would replace a file.
+    #[error("{} exists already; name a new file", .0.display())]
+    Exists(PathBuf),
     /// The database answers with an error.
     #[error("the database cannot be opened: {0}")]
     Database(#[from] sqlx::Error),
@@ -301,7 +304,7 @@ pub async fn backup(database: &Path, into: &Path) -> Result<(), OpenError> {
     let part = beside(into, ".part");
     let file = |error| OpenError::File { path: into.to_owned(), error };
     if into.exists() {
-        return Err(file(std::io::ErrorKind::AlreadyExists.into()));
+        return Err(OpenError::Exists(into.to_owned()));
     }
     match std::fs::remove_file(&part) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(file(error)),
