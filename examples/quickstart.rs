@@ -13,9 +13,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let key = SecretKey::new(std::env::var("DL_API_KEY")?);
     let dl = Client::builder(&base).secret_key(key).build()?;
 
-    let mut context = AgentContext::default();
-    context.action = Some(Action::Purchase);
-    context.cta = Some("Buy now".into());
+    let context =
+        AgentContext { action: Some(Action::Purchase), cta: Some("Buy now".into()), ..AgentContext::default() };
     let made = dl.links().create(&CreateLink::new().web_url("https://example.com/p/42").agent_context(context)).await?;
     writeln(&format!("made {}", made.url))?;
 
