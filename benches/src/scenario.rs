@@ -300,9 +300,10 @@ async fn import(plan: &Plan) -> Result<(), Failure> {
     let service = Service::fresh(plan).await?;
     let folder = service.folder.path();
     let (csv, key) = (folder.join("links.csv"), folder.join("key"));
+    use std::fmt::Write;
     let mut text = String::from("custom_id,web_url\n");
     for n in 0..ROWS {
-        text.push_str(&format!("row-{n:07},https://example.com/landing/page\n"));
+        writeln!(text, "row-{n:07},https://example.com/landing/page")?;
     }
     std::fs::write(&csv, text)?;
     let report = folder.join("time");
@@ -378,8 +379,7 @@ async fn memory(plan: &Plan) -> Result<(), Failure> {
         let link = connection * per_connection + nth;
         format!("GET /r/row-{link} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
     });
-    let seen =
-        load::run(&service.server.address, 16, Duration::from_secs(120), per_connection, "302", requests).await?;
+    let seen = load::run(&service.server.address, 16, Duration::from_mins(2), per_connection, "302", requests).await?;
     let (full, peak) = service.server.memory_mb()?;
     println!(
         "memory     {idle:>6.1} MB idle, {full:.1} MB (at most {peak:.1}) with {} links in the cache",
