@@ -120,11 +120,12 @@ async fn every_failing_row_is_listed_and_nothing_is_stored() {
         json!({"template": {}, "custom_ids": ["good", "x", "taken", "good", "health", "theirs", "good", "fine"]});
     let refused = world.a.post("/v1/links/bulk", &body).await;
     assert_eq!(refused.outcome(), "400 invalid_batch");
-    // Rules that need no account come first and end the matter.
+    // What is wrong with the rows and what is taken stand in one reply, so that all can be mended at once.
     assert_eq!(
         errors(&refused.json()),
-        "1 invalid_custom_id x custom_id\n3 duplicate_custom_id_in_batch good custom_id\n\
-         4 invalid_custom_id health custom_id\n6 duplicate_custom_id_in_batch good custom_id"
+        "1 invalid_custom_id x custom_id\n2 link_id_taken taken custom_id\n\
+         3 duplicate_custom_id_in_batch good custom_id\n4 invalid_custom_id health custom_id\n\
+         5 link_id_taken theirs custom_id\n6 duplicate_custom_id_in_batch good custom_id"
     );
     let body = json!({"template": {}, "custom_ids": ["theirs", "good", "taken"]});
     let refused = world.a.post("/v1/links/bulk", &body).await;

@@ -40,6 +40,8 @@ pub(super) struct Log {
     is_full: AtomicBool,
     /// A reader keeps the log from beginning anew. To try again at once would only hold the writer back.
     is_held: AtomicBool,
+    /// Moves when the log begins anew, which SQLite reports like a commit of somebody else.
+    beginnings: AtomicU64,
     wake: Notify,
 }
 
@@ -54,8 +56,14 @@ impl Log {
             commits: AtomicU64::new(0),
             is_full: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
+            beginnings: AtomicU64::new(0),
             wake: Notify::new(),
         }
+    }
+
+    /// How often the log has begun anew, roughly: a number that moves when it does.
+    pub(super) fn beginnings(&self) -> u64 {
+        self.beginnings.load(Ordering::Relaxed)
     }
 
     fn is_long(&self) -> bool {
@@ -169,7 +177,10 @@ impl Keeper {
     async fn begin_anew(&mut self, manner: Manner) {
         let log = Arc::clone(&self.log);
         let _turn = log.turn().await;
+        // Before and after, so that it has moved for whoever looks in between as well.
+        log.beginnings.fetch_add(1, Ordering::Relaxed);
         let moved = self.checkpoint(manner).await;
+        log.beginnings.fetch_add(1, Ordering::Relaxed);
         log.is_held.store(matches!(moved, Ok(Moved { is_held: true, .. })), Ordering::Relaxed);
         self.note(&moved);
     }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::*;
 
 const OPEN: &str = "SELECT COUNT(*) FROM pg_stat_activity
-    WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+    WHERE datname = current_database() AND starts_with(state, 'idle in transaction')";
 
 async fn database(folder: &std::path::Path) -> Db {
     #[expect(clippy::disallowed_methods, reason = "which database tests run on is no setting of the service")]

@@ -34,7 +34,7 @@ use tokio::sync::Semaphore;
 
 pub use error::DbError;
 pub use open::{Access, OpenError, backup, restore};
-pub(crate) use writer::{Job, Lane, Ran};
+pub(crate) use writer::{Foreign, Job, Lane, Ran};
 
 /// Writes that may wait for PostgreSQL at one time; on SQLite the writer's queue has its own bound.
 const MAX_WAITING_WRITES: usize = 4_096;
@@ -176,7 +176,7 @@ impl Db {
     }
 
     /// Counts commits by other processes on the SQLite file; a change means that caches are stale.
-    pub(crate) fn foreign_commits(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+    pub(crate) fn foreign_commits(&self) -> Option<tokio::sync::watch::Receiver<Foreign>> {
         match &*self.0 {
             Kind::Sqlite { writer, .. } => Some(writer.foreign_commits()),
             Kind::Postgres { .. } => None,

@@ -81,9 +81,13 @@ fn apply(app: &App, notice: &str) {
 /// Watches for commits of operator commands on the SQLite file.
 pub(crate) async fn watch_file(app: Arc<App>) {
     let Some(mut commits) = app.db.foreign_commits() else { return };
+    let mut links = 0;
     while commits.changed().await.is_ok() {
+        let seen = commits.borrow_and_update().links;
         app.callers.clear();
         app.hosts.clear();
-        app.links.belief.doubt_all(app.clock.monotonic_millis());
+        if std::mem::replace(&mut links, seen) != seen {
+            app.links.belief.doubt_all(app.clock.monotonic_millis());
+        }
     }
 }

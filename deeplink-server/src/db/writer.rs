@@ -70,7 +70,7 @@ pub(super) struct Writer {
     lane: Arc<OnceLock<Arc<dyn Lane>>>,
     attached: Arc<Notify>,
     failed: watch::Receiver<bool>,
-    foreign: watch::Receiver<u64>,
+    foreign: watch::Receiver<Foreign>,
     ended: watch::Receiver<bool>,
 }
 
@@ -81,7 +81,7 @@ impl Writer {
         let keeper = SqliteConnection::connect_with(&options).await?;
         let (queue, waiting) = mpsc::channel(QUEUE);
         let (failed_tx, failed) = watch::channel(false);
-        let (foreign_tx, foreign) = watch::channel(0);
+        let (foreign_tx, foreign) = watch::channel(Foreign::default());
         let (ended_tx, ended) = watch::channel(false);
         let lane = Arc::new(OnceLock::new());
         let attached = Arc::new(Notify::new());
@@ -99,6 +99,7 @@ impl Writer {
             foreign: foreign_tx,
             data_version: None,
             status_changes: None,
+            beginnings: 0,
         };
         tokio::spawn(async move {
             task.run().await;
@@ -137,7 +138,7 @@ impl Writer {
         }
     }
 
-    pub(super) fn foreign_commits(&self) -> watch::Receiver<u64> {
+    pub(super) fn foreign_commits(&self) -> watch::Receiver<Foreign> {
         self.foreign.clone()
     }
 
@@ -203,9 +204,10 @@ struct Task {
     relaxed: bool,
     log: Arc<Log>,
     failed: watch::Sender<bool>,
-    foreign: watch::Sender<u64>,
+    foreign: watch::Sender<Foreign>,
     data_version: Option<i64>,
     status_changes: Option<i64>,
+    beginnings: u64,
 }
 
 enum Wake {
@@ -403,24 +405,36 @@ impl Task {
         }
     }
 
-    /// `data_version` changes when another connection commits, and also when the log begins anew. What another process
-    /// can change of a cached link is its status, and each such change is written down: their number tells.
+    /// `data_version` changes when another connection commits. Read on the writer's own connection it ignores our
+    /// writes; but it changes as well when the log begins anew. Then the number of status changes tells whether a
+    /// cached link can have changed, so that a busy server need not read all of them again.
     async fn look_for_foreign_commits(&mut self) {
+        let beginnings = self.log.beginnings();
         let version: Result<i64, _> = sqlx::query_scalar("PRAGMA data_version").fetch_one(&mut self.conn).await;
         let Ok(version) = version else { return };
+        let began_anew = std::mem::replace(&mut self.beginnings, beginnings) != beginnings;
         if self.data_version.replace(version) == Some(version) {
             return;
         }
         let changes: Result<i64, _> =
             sqlx::query_scalar("SELECT COUNT(*) FROM link_status_changes").fetch_one(&mut self.conn).await;
-        let Ok(changes) = changes else {
-            self.data_version = None;
-            return;
-        };
-        if self.status_changes.replace(changes).is_some_and(|before| before != changes) {
-            self.foreign.send_modify(|count| *count += 1);
-        }
+        let changes = changes.ok();
+        let links = !began_anew || changes.is_none() || changes != self.status_changes;
+        self.status_changes = changes;
+        self.foreign.send_modify(|foreign| {
+            foreign.commits += 1;
+            foreign.links += u64::from(links);
+        });
     }
+}
+
+/// What other processes have done to the file, as far as it can be told; both only grow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Foreign {
+    /// Commits, or what looks like one.
+    commits: u64,
+    /// Those that may have changed a link.
+    pub(crate) links: u64,
 }
 
 /// The only job of a transaction: what it undoes is the transaction. After an error that must be rolled back too.
