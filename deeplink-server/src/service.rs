@@ -135,9 +135,11 @@ fn dressed(app: &App, mut response: Response, id: HeaderValue) -> Response {
 impl App {
     /// The host that a request names, in lower case, without port and final dot. A trusted proxy may name another.
     pub(crate) fn asked_host<'a>(&self, peer: IpAddr, parts: &'a Parts) -> Result<Cow<'a, str>, ApiError> {
+        // Judged even where a proxy names another: two `Host` lines are two requests to somebody.
+        let asked = host::host_of(parts);
         let host = match client_ip::forwarded_host(peer, &parts.headers, &self.config.trusted_proxies) {
-            Some(forwarded) => host::normalized(forwarded),
-            None => host::host_of(parts),
+            Some(forwarded) if asked.is_ok() => host::normalized(forwarded),
+            _ => asked,
         };
         host.map_err(|_| ApiError::bad_request("the request names no host, or more than one"))
     }

@@ -78,6 +78,35 @@ async fn l24_changes_show_at_once() {
     }
 }
 
+/// A client that hangs up after its change has been taken on does not leave the old target behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l24_a_change_shows_although_its_caller_has_gone() {
+    use tokio::io::AsyncWriteExt;
+    let world = spawn().await;
+    let key = world.a.key().expect("a key").to_owned();
+    let address = world.node(0).address;
+    for round in 0..40 {
+        let (id, url) = (format!("gone-{round}"), format!("https://example.com/new/{round}"));
+        world.a.make(&id).await;
+        world.nobody.tap(&id).await;
+        let body = json!({"web_url": url}).to_string();
+        let request = format!(
+            "PUT /v1/links/{id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
+        stream.write_all(request.as_bytes()).await.expect("a request");
+        // Hanging up with a reset, at a different moment each time, so that the handler is dropped midway.
+        tokio::time::sleep(Duration::from_micros(round * 150)).await;
+        stream.set_zero_linger().expect("a reset");
+        drop(stream);
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        let stored = world.a.get(&format!("/v1/links/{id}")).await.member("web_url");
+        assert_eq!(world.nobody.tap(&id).await.header("location"), stored, "round {round}");
+    }
+}
+
 /// An entry that was read while the link was changed is not kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l24_a_read_that_a_change_overtakes_is_not_kept() {
