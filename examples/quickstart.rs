@@ -1,6 +1,6 @@
 //! Makes a link, follows it as a program would, and lists what there is.
 //!
-//! Run a server first, then: `DL_API_KEY=… cargo run --example quickstart -- http://127.0.0.1:8080`
+//! Run a server first, then: `DL_BASE_URL=http://127.0.0.1:8080 DL_API_KEY=… cargo run --example quickstart`
 
 use deeplink_client::{AgentContext, Client, CreateLink, LinkFilter, Resolution, SecretKey};
 use deeplink_core::link::Action;
@@ -8,9 +8,10 @@ use futures_util::TryStreamExt;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let base = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:8080".into());
     #[expect(clippy::disallowed_methods, reason = "an example takes its key where a program would")]
-    let key = SecretKey::new(std::env::var("DL_API_KEY")?);
+    let setting = |name| std::env::var(name);
+    let base = setting("DL_BASE_URL").unwrap_or_else(|_| "http://127.0.0.1:8080".into());
+    let key = SecretKey::new(setting("DL_API_KEY")?);
     let dl = Client::builder(&base).secret_key(key).build()?;
 
     let context =
