@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let links: Vec<_> = dl.links().list(&LinkFilter::new()).items().try_collect().await?;
-    writeln(&format!("there are {} links", links.len()))?;
+    writeln(&format!("links in the account: {}", links.len()))?;
     dl.links().delete(&made.link_id).await?;
     Ok(())
 }
