@@ -98,6 +98,32 @@ codes! {
     InvalidEmail = "invalid_email", 400;
     /// The address already belongs to an account.
     EmailExists = "email_exists", 409;
+    /// The domain is no host name that an account can claim.
+    InvalidDomain = "invalid_domain", 400;
+    /// The role is neither `primary` nor `alternate`.
+    InvalidRole = "invalid_role", 400;
+    /// The domain is claimed by this account already, or verified by another.
+    DomainTaken = "domain_taken", 409;
+    /// The account has a verified alternate domain, and there can be one.
+    AlternateLimit = "alternate_limit", 409;
+    /// The platform is neither `ios` nor `android`.
+    InvalidPlatform = "invalid_platform", 400;
+    /// A field that the platform needs is absent or blank.
+    MissingFields = "missing_fields", 400;
+    /// A name is too long or holds a control character.
+    InvalidName = "invalid_name", 400;
+    /// The bundle id is not one of Apple's form.
+    InvalidBundleId = "invalid_bundle_id", 400;
+    /// The team id is not 10 upper-case letters and digits.
+    InvalidTeamId = "invalid_team_id", 400;
+    /// The package name is not one of Android's form.
+    InvalidPackageName = "invalid_package_name", 400;
+    /// A fingerprint is not the SHA-256 of a signing certificate in hex.
+    InvalidFingerprint = "invalid_fingerprint", 400;
+    /// The icon's address breaks the rules of web addresses.
+    InvalidIconUrl = "invalid_icon_url", 400;
+    /// The colour is not `#` and 3 or 6 hex digits.
+    InvalidThemeColor = "invalid_theme_color", 400;
     /// The same `Idempotency-Key` came with another request.
     IdempotencyConflict = "idempotency_conflict", 409;
     /// A form or session request came from another site.

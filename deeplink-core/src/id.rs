@@ -96,6 +96,8 @@ ids! {
     SecretKeyId = "skid";
     /// A partner with credentials of its own.
     AffiliateId = "aff";
+    /// An app.
+    AppId = "app";
     /// A custom domain.
     DomainId = "dom";
     /// A mail that waits to be sent.

@@ -368,6 +368,7 @@ macro_rules! setters {
         }
     )+};
 }
+pub(crate) use setters;
 
 impl CreateLink {
     /// A link without any field set.

@@ -51,6 +51,10 @@ routes! {
     LLMS = "llms" GET "/llms.txt" Public;
     /// Sends a tap where it belongs, or says in JSON what the link is.
     RESOLVE = "resolve" GET "/r/{link_id}" Public;
+    /// Which iOS apps open the links of a host.
+    APPLE_ASSOCIATION = "apple_association" GET "/.well-known/apple-app-site-association" Public;
+    /// Which Android apps open the links of a host.
+    ASSET_LINKS = "asset_links" GET "/.well-known/assetlinks.json" Public;
     /// Opens an account and returns its first key.
     SIGNUP = "signup" POST "/v1/auth/signup" Public;
     /// Lists links.
@@ -67,6 +71,20 @@ routes! {
     DELETE_LINK = "delete_link" DELETE "/v1/links/{link_id}" SecretKey;
     /// Counts a link's clicks over time.
     LINK_TIMESERIES = "link_timeseries" GET "/v1/links/{link_id}/timeseries" SecretKey;
+    /// Lists apps.
+    LIST_APPS = "list_apps" GET "/v1/apps" SecretKey;
+    /// Registers or replaces an app.
+    CREATE_APP = "create_app" POST "/v1/apps" SecretKey;
+    /// Removes an app.
+    DELETE_APP = "delete_app" DELETE "/v1/apps/{app_id}" SecretKey;
+    /// Lists domains.
+    LIST_DOMAINS = "list_domains" GET "/v1/domains" SecretKey;
+    /// Claims a domain.
+    CREATE_DOMAIN = "create_domain" POST "/v1/domains" SecretKey;
+    /// Gives a domain up.
+    DELETE_DOMAIN = "delete_domain" DELETE "/v1/domains/{domain}" SecretKey;
+    /// Looks for the proof of a claim in DNS.
+    VERIFY_DOMAIN = "verify_domain" POST "/v1/domains/{domain}/verify" SecretKey;
 }
 
 #[cfg(test)]

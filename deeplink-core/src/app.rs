@@ -1,0 +1,594 @@
+//! Apps: what a tenant says about them, the rules, and the association files that let links open them.
+//!
+//! [`CreateApp`] is the wire; a [`NewApp`] can only be made by checking one, so whoever holds one holds something that
+//! may be stored and served.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::{ErrorCode, Invalid};
+use crate::id::AppId;
+use crate::link::{setters, words};
+use crate::text::find_control;
+use crate::time::Timestamp;
+use crate::url;
+
+/// Most characters of an app's name.
+pub const MAX_APP_NAME: usize = 100;
+/// Most bytes of an iOS bundle id.
+pub const MAX_BUNDLE_ID: usize = 155;
+/// Most bytes of an Android package name.
+pub const MAX_PACKAGE_NAME: usize = 255;
+/// Most signing certificates of one Android app.
+pub const MAX_FINGERPRINTS: usize = 20;
+
+words! {
+    /// Where an app runs.
+    AppPlatform {
+        /// iPhone and iPad.
+        Ios = "ios",
+        /// Android.
+        Android = "android",
+    }
+}
+
+/// The body of a create. `platform` is always needed; iOS needs `bundle_id` and `team_id`, Android `package_name` and at
+/// least one of `sha256_fingerprints`. Fields of the other platform are ignored. The same bundle or package again replaces
+/// the app.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CreateApp {
+    /// `ios` or `android`, in any case.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true, value_type = String))]
+    pub platform: Option<String>,
+    /// What people call it, at most 100 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 100))]
+    pub app_name: Option<String>,
+    /// iOS: the bundle id, such as `com.example.app`, case kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 155))]
+    pub bundle_id: Option<String>,
+    /// Android: the package name, such as `com.example.app`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 255))]
+    pub package_name: Option<String>,
+    /// iOS: the team id, 10 upper-case letters and digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Z0-9]{10}$"))]
+    pub team_id: Option<String>,
+    /// Android: SHA-256 of each signing certificate, 64 hex digits or 32 pairs joined by `:`; at most 20.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 20))]
+    pub sha256_fingerprints: Option<Vec<String>>,
+    /// An http or https address of its icon; pages show it only from https.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
+    pub icon_url: Option<String>,
+    /// Colour of the primary button: `#` and 3 or 6 hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^#[0-9A-Fa-f]{3}([0-9A-Fa-f]{3})?$"))]
+    pub theme_color: Option<String>,
+}
+
+impl CreateApp {
+    /// An iOS app.
+    pub fn ios(bundle_id: impl Into<String>, team_id: impl Into<String>) -> Self {
+        Self {
+            platform: Some(AppPlatform::Ios.as_str().to_owned()),
+            bundle_id: Some(bundle_id.into()),
+            team_id: Some(team_id.into()),
+            ..Self::default()
+        }
+    }
+
+    /// An Android app.
+    pub fn android<F: Into<String>>(
+        package_name: impl Into<String>,
+        fingerprints: impl IntoIterator<Item = F>,
+    ) -> Self {
+        Self {
+            platform: Some(AppPlatform::Android.as_str().to_owned()),
+            package_name: Some(package_name.into()),
+            sha256_fingerprints: Some(fingerprints.into_iter().map(Into::into).collect()),
+            ..Self::default()
+        }
+    }
+
+    setters! {
+        /// Sets what people call it.
+        app_name: impl Into<String>,
+        /// Sets where its icon is.
+        icon_url: impl Into<String>,
+        /// Sets the colour of the primary button.
+        theme_color: impl Into<String>,
+    }
+
+    /// Runs every rule of the service.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.clone().check().map(drop)
+    }
+
+    /// Applies every rule and gives what may be stored.
+    pub fn check(self) -> Result<NewApp, Invalid> {
+        let platform = AppPlatform::from(self.platform.unwrap_or_default().to_ascii_lowercase().as_str());
+        let identity = match platform {
+            AppPlatform::Ios => {
+                let bundle_id = present(self.bundle_id, "bundle_id", "ios")?;
+                let team_id = present(self.team_id, "team_id", "ios")?;
+                check_bundle_id(&bundle_id)?;
+                check_team_id(&team_id)?;
+                Identity::Ios { bundle_id, team_id }
+            }
+            AppPlatform::Android => {
+                let package_name = present(self.package_name, "package_name", "android")?;
+                let given = self.sha256_fingerprints.filter(|list| !list.iter().all(|text| text.trim().is_empty()));
+                let given = given.ok_or_else(|| missing("sha256_fingerprints", "android"))?;
+                check_package_name(&package_name)?;
+                Identity::Android { package_name, fingerprints: fingerprints(&given)? }
+            }
+            AppPlatform::Unknown(_) => {
+                return Err(Invalid::field(ErrorCode::InvalidPlatform, "platform", "platform is ios or android"));
+            }
+        };
+        Ok(NewApp {
+            identity,
+            app_name: name(self.app_name)?,
+            icon_url: self.icon_url.map(|text| icon(&text)).transpose()?,
+            theme_color: self.theme_color.map(colour).transpose()?,
+        })
+    }
+}
+
+/// What makes an app this app, by platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Identity {
+    /// An iOS app.
+    Ios {
+        /// The bundle id, case kept.
+        bundle_id: String,
+        /// 10 upper-case letters and digits.
+        team_id: String,
+    },
+    /// An Android app.
+    Android {
+        /// The package name.
+        package_name: String,
+        /// Upper-case hex pairs joined by `:`, in the order given, each once.
+        fingerprints: Vec<String>,
+    },
+}
+
+/// An app that passed every rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewApp {
+    /// What makes it this app.
+    pub identity: Identity,
+    /// What people call it.
+    pub app_name: Option<String>,
+    /// Where its icon is.
+    pub icon_url: Option<String>,
+    /// `#` and 3 or 6 hex digits.
+    pub theme_color: Option<String>,
+}
+
+/// An app as its owner sees it. Fields of the other platform are null.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AppDetail {
+    /// The app's id.
+    pub id: AppId,
+    /// Where it runs.
+    pub platform: AppPlatform,
+    /// What people call it.
+    #[serde(default)]
+    pub app_name: Option<String>,
+    /// iOS: the bundle id.
+    #[serde(default)]
+    pub bundle_id: Option<String>,
+    /// Android: the package name.
+    #[serde(default)]
+    pub package_name: Option<String>,
+    /// iOS: the team id.
+    #[serde(default)]
+    pub team_id: Option<String>,
+    /// Android: SHA-256 of each signing certificate, upper-case hex pairs joined by `:`.
+    #[serde(default)]
+    pub sha256_fingerprints: Option<Vec<String>>,
+    /// Where its icon is.
+    #[serde(default)]
+    pub icon_url: Option<String>,
+    /// Colour of the primary button.
+    #[serde(default)]
+    pub theme_color: Option<String>,
+    /// When it was registered; a replacement keeps it.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+}
+
+impl AppDetail {
+    /// The app under this id.
+    pub fn new(id: AppId, app: NewApp, created_at: Timestamp) -> Self {
+        let (platform, bundle_id, team_id, package_name, sha256_fingerprints) = match app.identity {
+            Identity::Ios { bundle_id, team_id } => (AppPlatform::Ios, Some(bundle_id), Some(team_id), None, None),
+            Identity::Android { package_name, fingerprints } => {
+                (AppPlatform::Android, None, None, Some(package_name), Some(fingerprints))
+            }
+        };
+        Self {
+            id,
+            platform,
+            app_name: app.app_name,
+            bundle_id,
+            package_name,
+            team_id,
+            sha256_fingerprints,
+            icon_url: app.icon_url,
+            theme_color: app.theme_color,
+            created_at,
+        }
+    }
+}
+
+/// `/.well-known/apple-app-site-association`: which iOS apps open a host's links. Both generations of keys are there, and
+/// each system reads its own (Apple, "Supporting associated domains").
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AppleAssociation {
+    /// Apps that open links.
+    pub applinks: AppLinks,
+    /// Apps that may use passwords saved for the host.
+    pub webcredentials: WebCredentials,
+}
+
+/// Apps that open links.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AppLinks {
+    /// Always empty; systems before iOS 13 want to see it.
+    pub apps: Vec<String>,
+    /// One entry for each app, oldest first.
+    pub details: Vec<AppLinkDetail>,
+}
+
+/// One app and the paths that it opens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AppLinkDetail {
+    /// `{team_id}.{bundle_id}`, since iOS 13.
+    #[serde(rename = "appIDs")]
+    pub app_ids: Vec<String>,
+    /// Which paths, since iOS 13: all.
+    pub components: Vec<Component>,
+    /// `{team_id}.{bundle_id}`, before iOS 13.
+    #[serde(rename = "appID")]
+    pub app_id: String,
+    /// Which paths, before iOS 13: all.
+    pub paths: Vec<String>,
+}
+
+/// A pattern that a URL's path is matched with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Component {
+    /// `/*`: every path.
+    #[serde(rename = "/")]
+    pub path: String,
+}
+
+/// Apps that may use passwords saved for the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WebCredentials {
+    /// `{team_id}.{bundle_id}` of each app.
+    pub apps: Vec<String>,
+}
+
+impl AppleAssociation {
+    /// The file for these apps, each a `(team_id, bundle_id)`, oldest first.
+    pub fn of<'a>(apps: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let ids: Vec<String> = apps.into_iter().map(|(team, bundle)| format!("{team}.{bundle}")).collect();
+        let details = ids.iter().map(|id| AppLinkDetail {
+            app_ids: vec![id.clone()],
+            components: vec![Component { path: "/*".into() }],
+            app_id: id.clone(),
+            paths: vec!["*".into()],
+        });
+        Self {
+            applinks: AppLinks { apps: Vec::new(), details: details.collect() },
+            webcredentials: WebCredentials { apps: ids },
+        }
+    }
+}
+
+/// One statement of `/.well-known/assetlinks.json`: this app may open every link of the host (Google, "Digital Asset
+/// Links").
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AssetStatement {
+    /// `delegate_permission/common.handle_all_urls`.
+    pub relation: Vec<String>,
+    /// The app.
+    pub target: AssetTarget,
+}
+
+/// The app that a statement is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AssetTarget {
+    /// `android_app`.
+    pub namespace: String,
+    /// The package name.
+    pub package_name: String,
+    /// SHA-256 of each signing certificate, upper-case hex pairs joined by `:`.
+    pub sha256_cert_fingerprints: Vec<String>,
+}
+
+impl AssetStatement {
+    /// What Android asks for before it opens links in an app.
+    pub const HANDLE_ALL_URLS: &'static str = "delegate_permission/common.handle_all_urls";
+
+    /// The statement about an app.
+    pub fn new(package_name: impl Into<String>, fingerprints: Vec<String>) -> Self {
+        Self {
+            relation: vec![Self::HANDLE_ALL_URLS.into()],
+            target: AssetTarget {
+                namespace: "android_app".into(),
+                package_name: package_name.into(),
+                sha256_cert_fingerprints: fingerprints,
+            },
+        }
+    }
+}
+
+fn missing(field: &'static str, platform: &str) -> Invalid {
+    Invalid::field(ErrorCode::MissingFields, field, format!("an {platform} app needs {field}"))
+}
+
+fn present(text: Option<String>, field: &'static str, platform: &str) -> Result<String, Invalid> {
+    text.filter(|text| !text.trim().is_empty()).ok_or_else(|| missing(field, platform))
+}
+
+/// Parts joined by dots, at least two, each of the wanted form.
+fn is_dotted(text: &str, part: impl Fn(&str) -> bool) -> bool {
+    text.contains('.') && text.split('.').all(part)
+}
+
+fn check_bundle_id(text: &str) -> Result<(), Invalid> {
+    let part = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if text.len() <= MAX_BUNDLE_ID && is_dotted(text, part) {
+        return Ok(());
+    }
+    let message = "bundle_id is letters, digits and '-' in parts joined by dots, such as com.example.app, at most 155";
+    Err(Invalid::field(ErrorCode::InvalidBundleId, "bundle_id", message))
+}
+
+fn check_team_id(text: &str) -> Result<(), Invalid> {
+    if text.len() == 10 && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()) {
+        return Ok(());
+    }
+    let message = "team_id is 10 upper-case letters and digits, such as ABCDE12345";
+    Err(Invalid::field(ErrorCode::InvalidTeamId, "team_id", message))
+}
+
+/// Whether a text is the name of an Android package.
+pub fn is_package_name(text: &str) -> bool {
+    let part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic())
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    text.len() <= MAX_PACKAGE_NAME && is_dotted(text, part)
+}
+
+fn check_package_name(text: &str) -> Result<(), Invalid> {
+    if is_package_name(text) {
+        return Ok(());
+    }
+    let message = "package_name is letters, digits and '_' in parts joined by dots, each starting with a letter, such as \
+                   com.example.app, at most 255";
+    Err(Invalid::field(ErrorCode::InvalidPackageName, "package_name", message))
+}
+
+/// Fingerprints in one spelling, each once.
+fn fingerprints(given: &[String]) -> Result<Vec<String>, Invalid> {
+    let mut all: Vec<String> = Vec::new();
+    for text in given {
+        let one = fingerprint(text)
+            .map_err(|why| Invalid::field(ErrorCode::InvalidFingerprint, "sha256_fingerprints", why))?;
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    if all.len() > MAX_FINGERPRINTS {
+        let message = format!("{} fingerprints; {MAX_FINGERPRINTS} are allowed", all.len());
+        return Err(Invalid::field(ErrorCode::InvalidFingerprint, "sha256_fingerprints", message));
+    }
+    Ok(all)
+}
+
+/// The SHA-256 of a signing certificate as upper-case hex pairs joined by `:`, from that form or from 64 plain digits, in
+/// either case. The error says what was given instead, where that can be told.
+pub fn fingerprint(text: &str) -> Result<String, &'static str> {
+    let pairs: Vec<&str> = text.split(':').collect();
+    let digits: String = match pairs.len() {
+        1 => text.to_owned(),
+        _ if pairs.iter().all(|pair| pair.len() == 2) => pairs.concat(),
+        _ => return Err("a fingerprint is 64 hex digits, or 32 pairs of them joined by ':'"),
+    };
+    match (digits.bytes().all(|b| b.is_ascii_hexdigit()), digits.len()) {
+        (true, 64) => {
+            let upper = digits.to_ascii_uppercase();
+            let pairs = upper.as_bytes().chunks(2).map(String::from_utf8_lossy);
+            Ok(pairs.collect::<Vec<_>>().join(":"))
+        }
+        (true, 40) => Err("this is a SHA-1 fingerprint (20 bytes); Android verifies links by SHA-256 (32 bytes)"),
+        (true, _) => Err("a fingerprint is 32 bytes: 64 hex digits, or 32 pairs joined by ':'"),
+        (false, 43 | 44) => Err("a fingerprint is written in hex here, not in base64"),
+        (false, _) => Err("a fingerprint is 64 hex digits, or 32 pairs of them joined by ':'"),
+    }
+}
+
+fn name(text: Option<String>) -> Result<Option<String>, Invalid> {
+    let wrong = |message: String| Err(Invalid::field(ErrorCode::InvalidName, "app_name", message));
+    let Some(text) = text else { return Ok(None) };
+    if find_control(&text, false).is_some() {
+        return wrong("app_name holds a control character".into());
+    }
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let count = text.chars().count();
+    if count > MAX_APP_NAME {
+        return wrong(format!("app_name has {count} characters; {MAX_APP_NAME} are allowed"));
+    }
+    Ok(Some(text))
+}
+
+fn icon(text: &str) -> Result<String, Invalid> {
+    url::web(text).map_err(|why| Invalid::field(ErrorCode::InvalidIconUrl, "icon_url", format!("icon_url: {why}")))
+}
+
+fn colour(text: String) -> Result<String, Invalid> {
+    let digits = text.strip_prefix('#').unwrap_or_default();
+    if matches!(digits.len(), 3 | 6) && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(text);
+    }
+    let message = "theme_color is '#' and 3 or 6 hex digits, such as #0a7cff";
+    Err(Invalid::field(ErrorCode::InvalidThemeColor, "theme_color", message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINT: &str =
+        "14:6D:E9:83:C5:73:06:50:D8:EE:B9:95:2F:34:FC:64:16:A0:83:42:E6:1D:BE:A8:8A:04:96:B2:3F:CF:44:E5";
+
+    fn refusal(json: &str) -> String {
+        let app: CreateApp = serde_json::from_str(json).expect("an app");
+        match app.check() {
+            Ok(app) => format!("{app:?}"),
+            Err(invalid) => format!("{} {}", invalid.code, invalid.field.unwrap_or_default()),
+        }
+    }
+
+    #[test]
+    fn each_rule_has_its_code_and_field_in_the_order_of_the_table() {
+        let ios =
+            |rest: &str| format!(r#"{{"platform":"ios","bundle_id":"com.example.app","team_id":"ABCDE12345"{rest}}}"#);
+        let with_bundle = |id: &str| format!(r#"{{"platform":"ios","bundle_id":"{id}","team_id":"ABCDE12345"}}"#);
+        let with_team = |id: &str| format!(r#"{{"platform":"ios","bundle_id":"com.example.app","team_id":"{id}"}}"#);
+        let with_package =
+            |id: &str| format!(r#"{{"platform":"android","package_name":"{id}","sha256_fingerprints":["{PRINT}"]}}"#);
+        let with_prints = |list: &str| {
+            format!(r#"{{"platform":"android","package_name":"com.example.app","sha256_fingerprints":{list}}}"#)
+        };
+        let long = |part: &str, times| format!("a.{}", part.repeat(times));
+        let many: Vec<String> = (0..21).map(|n| format!("{n:064x}")).collect();
+        for (json, expected) in [
+            ("{}".to_owned(), "invalid_platform platform"),
+            (r#"{"platform":"windows","bundle_id":""}"#.into(), "invalid_platform platform"),
+            (r#"{"platform":" ios"}"#.into(), "invalid_platform platform"),
+            (r#"{"platform":"ios"}"#.into(), "missing_fields bundle_id"),
+            (r#"{"platform":"ios","bundle_id":" ","team_id":"x"}"#.into(), "missing_fields bundle_id"),
+            (r#"{"platform":"ios","bundle_id":"no dots","team_id":null}"#.into(), "missing_fields team_id"),
+            (r#"{"platform":"android","sha256_fingerprints":["x"]}"#.into(), "missing_fields package_name"),
+            (r#"{"platform":"android","package_name":"x"}"#.into(), "missing_fields sha256_fingerprints"),
+            (with_prints("[]"), "missing_fields sha256_fingerprints"),
+            (with_prints("null"), "missing_fields sha256_fingerprints"),
+            (with_prints(r#"[" "]"#), "missing_fields sha256_fingerprints"),
+            (with_bundle("com"), "invalid_bundle_id bundle_id"),
+            (with_bundle("com..app"), "invalid_bundle_id bundle_id"),
+            (with_bundle(".com.app"), "invalid_bundle_id bundle_id"),
+            (with_bundle("com.example.app."), "invalid_bundle_id bundle_id"),
+            (with_bundle("com.exa_mple"), "invalid_bundle_id bundle_id"),
+            (with_bundle("com.example.*"), "invalid_bundle_id bundle_id"),
+            (with_bundle(" com.example"), "invalid_bundle_id bundle_id"),
+            (with_bundle("com.ex\u{0430}mple"), "invalid_bundle_id bundle_id"),
+            (with_bundle(&long("b", 154)), "invalid_bundle_id bundle_id"),
+            (with_team("abcde12345"), "invalid_team_id team_id"),
+            (with_team("ABCDE1234"), "invalid_team_id team_id"),
+            (with_team("ABCDE123456"), "invalid_team_id team_id"),
+            (with_team("ABCDE1234 "), "invalid_team_id team_id"),
+            (with_team("ABCDE1234\u{00c4}"), "invalid_team_id team_id"),
+            (with_package("com"), "invalid_package_name package_name"),
+            (with_package("com.1example"), "invalid_package_name package_name"),
+            (with_package("com.exa-mple"), "invalid_package_name package_name"),
+            (with_package("com.example."), "invalid_package_name package_name"),
+            (with_package("_com.example"), "invalid_package_name package_name"),
+            (with_package(&long("b", 254)), "invalid_package_name package_name"),
+            (with_prints(r#"["14:6D"]"#), "invalid_fingerprint sha256_fingerprints"),
+            (with_prints(&serde_json::to_string(&many).expect("JSON")), "invalid_fingerprint sha256_fingerprints"),
+            (ios(r#","app_name":"a\u0000b""#), "invalid_name app_name"),
+            (ios(r#","icon_url":"http://127.0.0.1/x""#), "invalid_icon_url icon_url"),
+            (ios(r#","icon_url":"data:image/png;base64,x""#), "invalid_icon_url icon_url"),
+            (ios(r#","icon_url":"""#), "invalid_icon_url icon_url"),
+            (ios(r#","theme_color":"""#), "invalid_theme_color theme_color"),
+            (ios(r##","theme_color":"#ffff""##), "invalid_theme_color theme_color"),
+            (ios(r#","theme_color":"red;}body{""#), "invalid_theme_color theme_color"),
+            (ios(r##","theme_color":"#fff\"/><script>""##), "invalid_theme_color theme_color"),
+            (ios(r#","theme_color":"fff""#), "invalid_theme_color theme_color"),
+        ] {
+            assert_eq!(refusal(&json), expected, "{json}");
+        }
+        let long_name = CreateApp::ios("com.example.app", "ABCDE12345").app_name("x".repeat(101)).check();
+        assert_eq!(long_name.expect_err("too long").code, ErrorCode::InvalidName);
+    }
+
+    #[test]
+    fn what_is_kept_is_in_one_spelling() {
+        let plain = PRINT.replace(':', "").to_lowercase();
+        let app =
+            CreateApp::android("com.Example.app_1", [plain.as_str(), PRINT]).icon_url("https://example.com").check();
+        let app = app.expect("an app");
+        assert_eq!(
+            app.identity,
+            Identity::Android { package_name: "com.Example.app_1".into(), fingerprints: vec![PRINT.into()] }
+        );
+        assert_eq!(app.icon_url.as_deref(), Some("https://example.com/"));
+        // What belongs to the other platform is not looked at.
+        let json = r#"{"platform":"IOS","bundle_id":"com.Example.app-1","team_id":"ABCDE12345","package_name":"!","sha256_fingerprints":["!"],"app_name":" ","icon_url":null}"#;
+        let app = serde_json::from_str::<CreateApp>(json).expect("an app").check().expect("a good one");
+        assert_eq!((app.app_name, app.icon_url, app.theme_color), (None, None, None));
+        assert_eq!(app.identity, Identity::Ios { bundle_id: "com.Example.app-1".into(), team_id: "ABCDE12345".into() });
+    }
+
+    #[test]
+    fn a_wrong_fingerprint_is_told_what_it_is() {
+        let sha1 = "14:6D:E9:83:C5:73:06:50:D8:EE:B9:95:2F:34:FC:64:16:A0:83:42";
+        for (text, word) in [
+            (sha1, "SHA-1"),
+            (&sha1.replace(':', ""), "SHA-1"),
+            ("FG3pg8VzBlDY7rmVLzT8ZBagg0LmHb6oigSWsj/PROU=", "hex"),
+            ("FG3pg8VzBlDY7rmVLzT8ZBagg0LmHb6oigSWsj/PROU", "hex"),
+            (&PRINT[1..], "64 hex digits"),
+            ("", "64 hex digits"),
+            (&PRINT.replace('D', "G"), "64 hex digits"),
+            (&PRINT.replacen(':', "", 1), "64 hex digits"),
+        ] {
+            assert!(fingerprint(text).expect_err("refused").contains(word), "{text}");
+        }
+    }
+
+    #[test]
+    fn association_files_have_the_documented_bytes() {
+        let apple = AppleAssociation::of([("ABCDE12345", "com.example.app")]);
+        assert_eq!(
+            serde_json::to_string(&apple).expect("JSON"),
+            r#"{"applinks":{"apps":[],"details":[{"appIDs":["ABCDE12345.com.example.app"],"components":[{"/":"/*"}],"appID":"ABCDE12345.com.example.app","paths":["*"]}]},"webcredentials":{"apps":["ABCDE12345.com.example.app"]}}"#
+        );
+        let google = [AssetStatement::new("com.example.app", vec![PRINT.into()])];
+        assert_eq!(
+            serde_json::to_string(&google).expect("JSON"),
+            format!(
+                r#"[{{"relation":["delegate_permission/common.handle_all_urls"],"target":{{"namespace":"android_app","package_name":"com.example.app","sha256_cert_fingerprints":["{PRINT}"]}}}}]"#
+            )
+        );
+    }
+}

@@ -1,0 +1,303 @@
+//! Custom domains: which names can be claimed, how a claim is proved, and what is shown of it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use idna::AsciiDenyList;
+use idna::uts46::{DnsLength, Hyphens, Uts46};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::{ErrorCode, Invalid};
+use crate::link::words;
+use crate::time::Timestamp;
+
+/// What the TXT record that proves a claim stands under: `_deeplink-verify.{domain}`.
+pub const TXT_LABEL: &str = "_deeplink-verify";
+
+/// Top-level names that no public DNS serves (IANA, Special-Use Domain Names).
+const SPECIAL_USE: &[&str] =
+    &["alt", "arpa", "example", "internal", "invalid", "local", "localhost", "onion", "test"];
+
+words! {
+    /// What a domain does for its links.
+    DomainRole {
+        /// Links live on it.
+        Primary = "primary",
+        /// A tap on a landing page leads over it, so that iOS opens the app.
+        Alternate = "alternate",
+    }
+}
+
+/// A host name that can be claimed: lower-case A-label form (IDNA, UTS 46), at most 253 characters, with a dot, and in
+/// public DNS.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DomainName(Box<str>);
+
+impl DomainName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Name of the TXT record that proves the claim.
+    pub fn txt_record(&self) -> String {
+        format!("{TXT_LABEL}.{}", self.0)
+    }
+
+    /// Whether this is the host, or a name below it.
+    pub fn is_within(&self, host: &str) -> bool {
+        self.0.strip_suffix(host).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    }
+}
+
+impl fmt::Display for DomainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for DomainName {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for DomainName {
+    type Err = Invalid;
+
+    /// One final dot is taken away: it only says that the name is complete.
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let wrong = |message: &str| Err(Invalid::field(ErrorCode::InvalidDomain, "domain", message));
+        if text.contains("://") || text.contains(['/', '@', '?', '#', '\\']) {
+            return wrong("give the name alone, such as go.example.com, without scheme and path");
+        }
+        if text.contains(':') || text.contains(['[', ']']) {
+            return wrong("give the name alone, such as go.example.com, without port; an address is no domain");
+        }
+        if text.contains('*') {
+            return wrong("a domain is one name, such as go.example.com; wildcards cannot be verified");
+        }
+        let name = text.strip_suffix('.').unwrap_or(text);
+        let ascii = Uts46::new().to_ascii(name.as_bytes(), AsciiDenyList::STD3, Hyphens::Check, DnsLength::Verify);
+        let Ok(ascii) = ascii else {
+            return wrong("not a host name: letters, digits and '-' in labels of at most 63, 253 in all");
+        };
+        let Some((_, top)) = ascii.rsplit_once('.') else {
+            return wrong("a domain has a dot in it, such as go.example.com");
+        };
+        if top.bytes().all(|b| b.is_ascii_digit()) || url::Host::parse(&ascii).is_ok_and(|host| !is_name(&host)) {
+            return wrong("an address is no domain");
+        }
+        if SPECIAL_USE.contains(&top) {
+            return Err(Invalid::field(
+                ErrorCode::InvalidDomain,
+                "domain",
+                format!("names under .{top} are not in public DNS"),
+            ));
+        }
+        Ok(Self(ascii.into()))
+    }
+}
+
+fn is_name(host: &url::Host<String>) -> bool {
+    matches!(host, url::Host::Domain(_))
+}
+
+/// The body of a create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CreateDomain {
+    /// The host name, such as `go.example.com`; stored in lower case and A-label form.
+    #[cfg_attr(feature = "openapi", schema(max_length = 253))]
+    pub domain: String,
+    /// `primary` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<DomainRole>,
+}
+
+impl CreateDomain {
+    /// A claim on this name, as a primary domain.
+    pub fn new(domain: impl Into<String>) -> Self {
+        Self { domain: domain.into(), role: None }
+    }
+
+    /// Sets what the domain does.
+    #[must_use]
+    pub fn role(mut self, role: DomainRole) -> Self {
+        self.role = Some(role);
+        self
+    }
+
+    /// Runs every rule that needs no server.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.clone().check().map(drop)
+    }
+
+    /// Applies the rules and gives name and role.
+    pub fn check(self) -> Result<(DomainName, DomainRole), Invalid> {
+        let name = self.domain.parse()?;
+        match self.role.unwrap_or(DomainRole::Primary) {
+            DomainRole::Unknown(_) => {
+                Err(Invalid::field(ErrorCode::InvalidRole, "role", "role is primary or alternate"))
+            }
+            role => Ok((name, role)),
+        }
+    }
+}
+
+/// The reply to a create: what to write into DNS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreatedDomain {
+    /// The name, in lower case and A-label form.
+    pub domain: String,
+    /// What it does.
+    pub role: DomainRole,
+    /// Whether its DNS has shown the token; false for a new claim.
+    pub verified: bool,
+    /// Value of the TXT record: 64 hex digits.
+    pub verification_token: String,
+    /// Name of the TXT record that proves the claim.
+    pub txt_record: String,
+    /// Target of the CNAME record that brings visits here.
+    pub cname_target: String,
+}
+
+/// A domain as its owner sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DomainDetail {
+    /// The name, in lower case and A-label form.
+    pub domain: String,
+    /// What it does.
+    pub role: DomainRole,
+    /// Whether its DNS has shown the token.
+    pub verified: bool,
+    /// When it was claimed.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// Value of the TXT record: 64 hex digits.
+    #[serde(default)]
+    pub verification_token: Option<String>,
+    /// Name of the TXT record that proves the claim.
+    #[serde(default)]
+    pub txt_record: Option<String>,
+    /// Target of the CNAME record that brings visits here.
+    #[serde(default)]
+    pub cname_target: Option<String>,
+}
+
+/// What looking into DNS gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DomainVerification {
+    /// The name.
+    pub domain: String,
+    /// Whether it is verified now.
+    pub verified: bool,
+    /// When DNS was asked.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub checked_at: Timestamp,
+    /// Every value that the TXT record has, cut to 255 characters each, at most 20.
+    pub txt_found: Vec<String>,
+    /// Why it is not verified; null when it is.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D3: which names can be claimed. A look-alike in another script keeps its own A-label and is another name.
+    #[test]
+    fn d3_names() {
+        for (text, stored) in [
+            ("go.example.com", "go.example.com"),
+            ("GO.Example.COM", "go.example.com"),
+            ("go.example.com.", "go.example.com"),
+            ("b\u{fc}cher.example.com", "xn--bcher-kva.example.com"),
+            ("xn--bcher-kva.example.com", "xn--bcher-kva.example.com"),
+            ("go\u{3002}example\u{ff0e}com", "go.example.com"),
+            ("\u{ff47}\u{ff4f}.example.com", "go.example.com"),
+            ("ex\u{0430}mple.com", "xn--exmple-4nf.com"),
+            ("a-b.example.com", "a-b.example.com"),
+            ("1.example.com", "1.example.com"),
+            ("127.0.0.1.example.com", "127.0.0.1.example.com"),
+        ] {
+            assert_eq!(text.parse::<DomainName>().map(|name| name.to_string()).as_deref(), Ok(stored), "{text}");
+        }
+        let long_label = format!("{}.example.com", "a".repeat(64));
+        let long_name = format!("{}example.com", "abcdefg.".repeat(31));
+        for text in [
+            "",
+            ".",
+            "example",
+            "com.",
+            " go.example.com",
+            "go.example.com ",
+            "go .example.com",
+            "https://go.example.com",
+            "go.example.com/x",
+            "go.example.com:443",
+            "user@go.example.com",
+            "go.example.com?x",
+            "go.example.com#x",
+            "go\\example.com",
+            "*.example.com",
+            "_dmarc.example.com",
+            "go_1.example.com",
+            "-go.example.com",
+            "go-.example.com",
+            "ab--cd.example.com",
+            ".example.com",
+            "go..example.com",
+            "go.example.com..",
+            "127.0.0.1",
+            "0x7f.1",
+            "1.2.3.4.",
+            "[::1]",
+            "::1",
+            "2130706433",
+            "go.example.123",
+            "go.example.local",
+            "go.internal",
+            "go.example.test",
+            "go.invalid",
+            "go.onion",
+            "go.localhost",
+            "go.example",
+            "1.0.0.127.in-addr.arpa",
+            "xn--a.example.com",
+            "go\0.example.com",
+            "go\t.example.com",
+            "go\n.example.com",
+            "go%2eexample.com",
+            &long_label,
+            &long_name,
+        ] {
+            let invalid = text.parse::<DomainName>().expect_err(text);
+            assert_eq!((invalid.code, invalid.field.as_deref()), (ErrorCode::InvalidDomain, Some("domain")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_within_itself_and_its_parents() {
+        let name: DomainName = "a.links.example.com".parse().expect("a name");
+        assert!(name.is_within("a.links.example.com") && name.is_within("links.example.com"));
+        assert!(!name.is_within("inks.example.com") && !name.is_within("b.a.links.example.com"));
+    }
+
+    #[test]
+    fn a_role_is_one_of_two() {
+        let of = |json: &str| serde_json::from_str::<CreateDomain>(json).expect("a body").check();
+        assert_eq!(of(r#"{"domain":"go.example.com","role":null}"#).expect("good").1, DomainRole::Primary);
+        assert_eq!(of(r#"{"domain":"go.example.com","role":"alternate"}"#).expect("good").1, DomainRole::Alternate);
+        for role in ["Primary", "", "owner"] {
+            let invalid = of(&format!(r#"{{"domain":"go.example.com","role":"{role}"}}"#)).expect_err(role);
+            assert_eq!((invalid.code, invalid.field.as_deref()), (ErrorCode::InvalidRole, Some("role")));
+        }
+    }
+}
