@@ -23,7 +23,10 @@ const ABSENT_MILLIS: u64 = 5_000;
 const STALE_MILLIS: u64 = 600_000;
 /// What an entry costs beside its text: key, handle, table slot, counters.
 const ENTRY_BYTES: usize = 192;
-const SHARDS: usize = 64;
+/// Counters of drops by link name.
+const NAMES: usize = 64;
+/// Counters of changes by tenant: so many that tenants seldom share one.
+const TENANTS: usize = 4096;
 
 /// Notices how many drops there were, so that a fill can tell whether it was overtaken.
 #[derive(Debug)]
@@ -33,13 +36,16 @@ struct Generations {
 }
 
 impl Generations {
-    fn new() -> Self {
-        Self { hasher: RandomState::new(), counts: (0..SHARDS).map(|_| AtomicU64::new(0)).collect() }
+    fn new(shards: usize) -> Self {
+        Self { hasher: RandomState::new(), counts: (0..shards).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn shard(&self, key: &(impl Hash + ?Sized)) -> usize {
+        usize::try_from(self.hasher.hash_one(key) % self.counts.len() as u64).unwrap_or(0)
     }
 
     fn of(&self, key: &(impl Hash + ?Sized)) -> &AtomicU64 {
-        let hash = self.hasher.hash_one(key);
-        &self.counts[usize::try_from(hash % SHARDS as u64).unwrap_or(0)]
+        &self.counts[self.shard(key)]
     }
 }
 
@@ -73,13 +79,45 @@ impl Belief {
     }
 }
 
-/// What the service says about a link's tenant; absent for the many that have neither domain nor app.
+/// What the service says of itself about a link's tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Face {
     /// Verified primary, else any verified domain.
     pub(crate) domain: Option<String>,
+    /// The oldest verified domain of role `primary`: links live there.
+    pub(crate) primary: Option<String>,
     /// The verified domain of role `alternate`.
     pub(crate) alternate: Option<String>,
+    /// The oldest iOS app.
+    pub(crate) ios: Option<FaceApp>,
+    /// The oldest Android app.
+    pub(crate) android: Option<FaceApp>,
+    /// Whether the oldest app of all is the one for Android.
+    pub(crate) android_is_oldest: bool,
+    /// The package of the only Android app.
+    pub(crate) only_android_package: Option<String>,
+}
+
+/// What a page shows of an app.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FaceApp {
+    pub(crate) name: Option<String>,
+    pub(crate) icon_url: Option<String>,
+    pub(crate) theme_color: Option<String>,
+}
+
+impl FaceApp {
+    /// What people call it.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+}
+
+/// Which state of its tenant an entry was packed under.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Under {
+    shard: u16,
+    generation: u32,
 }
 
 /// A link as a visit needs it: one allocation for all its texts.
@@ -89,7 +127,8 @@ pub(crate) struct Known {
     expires_at: i64,
     status: Option<LinkStatus>,
     read_at: u64,
-    face: Option<Arc<Face>>,
+    under: Under,
+    face: Arc<Face>,
     text: Box<str>,
     /// Where each part ends in `text`; a part that is absent ends where the one before it does.
     ends: [u16; PARTS],
@@ -116,7 +155,7 @@ enum Part {
 
 impl Known {
     /// Packs a stored link. `url` is its shareable address.
-    pub(crate) fn pack(link: &Link, url: &str, face: Option<Arc<Face>>, read_at: u64) -> Self {
+    pub(crate) fn pack(link: &Link, url: &str, face: Arc<Face>, under: Under, read_at: u64) -> Self {
         let to = &link.content.destinations;
         let agent_context = link.content.agent_context.as_ref().and_then(|value| serde_json::to_string(value).ok());
         let social_preview = link.content.social_preview.as_ref().and_then(|value| serde_json::to_string(value).ok());
@@ -147,6 +186,7 @@ impl Known {
             expires_at: link.expires_at.map_or(i64::MAX, Timestamp::as_millis),
             status: link.status.clone(),
             read_at,
+            under,
             face,
             text: text.into(),
             ends,
@@ -201,8 +241,8 @@ impl Known {
     }
 
     /// The tenant's face.
-    pub(crate) fn face(&self) -> Option<&Face> {
-        self.face.as_deref()
+    pub(crate) fn face(&self) -> &Face {
+        &self.face
     }
 }
 
@@ -232,15 +272,27 @@ pub(crate) enum Lookup {
     Known(Arc<Known>),
     /// There was none a moment ago.
     Absent,
-    /// The database must be asked. An old entry may answer if it cannot be; the number goes with the fill.
-    Ask { old: Option<Arc<Known>>, generation: u64 },
+    /// The database must be asked. An old entry may answer if it cannot be; what was seen goes with the fill.
+    Ask { old: Option<Arc<Known>>, seen: Seen },
+}
+
+/// How many drops there had been before the database was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Of the name.
+    name: u64,
+    /// Of whole tenants, any.
+    tenants: u64,
 }
 
 /// Links by the name they are asked for: the id on the service's own host, `tenant/id` on a tenant's.
 #[derive(Debug)]
 pub(crate) struct LinkCache {
     slots: Cache<Box<str>, Slot, Bytes>,
-    generations: Generations,
+    names: Generations,
+    tenants: Generations,
+    /// How often any tenant changed.
+    tenant_changes: AtomicU64,
     pub(crate) belief: Belief,
 }
 
@@ -250,31 +302,61 @@ impl LinkCache {
         let entries = usize::try_from(bytes / 320).unwrap_or(1).max(16);
         Self {
             slots: Cache::with_weighter(entries, bytes, Bytes),
-            generations: Generations::new(),
+            names: Generations::new(NAMES),
+            tenants: Generations::new(TENANTS),
+            tenant_changes: AtomicU64::new(0),
             belief: Belief::new(hears),
         }
+    }
+
+    /// The state of a tenant, for entries that are packed now.
+    pub(crate) fn under(&self, tenant: &str) -> Under {
+        let shard = self.tenants.shard(tenant);
+        Under { shard: u16::try_from(shard).unwrap_or(0), generation: self.generation(shard) }
+    }
+
+    /// Counts wrap: an entry that outlives four thousand million changes of its tenant does not exist.
+    #[expect(clippy::cast_possible_truncation, reason = "only equality of late changes matters")]
+    fn generation(&self, shard: usize) -> u32 {
+        self.tenants.counts[shard].load(Ordering::Acquire) as u32
+    }
+
+    fn is_current(&self, known: &Known) -> bool {
+        self.generation(usize::from(known.under.shard)) == known.under.generation
+    }
+
+    fn seen(&self, name: &str) -> Seen {
+        Seen { name: self.names.of(name).load(Ordering::Acquire), tenants: self.tenant_changes.load(Ordering::Acquire) }
+    }
+
+    /// Something changed that all of a tenant's links show: each is read again before it answers.
+    pub(crate) fn forget_tenant(&self, tenant: &str) {
+        self.tenants.of(tenant).fetch_add(1, Ordering::AcqRel);
+        self.tenant_changes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Looks a name up; `now` is monotonic.
     pub(crate) fn get(&self, name: &str, now: u64) -> Lookup {
         let old = match self.slots.get(name) {
-            Some(Slot::Known(known)) if self.belief.holds(known.read_at, now) => return Lookup::Known(known),
+            Some(Slot::Known(known)) if self.belief.holds(known.read_at, now) && self.is_current(&known) => {
+                return Lookup::Known(known);
+            }
             Some(Slot::Absent { until }) if until > now => return Lookup::Absent,
             Some(Slot::Known(known)) if known.read_at + STALE_MILLIS > now => Some(known),
             _ => None,
         };
-        Lookup::Ask { old, generation: self.generations.of(name).load(Ordering::Acquire) }
+        Lookup::Ask { old, seen: self.seen(name) }
     }
 
-    /// Keeps what the database said, unless the name was dropped since `generation` was read.
-    pub(crate) fn fill(&self, name: &str, known: Option<Arc<Known>>, generation: u64, now: u64) {
-        if self.generations.of(name).load(Ordering::Acquire) != generation {
+    /// Keeps what the database said, unless something was dropped since `seen`.
+    pub(crate) fn fill(&self, name: &str, known: Option<Arc<Known>>, seen: Seen, now: u64) {
+        if self.seen(name) != seen {
             return;
         }
         let slot = known.map_or(Slot::Absent { until: now + ABSENT_MILLIS }, Slot::Known);
         self.slots.insert(name.into(), slot);
         // And again after the insert: a drop that came in between shows here, one that comes later drops it.
-        if self.generations.of(name).load(Ordering::Acquire) != generation {
+        if self.seen(name) != seen {
             self.slots.remove(name);
         }
     }
@@ -282,7 +364,7 @@ impl LinkCache {
     /// Drops what is known under every name of a link.
     pub(crate) fn drop_link(&self, tenant: &str, link_id: &str) {
         for name in [link_id, &format!("{tenant}/{link_id}")] {
-            self.generations.of(name).fetch_add(1, Ordering::AcqRel);
+            self.names.of(name).fetch_add(1, Ordering::AcqRel);
             self.slots.remove(name);
         }
     }
@@ -361,20 +443,21 @@ mod tests {
         }
     }
 
-    fn known(id: &str, now: u64) -> Arc<Known> {
-        Arc::new(Known::pack(&link(id), "http://localhost/r/abc", None, now))
+    fn known(cache: &LinkCache, id: &str, now: u64) -> Arc<Known> {
+        let under = cache.under("tnt_0123456789abcdef01234567");
+        Arc::new(Known::pack(&link(id), "http://localhost/r/abc", Arc::default(), under, now))
     }
 
-    fn generation(lookup: Lookup) -> u64 {
+    fn seen(lookup: Lookup) -> Seen {
         match lookup {
-            Lookup::Ask { generation, .. } => generation,
+            Lookup::Ask { seen, .. } => seen,
             other => panic!("expected to ask the database, got {other:?}"),
         }
     }
 
     #[test]
     fn parts_come_back_as_they_went_in() {
-        let known = known("abc", 0);
+        let known = known(&LinkCache::new(1 << 20, true), "abc", 0);
         let view = known.view(true);
         assert_eq!((view.link_id, view.url), ("abc", "http://localhost/r/abc"));
         assert_eq!((view.web_url, view.ios_deep_link), (Some("https://example.com/"), None));
@@ -384,17 +467,34 @@ mod tests {
     #[test]
     fn a_fill_that_was_overtaken_by_a_drop_is_not_kept() {
         let cache = LinkCache::new(1 << 20, true);
-        let seen = generation(cache.get("abc", 0));
+        let seen = seen(cache.get("abc", 0));
         cache.drop_link("tnt_x", "abc");
-        cache.fill("abc", Some(known("abc", 0)), seen, 0);
+        cache.fill("abc", Some(known(&cache, "abc", 0)), seen, 0);
         assert!(matches!(cache.get("abc", 0), Lookup::Ask { .. }));
+    }
+
+    #[test]
+    fn a_changed_tenant_is_read_again_and_a_fill_from_before_is_not_kept() {
+        const TENANT: &str = "tnt_0123456789abcdef01234567";
+        let cache = LinkCache::new(1 << 20, true);
+        let before = seen(cache.get("abc", 0));
+        cache.fill("abc", Some(known(&cache, "abc", 0)), before, 0);
+        assert!(matches!(cache.get("abc", 0), Lookup::Known(_)));
+        cache.forget_tenant(TENANT);
+        assert!(matches!(cache.get("abc", 0), Lookup::Ask { old: Some(_), .. }));
+        // Read before the change, filled after it.
+        let old = known(&cache, "xyz", 0);
+        let before = seen(cache.get("xyz", 0));
+        cache.forget_tenant(TENANT);
+        cache.fill("xyz", Some(old), before, 0);
+        assert!(matches!(cache.get("xyz", 0), Lookup::Ask { old: None, .. }));
     }
 
     #[test]
     fn without_notices_an_entry_is_believed_for_five_seconds_and_may_answer_for_ten_minutes() {
         let cache = LinkCache::new(1 << 20, true);
-        let seen = generation(cache.get("abc", 0));
-        cache.fill("abc", Some(known("abc", 0)), seen, 0);
+        let seen = seen(cache.get("abc", 0));
+        cache.fill("abc", Some(known(&cache, "abc", 0)), seen, 0);
         assert!(matches!(cache.get("abc", 1_000_000), Lookup::Known(_)));
         cache.belief.set_hears(false);
         assert!(matches!(cache.get("abc", 4_999), Lookup::Known(_)));
@@ -408,7 +508,7 @@ mod tests {
     #[test]
     fn absence_is_believed_for_five_seconds_and_ends_with_a_create() {
         let cache = LinkCache::new(1 << 20, true);
-        let seen = generation(cache.get("abc", 0));
+        let seen = seen(cache.get("abc", 0));
         cache.fill("abc", None, seen, 0);
         assert!(matches!(cache.get("abc", 4_999), Lookup::Absent));
         assert!(matches!(cache.get("abc", 5_000), Lookup::Ask { .. }));
@@ -422,8 +522,8 @@ mod tests {
         let cache = LinkCache::new(256 << 10, true);
         for n in 0..10_000 {
             let name = format!("link-{n}");
-            let seen = generation(cache.get(&name, 0));
-            cache.fill(&name, Some(known(&name, 0)), seen, 0);
+            let seen = seen(cache.get(&name, 0));
+            cache.fill(&name, Some(known(&cache, &name, 0)), seen, 0);
         }
         assert!(cache.bytes() <= 256 << 10 && cache.len() > 500, "{} bytes, {} links", cache.bytes(), cache.len());
     }

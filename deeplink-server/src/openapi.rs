@@ -29,6 +29,7 @@ use crate::state::Shared;
     tags(
         (name = "resolve", description = "Following links"),
         (name = "links", description = "Making and managing links"),
+        (name = "apps", description = "Apps that open links"),
         (name = "account", description = "Accounts"),
         (name = "service", description = "The service itself"),
     ),

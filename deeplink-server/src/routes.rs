@@ -10,11 +10,12 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::{bulk, health, links, signup, timeseries};
+use crate::api::{apps, bulk, health, links, signup, timeseries};
 use crate::error::ApiError;
+use crate::openapi;
 use crate::service::RouteName;
 use crate::state::Shared;
-use crate::{openapi, visit};
+use crate::visit::{self, association};
 
 /// Every route with its documentation.
 fn table() -> OpenApiRouter<Shared> {
@@ -25,6 +26,8 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(health::ready))
         .routes(routes!(openapi::document))
         .routes(routes!(openapi::llms))
+        .routes(routes!(association::apple))
+        .routes(routes!(association::asset_links))
         .routes(routes!(signup::create))
         // Secret keys, and affiliates' for their own links
         .routes(routes!(links::list, links::create))
@@ -32,6 +35,9 @@ fn table() -> OpenApiRouter<Shared> {
         // Secret keys; reading also for affiliates
         .routes(routes!(links::get, links::update, links::delete))
         .routes(routes!(timeseries::get))
+        // Secret keys
+        .routes(routes!(apps::list, apps::create))
+        .routes(routes!(apps::delete))
 }
 
 /// The description of every route.

@@ -23,7 +23,7 @@ use crate::error::{ApiError, Record};
 use crate::http::listen::RequestBody;
 use crate::http::{client_ip, host, request_id};
 use crate::state::{App, Shared};
-use crate::visit::{self, Place};
+use crate::visit::{self, Place, association};
 
 /// The address of the socket's other end.
 #[derive(Debug, Clone, Copy)]
@@ -89,6 +89,9 @@ async fn rest(app: Shared, router: Router, peer: IpAddr, request: Request<Reques
             Err(error) => error.into_response(),
             // Names no path that the router could know.
             Ok(_) if parts.method == Method::CONNECT => ApiError::MethodNotAllowed(Some("GET, HEAD")).into_response(),
+            Ok(place @ Place::Custom(_)) if matches!(parts.uri.path(), association::APPLE | association::GOOGLE) => {
+                association::answer(&app, &place, &parts).await
+            }
             Ok(Place::Custom(_)) if parts.uri.path().trim_start_matches('/').contains('/') => {
                 ApiError::not_found().into_response()
             }

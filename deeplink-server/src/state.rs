@@ -8,7 +8,7 @@ use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use url::Url;
 
-use crate::cache::{Brief, LinkCache};
+use crate::cache::{Brief, Face, LinkCache};
 use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -41,6 +41,8 @@ pub(crate) struct App {
     pub(crate) callers: Brief<Arc<Caller>>,
     /// Whose a host is, by name.
     pub(crate) hosts: Brief<Option<Arc<Host>>>,
+    /// What a tenant shows of itself, by its id.
+    pub(crate) faces: Brief<Arc<Face>>,
     pub(crate) limits: Limiters,
     pub(crate) metrics: Metrics,
     pub(crate) positions: Positions,
@@ -82,6 +84,7 @@ impl App {
             links: LinkCache::new(u64::from(config.link_cache_mb) << 20, hears),
             callers: Brief::new(10_000),
             hosts: Brief::new(10_000),
+            faces: Brief::new(10_000),
             limits: Limiters {
                 misses: Limiter::per_minute(config.limits.misses_per_minute),
                 signups: Limiter::per_hour(config.limits.signups_per_hour),
@@ -112,6 +115,14 @@ impl App {
             Ok(result) => result,
             Err(_) => Err(ApiError::Internal("a write panicked".into())),
         }
+    }
+
+    /// Forgets what is remembered of a tenant, after its domains or apps changed: its hosts, what it shows of itself, and
+    /// both in each of its links.
+    pub(crate) fn forget_tenant(&self, tenant: &TenantId) {
+        self.hosts.clear();
+        self.faces.clear();
+        self.links.forget_tenant(tenant.as_str());
     }
 
     /// Uses the source of randomness.

@@ -30,7 +30,7 @@ fn bad_bodies() -> Vec<(&'static str, Bytes)> {
 }
 
 fn path_of(operation: &operations::Operation, link_id: &str) -> String {
-    operation.path.replace("{link_id}", link_id)
+    operation.at(link_id)
 }
 
 fn ask(world: &World, operation: &operations::Operation) -> Ask {

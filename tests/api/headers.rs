@@ -70,7 +70,7 @@ async fn x13_other_origins_may_read_links_only() {
     let world = spawn().await;
     world.a.make("spring-42").await;
     for operation in operations::all() {
-        let path = operation.path.replace("{link_id}", "spring-42");
+        let path = operation.at("spring-42");
         let is_visit = operation.id == "resolve";
         let preflight = world
             .nobody
@@ -218,7 +218,7 @@ async fn l12_a_custom_host_has_links_and_nothing_else() {
         reply.status
     };
     for operation in operations::all() {
-        let path = operation.path.replace("{link_id}", "own");
+        let path = operation.at("own");
         let expected = match operation.id.as_str() {
             "resolve" | "health" => 200,
             _ => 404,
@@ -287,7 +287,7 @@ async fn a_head_request_is_answered_like_a_get_without_the_body() {
     let world = spawn().await;
     world.a.make("spring-42").await;
     for operation in operations::all().iter().filter(|operation| operation.method == Method::GET) {
-        let path = operation.path.replace("{link_id}", "spring-42");
+        let path = operation.at("spring-42");
         let (get, head) = (world.a.get(&path).await, world.a.ask(Method::HEAD, &path).send().await);
         assert_eq!((get.status, get.header("content-type")), (head.status, head.header("content-type")), "{path}");
         assert!(head.body.is_empty());

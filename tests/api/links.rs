@@ -62,13 +62,13 @@ async fn an_empty_link_is_a_link_and_all_its_nulls_are_shown() {
     let id = made.member("link_id");
     assert!(id.len() == 8 && id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()), "{id}");
     let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
-    assert_eq!(keys(&made.json()), "expires_at link_id url");
+    assert_eq!(keys(&made.json()), "link_id url expires_at");
 
     let shown = world.a.get(&format!("/v1/links/{id}")).await.json();
     assert_eq!(
         keys(&shown),
-        "affiliate_id agent_context android_deep_link android_store_url created_at expires_at ios_deep_link \
-         ios_store_url link_id metadata social_preview status updated_at url web_url"
+        "link_id url ios_deep_link ios_store_url android_deep_link android_store_url web_url metadata agent_context \
+         social_preview affiliate_id status expires_at created_at updated_at"
     );
     for field in ["web_url", "metadata", "agent_context", "social_preview", "affiliate_id"] {
         assert_eq!(shown[field], Value::Null, "{field}");

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod apps;
 mod auth;
 mod away;
 mod bulk;

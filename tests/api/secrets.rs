@@ -183,7 +183,7 @@ async fn x20_reading_changes_nothing() {
     for caller in [&world.a, &world.a1, &world.b, &world.nobody] {
         for operation in operations::all().iter().filter(|operation| operation.method == Method::GET) {
             for id in ["spring-42", "of-one", "nowhere"] {
-                let path = operation.path.replace("{link_id}", id);
+                let path = operation.at(id);
                 for method in [Method::GET, Method::HEAD, Method::OPTIONS] {
                     caller.ask(method, &path).header("idempotency-key", "key").send().await;
                 }

@@ -97,7 +97,7 @@ fn error_code(
     // X2: what failed inside stays inside.
     if status.is_server_error() {
         let keys: Vec<_> = record.as_object().expect("an object").keys().map(String::as_str).collect();
-        assert_eq!(keys, ["code", "error", "request_id"], "{what}");
+        assert_eq!(keys, ["error", "code", "request_id"], "{what}");
         let said = record["error"].as_str().unwrap_or_default().to_ascii_lowercase();
         for word in ["sql", "select", "insert", "table", "postgres", "panic", "/", "127.0.0.1"] {
             assert!(!said.contains(word), "{word}: {what}");

@@ -40,6 +40,12 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
 });
 
 impl Operation {
+    /// The path with this id in the place of every parameter.
+    pub(crate) fn at(&self, id: &str) -> String {
+        let segments = self.path.split('/').map(|segment| if segment.starts_with('{') { id } else { segment });
+        segments.collect::<Vec<_>>().join("/")
+    }
+
     fn serves(&self, method: &Method, path: &str) -> bool {
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let (mut ours, mut theirs) = (self.path.split('/'), path.split('/'));

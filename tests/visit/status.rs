@@ -57,7 +57,7 @@ async fn l14_links_that_are_not_active() {
                 .filter(|(_, value)| !value.is_null())
                 .map(|(name, _)| name.as_str())
                 .collect();
-            assert_eq!(others, ["_service_meta", "link_id"]);
+            assert_eq!(others, ["link_id", "_service_meta"]);
             for query in ["", "?redirect=1", "?os=ios"] {
                 for agent in [
                     "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Version/18.0 Safari/604.1",

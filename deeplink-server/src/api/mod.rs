@@ -1,5 +1,6 @@
 //! Operations that programs call, one noun a file: parameters, handler, documentation.
 
+pub(crate) mod apps;
 pub(crate) mod bulk;
 pub(crate) mod health;
 pub(crate) mod links;

@@ -10,6 +10,7 @@ mod writer;
 
 pub(crate) mod accounts;
 pub(crate) mod affiliates;
+pub(crate) mod apps;
 pub(crate) mod clicks;
 pub(crate) mod domains;
 pub(crate) mod hosts;

@@ -20,6 +20,11 @@ pub(crate) async fn link_changed(db: &mut Conn<'_>, tenant: &TenantId, link_id: 
     notify(db, &format!("link {tenant} {link_id}")).await
 }
 
+/// Tells other nodes, with the commit, that a tenant's domains or apps changed.
+pub(crate) async fn tenant_changed(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbError> {
+    notify(db, &format!("tenant {tenant}")).await
+}
+
 async fn notify(db: &mut Conn<'_>, payload: &str) -> Result<(), DbError> {
     if let Conn::Postgres(conn) = db {
         sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(payload).execute(&mut **conn).await?;
@@ -48,6 +53,7 @@ async fn hear(app: &App, url: &str) -> Result<(), sqlx::Error> {
     app.links.belief.doubt_all(app.clock.monotonic_millis());
     app.callers.clear();
     app.hosts.clear();
+    app.faces.clear();
     app.links.belief.set_hears(true);
     loop {
         match tokio::time::timeout(PROOF, listener.try_recv()).await {
@@ -70,9 +76,11 @@ fn apply(app: &App, notice: &str) {
     let mut words = notice.split(' ');
     match (words.next(), words.next(), words.next()) {
         (Some("link"), Some(tenant), Some(link_id)) => app.links.drop_link(tenant, link_id),
+        (Some("tenant"), Some(tenant), None) if let Ok(tenant) = tenant.parse() => app.forget_tenant(&tenant),
         _ => {
             app.callers.clear();
             app.hosts.clear();
+            app.faces.clear();
             app.links.belief.doubt_all(app.clock.monotonic_millis());
         }
     }
@@ -86,6 +94,7 @@ pub(crate) async fn watch_file(app: Arc<App>) {
         let seen = commits.borrow_and_update().links;
         app.callers.clear();
         app.hosts.clear();
+        app.faces.clear();
         if std::mem::replace(&mut links, seen) != seen {
             app.links.belief.doubt_all(app.clock.monotonic_millis());
         }

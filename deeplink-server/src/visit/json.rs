@@ -37,8 +37,12 @@ pub(super) fn render(link: &Known, status: &LinkStatus) -> String {
     out.push(',');
     text(&mut out, "status", Some(status.as_str()));
     out.push(',');
-    text(&mut out, "tenant_domain", link.face().and_then(|face| face.domain.as_deref()));
-    out.push_str(if link.face().is_some() { ",\"tenant_verified\":true}}" } else { ",\"tenant_verified\":false}}" });
+    text(&mut out, "tenant_domain", link.face().domain.as_deref());
+    out.push_str(if link.face().domain.is_some() {
+        ",\"tenant_verified\":true}}"
+    } else {
+        ",\"tenant_verified\":false}}"
+    });
     out
 }
 
@@ -79,7 +83,8 @@ mod tests {
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
         };
-        Known::pack(&link, "http://localhost/r/abc", None, 0)
+        let cache = crate::cache::LinkCache::new(1 << 20, true);
+        Known::pack(&link, "http://localhost/r/abc", std::sync::Arc::default(), cache.under(link.tenant.as_str()), 0)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The link comes from the cache, the decision from `deeplink_core::resolve`, and the click is in the database before
 //! the answer leaves. A visit is never refused because its click could not be stored.
 
+pub(crate) mod association;
 #[cfg(test)]
 mod dom;
 mod json;
@@ -18,18 +19,19 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use deeplink_core::error::ErrorBody;
+use deeplink_core::id::TenantId;
 use deeplink_core::link::{AgentContext, LinkStatus, ResolvedLink, SocialPreview, is_link_id};
 use deeplink_core::resolve::{self, Fetch, LandingPlan, Outcome, Surroundings};
-use deeplink_core::visitor::{Form, Visitor, is_prefetch, wants_json};
+use deeplink_core::visitor::{Form, Platform, Visitor, is_prefetch, wants_json};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
-use self::landing::{Agent, Apps, LandingPage, Preview};
+use self::landing::{Agent, Apps, DisplayApp, LandingPage, Preview};
 use self::notice::Notice;
-use crate::cache::{Face, Known, Lookup};
+use crate::cache::{Face, FaceApp, Known, Lookup};
 use crate::clicks::Click;
-use crate::db::{DbError, hosts, links};
+use crate::db::{Conn, DbError, hosts, links};
 use crate::error::ApiError;
 use crate::http::client_ip::{client_ip, limit_key};
 use crate::state::{App, Host, Shared};
@@ -167,17 +169,17 @@ async fn find(app: &App, peer: IpAddr, parts: &Parts, place: &Place) -> Result<O
         }
     };
     let now = app.clock.monotonic_millis();
-    let (old, generation) = match app.links.get(name, now) {
+    let (old, seen) = match app.links.get(name, now) {
         Lookup::Known(known) => return Ok(Some(known)),
         Lookup::Absent => {
             miss(app, peer, parts)?;
             return Ok(None);
         }
-        Lookup::Ask { old, generation } => (old, generation),
+        Lookup::Ask { old, seen } => (old, seen),
     };
     match load(app, place, &id, now).await {
         Ok(known) => {
-            app.links.fill(name, known.clone(), generation, now);
+            app.links.fill(name, known.clone(), seen, now);
             if known.is_none() {
                 miss(app, peer, parts)?;
             }
@@ -208,19 +210,30 @@ async fn load(app: &App, place: &Place, id: &str, now: u64) -> Result<Option<Arc
         _ => links::find_claimed(&mut reader.conn(), id).await?,
     };
     let Some(link) = link else { return Ok(None) };
-    let (face, primary) = hosts::face_of(&mut reader.conn(), &link.tenant).await?.unzip();
-    let url = app.url_of(&link, primary.flatten().as_deref());
-    Ok(Some(Arc::new(Known::pack(&link, &url, face.map(Arc::new), now))))
+    let under = app.links.under(link.tenant.as_str());
+    let face = face_of(app, &mut reader.conn(), &link.tenant, now).await?;
+    let url = app.url_of(&link, face.primary.as_deref());
+    Ok(Some(Arc::new(Known::pack(&link, &url, face, under, now))))
+}
+
+/// What a tenant shows of itself; its links share one copy.
+async fn face_of(app: &App, db: &mut Conn<'_>, tenant: &TenantId, now: u64) -> Result<Arc<Face>, DbError> {
+    if let Some(known) = app.faces.get(tenant.as_str(), now) {
+        return Ok(known);
+    }
+    let generation = app.faces.generation();
+    let face = Arc::new(hosts::face_of(db, tenant).await?);
+    app.faces.fill(tenant.as_str(), Arc::clone(&face), generation, now);
+    Ok(face)
 }
 
 async fn respond(app: &App, parts: &Parts, link: &Known, form: Form, fetch: Fetch, place: &Place) -> Response {
     let now = app.clock.now();
     let status = link.status_at(now);
     let view = link.view(status == LinkStatus::Active);
-    let alternate = link.face().and_then(|face| face.alternate.as_deref());
     let around = Surroundings {
-        alternate,
-        only_android_package: None,
+        alternate: link.face().alternate.as_deref(),
+        only_android_package: link.face().only_android_package.as_deref(),
         on_alternate: matches!(place, Place::Custom(host) if host.alternate),
     };
     let texts = app.clicks.texts();
@@ -311,11 +324,31 @@ fn landing_page(app: &App, link: &Known, plan: &LandingPlan<'_>) -> Response {
             cta: agent.cta.as_deref(),
             description: agent.description.as_deref(),
         }),
-        apps: Apps { display: None, ios_name: None, android_name: None },
-        tenant_domain: link.face().and_then(|face: &Face| face.domain.as_deref()),
-        tenant_verified: link.face().is_some(),
+        apps: shown_apps(link.face(), plan.platform),
+        tenant_domain: link.face().domain.as_deref(),
+        tenant_verified: link.face().domain.is_some(),
     };
     page_response(app, StatusCode::OK, |nonce| landing::render(&page, nonce))
+}
+
+/// The oldest app of the visitor's platform gives the page its face, else the tenant's oldest.
+fn shown_apps(face: &Face, platform: Platform) -> Apps<'_> {
+    let (ios, android) = (face.ios.as_ref(), face.android.as_ref());
+    let prefers_android = match platform {
+        Platform::Ios => false,
+        Platform::Android => true,
+        _ => face.android_is_oldest,
+    };
+    let display = if prefers_android { android.or(ios) } else { ios.or(android) };
+    Apps {
+        display: display.map(|app| DisplayApp {
+            name: app.name.as_deref(),
+            icon_url: app.icon_url.as_deref(),
+            theme_color: app.theme_color.as_deref(),
+        }),
+        ios_name: ios.and_then(FaceApp::name),
+        android_name: android.and_then(FaceApp::name),
+    }
 }
 
 fn notice_page(app: &App, status: &LinkStatus) -> Response {
