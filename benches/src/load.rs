@@ -47,13 +47,41 @@ pub(crate) async fn run(
     status: &'static str,
     requests: Requests,
 ) -> Result<Seen, Failure> {
+    on_all(address, connections, time, most, Duration::ZERO, status, requests).await
+}
+
+/// Sends a request on each connection every so often, spread over that time.
+pub(crate) async fn paced(
+    address: &str,
+    connections: usize,
+    time: Duration,
+    every: Duration,
+    status: &'static str,
+    requests: Requests,
+) -> Result<Seen, Failure> {
+    on_all(address, connections, time, usize::MAX, every, status, requests).await
+}
+
+async fn on_all(
+    address: &str,
+    connections: usize,
+    time: Duration,
+    most: usize,
+    every: Duration,
+    status: &'static str,
+    requests: Requests,
+) -> Result<Seen, Failure> {
     let started = Instant::now();
     let local = tokio::task::LocalSet::new();
     let mut tasks = Vec::new();
     for connection in 0..connections {
         let (address, requests) = (address.to_owned(), Rc::clone(&requests));
         tasks.push(local.spawn_local(async move {
-            converse(&address, connection, started + time, most, status, &requests)
+            tokio::time::sleep(
+                every * u32::try_from(connection).unwrap_or(0) / u32::try_from(connections).unwrap_or(1),
+            )
+            .await;
+            converse(&address, connection, started + time, most, every, status, &requests)
                 .await
                 .map_err(|error| error.to_string())
         }));
@@ -79,6 +107,7 @@ async fn converse(
     connection: usize,
     end: Instant,
     most: usize,
+    every: Duration,
     status: &str,
     requests: &Requests,
 ) -> Result<Seen, Failure> {
@@ -86,8 +115,13 @@ async fn converse(
     stream.set_nodelay(true)?;
     let mut seen = Seen::default();
     let mut buffer = Vec::with_capacity(64 << 10);
+    let began = Instant::now();
     for nth in 0..most {
         let request = requests(connection, nth);
+        if every > Duration::ZERO {
+            let due = began + every * u32::try_from(nth).unwrap_or(u32::MAX);
+            tokio::time::sleep_until(due.into()).await;
+        }
         let sent = Instant::now();
         if sent >= end {
             break;

@@ -6,7 +6,9 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+mod hosted;
 mod load;
+mod name_server;
 mod process;
 mod scenario;
 
@@ -42,8 +44,8 @@ enum Command {
         /// Seconds of load in a round.
         #[arg(long, default_value_t = 4)]
         seconds: u64,
-        /// Scenarios: redirect, json, landing, create, bulk, import, start, memory, version.
-        #[arg(default_values_t = ["redirect", "json", "landing", "create", "bulk", "import", "start", "memory", "version"].map(String::from))]
+        /// Scenarios: redirect, hosted, json, landing, pace, create, bulk, import, start, memory, version.
+        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "create", "bulk", "import", "start", "memory", "version"].map(String::from))]
         scenarios: Vec<String>,
     },
 }

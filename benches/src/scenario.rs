@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 use crate::load::{self, Requests};
 use crate::process::Server;
 
-type Failure = Box<dyn std::error::Error>;
+pub(crate) type Failure = Box<dyn std::error::Error>;
 
-const CONNECTIONS: usize = 64;
-const LINKS: usize = 1_000;
+pub(crate) const CONNECTIONS: usize = 64;
+pub(crate) const LINKS: usize = 1_000;
 /// Headers of a phone's browser, so that the visit is classified as a real one is.
-const BROWSER: &str = "User-Agent: Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1\r\nAccept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en\r\n";
+pub(crate) const BROWSER: &str = "User-Agent: Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1\r\nAccept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en\r\n";
+
+/// A link that shows a landing page.
+const PAGE: &str = r#"{"web_url":"https://example.com/","ios_store_url":"https://apps.apple.com/app/id1234567890","ios_deep_link":"myapp://promo/1","agent_context":{"action":"purchase","cta":"Buy now"},"social_preview":{"title":"Spring sale","description":"Everything must go"}}"#;
 
 /// What to measure, and how long.
 pub(crate) struct Plan {
@@ -23,26 +26,32 @@ pub(crate) struct Plan {
 }
 
 /// A service with data, and its key.
-struct Service {
-    server: Server,
+pub(crate) struct Service {
+    pub(crate) server: Server,
     key: String,
     folder: tempfile::TempDir,
 }
 
 impl Service {
-    async fn fresh(plan: &Plan) -> Result<Self, Failure> {
+    pub(crate) async fn fresh(plan: &Plan) -> Result<Self, Failure> {
         let folder = tempfile::tempdir_in(".")?;
-        Self::on(plan, folder).await
+        Self::on(plan, folder, &[]).await
     }
 
-    async fn on(plan: &Plan, folder: tempfile::TempDir) -> Result<Self, Failure> {
+    /// A fresh service with further settings.
+    pub(crate) async fn with(plan: &Plan, settings: &[(&str, &str)]) -> Result<Self, Failure> {
+        Self::on(plan, tempfile::tempdir_in(".")?, settings).await
+    }
+
+    async fn on(plan: &Plan, folder: tempfile::TempDir, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let data = folder.path().join("data");
-        let variables = [
+        let mut variables = vec![
             ("DEEPLINK_DATA_DIR", data.to_str().ok_or("path")?),
             ("DEEPLINK_LISTEN", "127.0.0.1:0"),
             ("DEEPLINK_LOG", "warn"),
             ("DEEPLINK_LIMIT_MISSES", "0"),
         ];
+        variables.extend(settings);
         let server = Server::start(&plan.server, &[], &variables).await?;
         let key =
             server.banner.iter().flat_map(|line| line.split_whitespace()).find(|word| word.starts_with("dl_live_"));
@@ -57,7 +66,7 @@ impl Service {
         Ok(Self { server, key, folder })
     }
 
-    fn post(&self, path: &str, body: &str) -> Vec<u8> {
+    pub(crate) fn post(&self, path: &str, body: &str) -> Vec<u8> {
         format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             self.key,
@@ -66,7 +75,7 @@ impl Service {
         .into_bytes()
     }
 
-    async fn make_links(&self, prefix: &str, count: usize, template: &str) -> Result<(), Failure> {
+    pub(crate) async fn make_links(&self, prefix: &str, count: usize, template: &str) -> Result<(), Failure> {
         for first in (0..count).step_by(100) {
             let ids: Vec<String> = (first..(first + 100).min(count)).map(|n| format!("\"{prefix}{n}\"")).collect();
             let body = format!("{{\"template\":{template},\"custom_ids\":[{}]}}", ids.join(","));
@@ -114,9 +123,10 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
                 .await?;
             }
             "landing" => {
-                let template = r#"{"web_url":"https://example.com/","ios_store_url":"https://apps.apple.com/app/id1234567890","ios_deep_link":"myapp://promo/1","agent_context":{"action":"purchase","cta":"Buy now"},"social_preview":{"title":"Spring sale","description":"Everything must go"}}"#;
-                visits(plan, "landing", template, BROWSER, "200").await?;
+                visits(plan, "landing", PAGE, BROWSER, "200").await?;
             }
+            "hosted" => crate::hosted::run(plan).await?,
+            "pace" => pace(plan).await?,
             "create" => create(plan).await?,
             "bulk" => bulk(plan).await?,
             "import" => import(plan).await?,
@@ -142,7 +152,7 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
         .write_all(text.as_bytes())
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -153,9 +163,14 @@ fn ratio(count: u64, seconds: f64) -> f64 {
 }
 
 fn gets(prefix: &'static str, headers: &'static str) -> Requests {
+    gets_at("localhost", "/r/", prefix, headers)
+}
+
+/// Visits of every link, in an order of each connection's own.
+pub(crate) fn gets_at(host: &'static str, path: &'static str, prefix: &'static str, headers: &'static str) -> Requests {
     Rc::new(move |connection, nth| {
         let link = (connection * 7_919 + nth * 31) % LINKS;
-        format!("GET /r/{prefix}{link} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").into_bytes()
+        format!("GET {path}{prefix}{link} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n").into_bytes()
     })
 }
 
@@ -214,11 +229,48 @@ async fn measure(
     status: &'static str,
     headers: &'static str,
 ) -> Result<(f64, load::Seen), Failure> {
+    measured(server, time, status, gets("bench-", headers)).await
+}
+
+/// The same for any requests.
+pub(crate) async fn measured(
+    server: &Server,
+    time: Duration,
+    status: &'static str,
+    requests: Requests,
+) -> Result<(f64, load::Seen), Failure> {
     let before = server.cpu_seconds()?;
-    let seen = load::run(&server.address, CONNECTIONS, time, usize::MAX, status, gets("bench-", headers)).await?;
+    let seen = load::run(&server.address, CONNECTIONS, time, usize::MAX, status, requests).await?;
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     let used = server.cpu_seconds()? - before;
     Ok((ratio(seen.answers, used), seen))
+}
+
+/// How long a landing page takes to its last byte while 64 connections ask at a steady pace, far below what the service
+/// can do: what one visitor waits. Its first byte comes no later.
+async fn pace(plan: &Plan) -> Result<(), Failure> {
+    const EVERY: Duration = Duration::from_millis(40);
+    let service = Service::fresh(plan).await?;
+    service.make_links("bench-", LINKS, PAGE).await?;
+    let (mut half, mut slow, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..plan.rounds {
+        let time = Duration::from_secs(plan.seconds);
+        let requests = gets("bench-", BROWSER);
+        let mut seen = load::paced(&service.server.address, CONNECTIONS, time, EVERY, "200", requests).await?;
+        if seen.wrong > 0 {
+            return Err(format!("{} answers were not 200", seen.wrong).into());
+        }
+        half.push(seen.quantile_millis(0.5));
+        slow.push(seen.quantile_millis(0.99));
+        rates.push(ratio(seen.answers, seen.elapsed.as_secs_f64()));
+    }
+    println!(
+        "pace       a landing page in {:.2} ms, p99 {:.2} ms, at {:.0} a second on {CONNECTIONS} connections",
+        median(&mut half),
+        median(&mut slow),
+        median(&mut rates),
+    );
+    service.server.stop().await
 }
 
 /// Durable creates, one link a request.
@@ -371,7 +423,7 @@ async fn memory(plan: &Plan) -> Result<(), Failure> {
     service.make_links("row-", CACHED, r#"{"web_url":"https://example.com/landing/page"}"#).await?;
     let Service { server, folder, .. } = service;
     server.stop().await?;
-    let service = Service::on(plan, folder).await?;
+    let service = Service::on(plan, folder, &[]).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let (idle, _) = service.server.memory_mb()?;
     let per_connection = CACHED / 16;

@@ -16,8 +16,7 @@ use crate::time::Timestamp;
 pub const TXT_LABEL: &str = "_deeplink-verify";
 
 /// Top-level names that no public DNS serves (IANA, Special-Use Domain Names).
-const SPECIAL_USE: &[&str] =
-    &["alt", "arpa", "example", "internal", "invalid", "local", "localhost", "onion", "test"];
+const SPECIAL_USE: &[&str] = &["alt", "arpa", "example", "internal", "invalid", "local", "localhost", "onion", "test"];
 
 words! {
     /// What a domain does for its links.

@@ -16,7 +16,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::{self, HeaderValue};
 use http::request::Parts;
-use http::{Method, Request};
+use http::{HeaderMap, Method, Request};
 use tower::ServiceExt;
 
 use crate::error::{ApiError, Record};
@@ -58,33 +58,60 @@ impl hyper::service::Service<Request<RequestBody>> for Service {
         if request.uri().path().starts_with("/r/") {
             return async move {
                 let (parts, _) = request.into_parts();
-                let id = request_id::of(&parts.headers);
-                let answer = AssertUnwindSafe(visit::answer(&app, peer, &parts)).catch_unwind().await;
-                let response = answer.unwrap_or_else(|_| panicked().into_response());
-                app.metrics.visit(response.status());
-                Ok(dressed(&app, response, id))
+                Ok(visited(&app, &parts.headers, visit::answer(&app, peer, &parts)).await)
             }
             .boxed();
         }
         let router = self.router.clone();
-        async move { Ok(rest(app, router, peer, request).await) }.boxed()
+        async move {
+            let (parts, body) = request.into_parts();
+            match place(&app, peer, &parts).await {
+                Ok(place @ Place::Custom(_)) if is_top_level(parts.uri.path()) => {
+                    Ok(visited(&app, &parts.headers, visit::answer_at(&app, peer, &parts, Ok(place))).await)
+                }
+                place => Ok(rest(app, router, peer, parts, body, place).await),
+            }
+        }
+        .boxed()
     }
+}
+
+/// A visit has no log line: there are too many of them, and each is a row in the click log.
+async fn visited(app: &App, headers: &HeaderMap, answer: impl Future<Output = Response>) -> Response {
+    let answer = AssertUnwindSafe(answer).catch_unwind().await;
+    let response = answer.unwrap_or_else(|_| panicked().into_response());
+    app.metrics.visit(response.status());
+    dressed(app, response, request_id::of(headers))
+}
+
+/// Whose host is asked. `/health` is the same on every one, so that probes can use addresses.
+async fn place(app: &App, peer: IpAddr, parts: &Parts) -> Result<Place, ApiError> {
+    if parts.uri.path() == "/health" { Ok(Place::Service) } else { visit::place(app, peer, parts).await }
+}
+
+/// Whether a path has one segment: on a tenant's host, a link.
+fn is_top_level(path: &str) -> bool {
+    path.strip_prefix('/').is_some_and(|segment| !segment.contains('/'))
 }
 
 fn panicked() -> ApiError {
     ApiError::Internal("a handler panicked".into())
 }
 
-/// Everything but `/r/{id}`: a tenant's host has its links and little else, every other host has the API.
-async fn rest(app: Shared, router: Router, peer: IpAddr, request: Request<RequestBody>) -> Response {
+/// Everything but visits: a tenant's host has its association files, every other host has the API.
+async fn rest(
+    app: Shared,
+    router: Router,
+    peer: IpAddr,
+    mut parts: Parts,
+    body: RequestBody,
+    place: Result<Place, ApiError>,
+) -> Response {
     let started = app.clock.monotonic_millis();
-    let (mut parts, body) = request.into_parts();
     let id = request_id::of(&parts.headers);
     let method = parts.method.clone();
     let span = tracing::info_span!("request", request_id = id.to_str().unwrap_or_default());
     let answer = async {
-        let place =
-            if parts.uri.path() == "/health" { Ok(Place::Service) } else { visit::place(&app, peer, &parts).await };
         match place {
             Err(error) => error.into_response(),
             // Names no path that the router could know.
@@ -92,10 +119,7 @@ async fn rest(app: Shared, router: Router, peer: IpAddr, request: Request<Reques
             Ok(place @ Place::Custom(_)) if matches!(parts.uri.path(), association::APPLE | association::GOOGLE) => {
                 association::answer(&app, &place, &parts).await
             }
-            Ok(Place::Custom(_)) if parts.uri.path().trim_start_matches('/').contains('/') => {
-                ApiError::not_found().into_response()
-            }
-            Ok(Place::Custom(_)) => visit::answer(&app, peer, &parts).await,
+            Ok(Place::Custom(_)) => ApiError::not_found().into_response(),
             Ok(Place::Service | Place::Unknown) => {
                 parts.extensions.insert(Peer(peer));
                 let request = Request::from_parts(parts, Body::new(body));

@@ -101,8 +101,8 @@ impl db::Lane for Lane {
         aside.or_else(|| self.0.take().map(|store| store as Box<dyn Job>))
     }
 
-    fn is_full(&self) -> bool {
-        self.0.queue.is_full()
+    fn may_grow(&self) -> bool {
+        self.0.queue.may_grow()
     }
 }
 
@@ -110,7 +110,7 @@ impl db::Lane for Lane {
 pub(super) async fn pump(intake: Arc<Intake>, db: Db) {
     loop {
         intake.ready().await;
-        if !intake.queue.is_full() {
+        if intake.queue.may_grow() {
             tokio::time::sleep(GATHER).await;
         }
         if let Some(store) = intake.take() {

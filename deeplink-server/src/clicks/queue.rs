@@ -17,6 +17,9 @@ use super::Click;
 /// Clicks that the writer takes at once.
 pub(super) const BATCH: usize = 1_024;
 
+/// Clicks of a batch from which on the next is worth a wait.
+const MANY: usize = 8;
+
 /// Whether the clicks of a batch are settled, and who waits for it.
 #[derive(Debug, Default)]
 pub(super) struct Fate {
@@ -97,6 +100,8 @@ pub(super) struct Queue(Mutex<Waiting>);
 struct Waiting {
     full: VecDeque<Gathering>,
     open: Option<Gathering>,
+    /// Clicks of the batch that was taken last.
+    last: usize,
 }
 
 impl Waiting {
@@ -127,12 +132,14 @@ impl Queue {
     /// Takes the clicks of one batch.
     pub(super) fn take(&self) -> Option<Gathering> {
         let mut waiting = lock(&self.0);
-        waiting.full.pop_front().or_else(|| waiting.open.take())
+        let taken = waiting.full.pop_front().or_else(|| waiting.open.take());
+        waiting.last = taken.as_ref().map_or(0, |gathering| gathering.clicks.len());
+        taken
     }
 
     /// Takes everything.
     pub(super) fn take_all(&self) -> impl Iterator<Item = Gathering> + use<> {
-        let Waiting { full, open } = std::mem::take(&mut *lock(&self.0));
+        let Waiting { full, open, .. } = std::mem::take(&mut *lock(&self.0));
         full.into_iter().chain(open)
     }
 
@@ -141,9 +148,10 @@ impl Queue {
         lock(&self.0).front().map(|gathering| gathering.since)
     }
 
-    /// Whether a whole batch waits.
-    pub(super) fn is_full(&self) -> bool {
-        !lock(&self.0).full.is_empty()
+    /// Whether waiting a moment is likely to gather more: the last batch shows that many come, and this one has room.
+    pub(super) fn may_grow(&self) -> bool {
+        let waiting = lock(&self.0);
+        waiting.full.is_empty() && waiting.last >= MANY
     }
 
     pub(super) fn len(&self) -> usize {

@@ -56,8 +56,8 @@ pub(crate) trait Lane: Send + Sync {
     fn ready(&self) -> BoxFuture<'_, ()>;
     /// Takes what has gathered, as one job.
     fn take(&self) -> Option<Box<dyn Job>>;
-    /// Whether so much waits that gathering longer gains nothing.
-    fn is_full(&self) -> bool;
+    /// Whether waiting a moment is likely to gather more.
+    fn may_grow(&self) -> bool;
 }
 
 struct Queued {
@@ -269,11 +269,11 @@ impl Task {
         }
     }
 
-    /// Takes what is queued without waiting for more; clicks alone may wait a millisecond, since fewer, larger batches
-    /// cost less.
+    /// Takes what is queued without waiting for more; where many clicks come, they may wait a millisecond, since fewer,
+    /// larger batches cost less. A lone click goes at once.
     async fn gather(&mut self, clicks_alone: bool) -> Option<Box<dyn Job>> {
         let lane = self.lane.get().cloned();
-        if clicks_alone && lane.as_ref().is_some_and(|lane| !lane.is_full()) {
+        if clicks_alone && lane.as_ref().is_some_and(|lane| lane.may_grow()) {
             tokio::select! {
                 biased;
                 job = self.waiting.recv() => self.held.extend(job),

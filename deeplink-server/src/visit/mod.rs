@@ -79,6 +79,11 @@ pub(crate) async fn resolve(State(app): State<Shared>, request: Request) -> Resp
 
 /// Answers any request to `/r/{id}`, or to `/{id}` on a tenant's host.
 pub(crate) async fn answer(app: &Shared, peer: IpAddr, parts: &Parts) -> Response {
+    answer_at(app, peer, parts, place(app, peer, parts).await).await
+}
+
+/// The same where it is known whose the host is.
+pub(crate) async fn answer_at(app: &Shared, peer: IpAddr, parts: &Parts, place: Result<Place, ApiError>) -> Response {
     let fetch = match parts.method {
         Method::HEAD => Fetch::Head,
         Method::GET if is_prefetched(&parts.headers) => Fetch::Prefetch,
@@ -87,7 +92,7 @@ pub(crate) async fn answer(app: &Shared, peer: IpAddr, parts: &Parts) -> Respons
         _ => return ApiError::MethodNotAllowed(Some(METHODS)).into_response(),
     };
     let form = wants_json(parts.headers.get_all(header::ACCEPT));
-    let place = match place(app, peer, parts).await {
+    let place = match place {
         Ok(place) => place,
         Err(error) => return with_negotiation(error.into_response()),
     };

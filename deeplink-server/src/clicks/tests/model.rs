@@ -93,8 +93,8 @@ impl Lane for Door {
         lock(&self.0).as_ref().and_then(|intake| lock(&intake.aside).take(false))
     }
 
-    fn is_full(&self) -> bool {
-        true
+    fn may_grow(&self) -> bool {
+        false
     }
 }
 
