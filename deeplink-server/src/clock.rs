@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use deeplink_core::time::Timestamp;
+use tokio::sync::Notify;
 
 /// A source of time; clones show the same one.
 #[derive(Debug, Clone)]
@@ -23,6 +24,7 @@ enum Source {
 struct Settable {
     wall_millis: AtomicI64,
     monotonic_millis: AtomicU64,
+    moved: Notify,
 }
 
 impl Clock {
@@ -34,7 +36,8 @@ impl Clock {
     /// A clock that stands still until it is moved: for tests.
     pub fn fixed(now: Timestamp) -> Self {
         let wall_millis = AtomicI64::new(now.as_millis());
-        Self(Source::Settable(Arc::new(Settable { wall_millis, monotonic_millis: AtomicU64::new(0) })))
+        let monotonic_millis = AtomicU64::new(0);
+        Self(Source::Settable(Arc::new(Settable { wall_millis, monotonic_millis, moved: Notify::new() })))
     }
 
     /// The moment it is.
@@ -65,6 +68,7 @@ impl Clock {
             let wall = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
             clock.wall_millis.fetch_add(wall, Ordering::Relaxed);
             clock.monotonic_millis.fetch_add(millis(by), Ordering::Relaxed);
+            clock.moved.notify_waiters();
         }
     }
 
@@ -72,6 +76,22 @@ impl Clock {
     pub fn set(&self, now: Timestamp) {
         if let Source::Settable(clock) = &self.0 {
             clock.wall_millis.store(now.as_millis(), Ordering::Relaxed);
+            clock.moved.notify_waiters();
+        }
+    }
+
+    /// Waits for so long, or until a settable clock is moved from where it was: for work that looks whether it is time.
+    pub(crate) async fn pause(&self, length: Duration, since: Timestamp) {
+        match &self.0 {
+            Source::System { .. } => tokio::time::sleep(length).await,
+            Source::Settable(clock) => {
+                let mut moved = std::pin::pin!(clock.moved.notified());
+                // From here on no move goes unnoticed; one that came before shows in the time.
+                moved.as_mut().enable();
+                if self.now() == since {
+                    drop(tokio::time::timeout(length, moved).await);
+                }
+            }
         }
     }
 }

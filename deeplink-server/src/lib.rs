@@ -9,6 +9,7 @@
 //! | `db` | one set of SQL texts for two databases, one door for writes |
 //! | `clicks`, `cache` | the click log's way in; what is kept in memory |
 //! | `http` | connections, credentials, bodies, limits |
+//! | `outbound` | what the service calls |
 //! | `work` | what runs behind the replies |
 //! | `admin` | operator commands |
 //! | [`config`], [`clock`], [`vault`] | settings, time, sealed secrets |
@@ -23,6 +24,7 @@ pub mod db;
 mod error;
 pub mod http;
 pub mod openapi;
+mod outbound;
 mod routes;
 mod service;
 pub mod start;

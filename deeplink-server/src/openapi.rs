@@ -30,6 +30,7 @@ use crate::state::Shared;
         (name = "resolve", description = "Following links"),
         (name = "links", description = "Making and managing links"),
         (name = "apps", description = "Apps that open links"),
+        (name = "domains", description = "Hosts that links live on"),
         (name = "account", description = "Accounts"),
         (name = "service", description = "The service itself"),
     ),

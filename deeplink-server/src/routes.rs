@@ -10,7 +10,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::{apps, bulk, health, links, signup, timeseries};
+use crate::api::{apps, bulk, domain_verify, domains, health, links, signup, timeseries};
 use crate::error::ApiError;
 use crate::openapi;
 use crate::service::RouteName;
@@ -38,6 +38,9 @@ fn table() -> OpenApiRouter<Shared> {
         // Secret keys
         .routes(routes!(apps::list, apps::create))
         .routes(routes!(apps::delete))
+        .routes(routes!(domains::list, domains::create))
+        .routes(routes!(domains::delete))
+        .routes(routes!(domain_verify::verify))
 }
 
 /// The description of every route.

@@ -17,6 +17,8 @@ use crate::error::ApiError;
 use crate::http::auth::Caller;
 use crate::http::metrics::Metrics;
 use crate::http::rate_limit::Limiter;
+use crate::outbound::dns::Dns;
+use crate::outbound::places::Places;
 use crate::vault::Vault;
 
 /// The state behind every handler.
@@ -43,6 +45,10 @@ pub(crate) struct App {
     pub(crate) hosts: Brief<Option<Arc<Host>>>,
     /// What a tenant shows of itself, by its id.
     pub(crate) faces: Brief<Arc<Face>>,
+    /// Whom to ask for the proof of domains.
+    pub(crate) dns: Dns,
+    /// Places for questions to DNS that somebody waits for.
+    pub(crate) lookups: Arc<Places>,
     pub(crate) limits: Limiters,
     pub(crate) metrics: Metrics,
     pub(crate) positions: Positions,
@@ -85,6 +91,8 @@ impl App {
             callers: Brief::new(10_000),
             hosts: Brief::new(10_000),
             faces: Brief::new(10_000),
+            dns: Dns::new(config.dns_server),
+            lookups: Places::new(128, 32),
             limits: Limiters {
                 misses: Limiter::per_minute(config.limits.misses_per_minute),
                 signups: Limiter::per_hour(config.limits.signups_per_hour),

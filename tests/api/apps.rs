@@ -144,9 +144,9 @@ async fn a_repeated_registration_is_one() {
 #[tokio::test]
 async fn l13_association_files_go_by_host() {
     let world = spawn().await;
-    world.verify_domain(&world.a, "go.example.com", Role::Primary).await;
-    world.verify_domain(&world.a, "open.example.com", Role::Alternate).await;
-    world.verify_domain(&world.b, "b.example.com", Role::Primary).await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.a, "open.example.com", Role::Alternate).await;
+    world.own_domain(&world.b, "b.example.com", Role::Primary).await;
     for path in [APPLE, GOOGLE] {
         assert_eq!(file(&world, "go.example.com", path).await.outcome(), "404 not_found", "no app yet");
     }
@@ -263,7 +263,7 @@ async fn pages_take_the_face_of_the_visitors_app() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l24_apps_reach_the_other_node() {
     let world = spawn_nodes(2).await;
-    world.verify_domain(&world.a, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
     world.a.make_of(&json!({"custom_id": "spring-42", "ios_deep_link": "myapp://a"})).await;
     let there = world.at(1, &world.nobody);
     let titled = async || {

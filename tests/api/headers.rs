@@ -143,7 +143,7 @@ async fn x14_trace_and_connect_are_refused() {
 #[tokio::test]
 async fn l11_forms_of_the_host() {
     let world = spawn().await;
-    world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     world.a.make("shared").await;
     world.b.make("own").await;
     let address = world.node(0).address;
@@ -193,7 +193,7 @@ async fn l11_forwarded_hosts_of_strangers_are_ignored() {
             }
         })
         .await;
-        world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
+        world.own_domain(&world.b, "go.example.com", Role::Primary).await;
         world.b.make("own").await;
         let ask = world
             .nobody
@@ -209,7 +209,7 @@ async fn l11_forwarded_hosts_of_strangers_are_ignored() {
 #[tokio::test]
 async fn l12_a_custom_host_has_links_and_nothing_else() {
     let world = spawn().await;
-    world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     world.b.make("own").await;
     let on_host = async |method: Method, path: &str| {
         let ask = world.b.ask(method, path).header("host", "go.example.com").header("accept", "application/json");

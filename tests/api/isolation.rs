@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Caller, Reply, World, operations, spawn};
+use crate::common::{Caller, Reply, Role, World, operations, spawn};
 
 /// One row of the matrix: what each caller meets on a route, on a link of A.
 struct Row {
@@ -37,6 +37,18 @@ fn matrix() -> Vec<Row> {
             ["401 unauthorized", OWN, "2xx", OWN, "2xx"],
         ),
         row("get_link", None, ["401 unauthorized", "404 not_found", "2xx", "404 not_found", "2xx"]),
+        row("list_domains", None, full),
+        row("create_domain", Some(json!({"domain": "new.example.com"})), full),
+        row(
+            "verify_domain",
+            None,
+            ["401 unauthorized", "404 not_found", "403 forbidden_scope", "403 forbidden_scope", "2xx"],
+        ),
+        row(
+            "delete_domain",
+            None,
+            ["401 unauthorized", "404 not_found", "403 forbidden_scope", "403 forbidden_scope", "2xx"],
+        ),
         row("list_apps", None, full),
         row(
             "create_app",
@@ -71,6 +83,11 @@ async fn thing_of_a(world: &World, operation: &operations::Operation, secret: &s
     if operation.path.contains("{app_id}") {
         let app = json!({"platform": "ios", "bundle_id": "com.example.of-a", "team_id": "ABCDE12345"});
         return world.a.post("/v1/apps", &app).await.member("id");
+    }
+    if operation.path.contains("{domain}") {
+        let domain = format!("{}.example.com", operation.id.replace('_', "-"));
+        world.own_domain(&world.a, &domain, Role::Primary).await;
+        return domain;
     }
     let id = format!("of-a1-{}", operation.id.replace('_', "-"));
     world.a1.make_of(&json!({"custom_id": id, "web_url": secret})).await;

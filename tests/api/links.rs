@@ -202,7 +202,7 @@ async fn a_taken_id_is_a_conflict_whoever_has_it() {
 #[tokio::test]
 async fn l9_a_claim_on_the_shared_host_belongs_to_the_first() {
     let world = spawn().await;
-    world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     world.a.make("promo").await;
     let made = world.b.post("/v1/links", &json!({"custom_id": "promo", "web_url": "https://example.com/b"})).await;
     assert_eq!(made.outcome(), "201");
@@ -231,9 +231,9 @@ async fn l9_a_claim_on_the_shared_host_belongs_to_the_first() {
 #[tokio::test]
 async fn links_under_a_domain_of_their_own_have_its_address_and_do_not_end() {
     let world = spawn().await;
-    world.verify_domain(&world.a, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
     world.clock.advance(Duration::from_secs(1));
-    world.verify_domain(&world.a, "later.example.com", Role::Primary).await;
+    world.own_domain(&world.a, "later.example.com", Role::Primary).await;
     let made = world.a.post("/v1/links", &json!({})).await.json();
     let id = made["link_id"].as_str().expect("an id").to_owned();
     assert_eq!(made["url"], format!("https://go.example.com/{id}"), "with several, the oldest");
@@ -250,7 +250,7 @@ async fn links_under_a_domain_of_their_own_have_its_address_and_do_not_end() {
 #[tokio::test]
 async fn an_alternate_domain_alone_is_no_reason_not_to_end() {
     let world = spawn().await;
-    world.verify_domain(&world.a, "open.example.com", Role::Alternate).await;
+    world.own_domain(&world.a, "open.example.com", Role::Alternate).await;
     let made = world.a.post("/v1/links", &json!({"custom_id": "spring-42"})).await.json();
     assert_eq!(made["url"], format!("{}/r/spring-42", world.a.base()));
     assert_ne!(made["expires_at"], Value::Null);

@@ -26,5 +26,7 @@ mod texts;
 mod tidy;
 mod timeseries;
 mod urls;
+#[path = "../domains/mod.rs"]
+mod domains;
 #[path = "../visit/mod.rs"]
 mod visit;

@@ -83,7 +83,7 @@ async fn l24_keys_and_domains_follow() {
     for node in 0..2 {
         assert_eq!((on_host(node).await, world.at(node, &world.b1).get("/v1/links").await.status), (404, 200));
     }
-    world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     world
         .db
         .execute(format!("UPDATE affiliates SET status = 'disabled' WHERE id = '{}'", world.b1.affiliate_id()))

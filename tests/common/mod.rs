@@ -6,6 +6,7 @@
 mod ask;
 mod check;
 mod database;
+pub(crate) mod dns;
 mod leaks;
 pub(crate) mod operations;
 mod race;

@@ -45,7 +45,7 @@ async fn l22_who_counts() {
 #[tokio::test]
 async fn x14_head_never_counts() {
     let world = spawn().await;
-    world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     world.a.make("spring-42").await;
     world.b.make("hosted").await;
     for _ in 0..10 {
@@ -137,8 +137,8 @@ async fn clicks_know_platform_and_link() {
 #[tokio::test]
 async fn visits_that_lead_nowhere_are_not_counted() {
     let world = spawn().await;
-    world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
-    world.verify_domain(&world.b, "open.example.com", Role::Alternate).await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "open.example.com", Role::Alternate).await;
     world.b.make("spring-42").await;
     for path in ["/r/nowhere", "/r/x", "/r/spring-42/"] {
         assert_eq!(world.nobody.tap(path.trim_start_matches("/r/")).await.status, 404);

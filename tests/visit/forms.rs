@@ -58,7 +58,7 @@ async fn l16_what_accept_chooses() {
 #[tokio::test]
 async fn l15_negotiated_answers_say_so() {
     let world = spawn().await;
-    world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     world.a.make("redirected").await;
     world.b.make("hosted").await;
     world.a.make_of(&json!({"custom_id": "landing", "ios_deep_link": "myapp://x"})).await;
@@ -103,12 +103,12 @@ async fn the_json_form_has_every_field_and_the_tenants_standing() {
     };
     world.b.make("of-b").await;
     assert_eq!(meta("of-b").await, (Value::Null, json!(false)));
-    world.verify_domain(&world.b, "open.example.com", Role::Alternate).await;
+    world.own_domain(&world.b, "open.example.com", Role::Alternate).await;
     crate::common::eventually("an alternate shows", std::time::Duration::from_secs(5), || async {
         meta("of-b").await == (json!("open.example.com"), json!(true))
     })
     .await;
-    world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     crate::common::eventually("the primary comes first", std::time::Duration::from_secs(5), || async {
         meta("of-b").await == (json!("go.example.com"), json!(true))
     })

@@ -109,7 +109,7 @@ async fn pages(world: &World, id: &str) -> Vec<String> {
 #[tokio::test]
 async fn l4_pages_are_inert() {
     let world = spawn().await;
-    world.verify_domain(&world.a, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
     world.a.make_of(&link("plain", "plain text")).await;
     let plain: Vec<_> = pages(&world, "plain").await.iter().map(|page| shape(page)).collect();
     assert!(plain[0].len() > 20, "{plain:?}");

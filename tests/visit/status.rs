@@ -27,8 +27,8 @@ async fn with_status(world: &World, id: &str, status: &str) {
 #[tokio::test]
 async fn l14_links_that_are_not_active() {
     let world = spawn().await;
-    world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
-    world.verify_domain(&world.b, "open.example.com", Role::Alternate).await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "open.example.com", Role::Alternate).await;
     for (status, page_status, says) in [
         ("expired", 410, "This link has expired"),
         ("disabled", 410, "This link is no longer available"),

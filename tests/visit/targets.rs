@@ -155,8 +155,8 @@ async fn l3_locations_are_clean() {
 #[tokio::test]
 async fn an_alternate_host_leads_to_the_store() {
     let world = spawn().await;
-    world.verify_domain(&world.b, "go.example.com", Role::Primary).await;
-    world.verify_domain(&world.b, "open.example.com", Role::Alternate).await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "open.example.com", Role::Alternate).await;
     let body = json!({"custom_id": "spring-42", "ios_deep_link": "myapp://p", "ios_store_url": IOS_STORE, "android_store_url": PLAY, "web_url": "https://example.com/p"});
     world.b.make_of(&body).await;
     world.b.make_of(&json!({"custom_id": "app-only", "ios_deep_link": "myapp://p"})).await;
@@ -178,8 +178,8 @@ async fn an_alternate_host_leads_to_the_store() {
 #[tokio::test]
 async fn a_host_shows_its_tenants_links_only() {
     let world = spawn().await;
-    world.verify_domain(&world.a, "a.example.com", Role::Primary).await;
-    world.verify_domain(&world.b, "b.example.com", Role::Primary).await;
+    world.own_domain(&world.a, "a.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "b.example.com", Role::Primary).await;
     world.a.make("of-a").await;
     world.b.make("of-b").await;
     for (host, path, status) in [

@@ -2,6 +2,8 @@
 
 pub(crate) mod apps;
 pub(crate) mod bulk;
+pub(crate) mod domain_verify;
+pub(crate) mod domains;
 pub(crate) mod health;
 pub(crate) mod links;
 pub(crate) mod signup;

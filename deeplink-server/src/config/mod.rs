@@ -42,6 +42,12 @@ pub struct Settings {
     /// Where people reach the service: https:// and a host [default: http:// and the address served on]
     #[arg(long, global = true, env = "DEEPLINK_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
+    /// Name server to ask for the proof of custom domains [default: the system's]
+    #[arg(long, global = true, env = "DEEPLINK_DNS_SERVER", value_name = "IP:PORT")]
+    dns_server: Option<String>,
+    /// Host that custom domains are pointed to with a CNAME record [default: the public URL's host]
+    #[arg(long, global = true, env = "DEEPLINK_CNAME_TARGET", value_name = "HOST")]
+    cname_target: Option<String>,
     /// Networks of the proxies whose forwarding headers count, separated by commas [default: none]
     #[arg(long, global = true, env = "DEEPLINK_TRUSTED_PROXIES", value_name = "CIDRS")]
     trusted_proxies: Option<String>,
@@ -111,6 +117,10 @@ pub struct Config {
     pub admin_listen: Option<SocketAddr>,
     /// Where people reach the service, if the operator said it; see [`Config::public_url_at`].
     pub public_url: Option<Url>,
+    /// Name server to ask for the proof of custom domains; without one, the system's are asked.
+    pub dns_server: Option<SocketAddr>,
+    /// Host that custom domains are pointed to, if the operator said it; see [`Config::cname_target_at`].
+    pub cname_target: Option<String>,
     /// Server keys from the environment; empty means the key file.
     pub master_keys: Vec<MasterKey>,
     /// Networks of the proxies whose forwarding headers count.
@@ -224,6 +234,8 @@ impl Config {
             listen: setting("DEEPLINK_LISTEN", &settings.listen, address)?,
             admin_listen: optional("DEEPLINK_ADMIN_LISTEN", settings.admin_listen.as_deref(), address)?,
             public_url: optional("DEEPLINK_PUBLIC_URL", settings.public_url.as_deref(), public_url)?,
+            dns_server: optional("DEEPLINK_DNS_SERVER", settings.dns_server.as_deref(), name_server)?,
+            cname_target: optional("DEEPLINK_CNAME_TARGET", settings.cname_target.as_deref(), host_name)?,
             master_keys,
             trusted_proxies: optional("DEEPLINK_TRUSTED_PROXIES", settings.trusted_proxies.as_deref(), networks)?
                 .unwrap_or_default(),
@@ -258,6 +270,8 @@ impl Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin_listen: None,
             public_url: None,
+            dns_server: None,
+            cname_target: None,
             master_keys: Vec::new(),
             trusted_proxies: Vec::new(),
             signup_open: true,
@@ -296,6 +310,11 @@ impl Config {
             _ => "localhost",
         };
         self.mail_from.clone().or_else(|| format!("deeplink <no-reply@{host}>").parse().ok())
+    }
+
+    /// Host that custom domains are pointed to: what the operator said, else the public URL's.
+    pub fn cname_target_at(&self, public_url: &Url) -> String {
+        self.cname_target.clone().unwrap_or_else(|| public_url.host_str().unwrap_or_default().to_owned())
     }
 
     /// The key file.
@@ -349,6 +368,17 @@ fn optional<T>(
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("{text:?} is not an address of the form IP:PORT, such as 127.0.0.1:8080"))
+}
+
+fn name_server(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("{text:?} is not the address of a name server, such as 192.0.2.53:53"))
+}
+
+fn host_name(text: &str) -> Result<String, String> {
+    match Host::parse(text) {
+        Ok(Host::Domain(host)) if !host.ends_with('.') => Ok(host),
+        _ => Err(format!("{text:?} is not a host name, such as links.example.com")),
+    }
 }
 
 fn number(text: &str, least: u32, most: u32) -> Result<u32, String> {

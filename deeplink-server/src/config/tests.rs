@@ -49,6 +49,11 @@ fn each_bad_value_names_its_variable() {
         ("--public-url", "https://links.example.com/path"),
         ("--public-url", "https://links.example.com/?x=1"),
         ("--public-url", "https://user@links.example.com"),
+        ("--dns-server", "dns.example.com:53"),
+        ("--dns-server", "192.0.2.53"),
+        ("--cname-target", "https://links.example.com"),
+        ("--cname-target", "192.0.2.1"),
+        ("--cname-target", "links.example.com."),
         ("--trusted-proxies", "10.0.0.0/8,everything"),
         ("--trusted-proxies", "10.0.0.0/33"),
         ("--signup", "yes"),
@@ -195,4 +200,13 @@ fn mails_come_from_the_public_host_unless_said_otherwise() {
     let said = read(&["--mail-from", "Links <links@example.com>"], &[]).expect("a sender");
     let from = said.mail_from_at(&url("http://localhost")).expect("a sender");
     assert_eq!(from.to_string(), "Links <links@example.com>");
+}
+
+#[test]
+fn custom_domains_point_to_the_public_host_unless_said_otherwise() {
+    let url = Url::parse("https://links.example.com").expect("a URL");
+    assert_eq!(read(&[], &[]).expect("the defaults").cname_target_at(&url), "links.example.com");
+    let said = read(&["--cname-target=Edge.Example.NET", "--dns-server=192.0.2.53:53"], &[]).expect("settings");
+    assert_eq!(said.cname_target_at(&url), "edge.example.net");
+    assert_eq!(said.dns_server, Some("192.0.2.53:53".parse().expect("an address")));
 }

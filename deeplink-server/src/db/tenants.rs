@@ -1,4 +1,4 @@
-//! Accounts, and the counter that moves with their links.
+//! Accounts, and the counters that move with their links and domains.
 
 use deeplink_core::id::TenantId;
 use deeplink_core::plan::Tier;
@@ -18,6 +18,15 @@ pub(crate) enum Counted {
         /// How many there were before.
         current: i64,
     },
+}
+
+impl Counted {
+    fn of(count: i64, new: i64, limit: Option<i64>) -> Self {
+        match limit {
+            Some(limit) if count > limit => Self::Over { limit, current: count - new },
+            _ => Self::Within,
+        }
+    }
 }
 
 /// Stores a new account on the free plan.
@@ -58,15 +67,29 @@ pub(crate) async fn count_links(
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(links).fetch_optional(c).await)?;
     let (count, tier) = found.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
     let limit = Tier::from(tier.as_str()).limits().max_links.filter(|_| enforce);
-    Ok(match limit {
-        Some(limit) if count > limit => Counted::Over { limit, current: count - links },
-        _ => Counted::Within,
-    })
+    Ok(Counted::of(count, links, limit))
 }
 
 /// Takes links that were deleted off the count.
 pub(crate) async fn uncount_links(db: &mut Conn<'_>, tenant: &TenantId, links: i64) -> Result<(), DbError> {
     const SQL: &str = "UPDATE tenants SET link_count = link_count - $2 WHERE id = $1";
     on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(links).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Counts a new domain, as [`count_links`] counts links.
+pub(crate) async fn count_domain(db: &mut Conn<'_>, tenant: &TenantId, enforce: bool) -> Result<Counted, DbError> {
+    const SQL: &str = "
+        UPDATE tenants SET domain_count = domain_count + 1 WHERE id = $1
+        RETURNING domain_count, plan_tier";
+    let found: Option<(i64, String)> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
+    let (count, tier) = found.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
+    Ok(Counted::of(count, 1, Tier::from(tier.as_str()).limits().max_domains.filter(|_| enforce)))
+}
+
+/// Takes domains that are given up, or claims that ended, off the count. With 0 it only holds the row.
+pub(crate) async fn uncount_domains(db: &mut Conn<'_>, tenant: &TenantId, domains: i64) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE tenants SET domain_count = domain_count - $2 WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(domains).execute(c).await.map(|_| ()))?;
     Ok(())
 }

@@ -40,3 +40,9 @@ pub(crate) async fn insert_owner(db: &mut Conn<'_>, user: &NewUser) -> Result<bo
         .execute(c).await.map(|done| done.rows_affected()))?;
     Ok(rows == 1)
 }
+
+/// Where an account's owners are reached. An address that nobody has confirmed counts too: there may be no other.
+pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
+    const SQL: &str = "SELECT email FROM users WHERE tenant_id = $1 AND is_owner ORDER BY id";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_all(c).await)?)
+}

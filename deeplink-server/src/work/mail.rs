@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use askama::Template;
+use deeplink_core::domain::DomainName;
 use deeplink_core::id::MailId;
 use deeplink_core::secret::Token;
 use deeplink_core::time::Timestamp;
@@ -33,21 +34,48 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Waits between attempts, in seconds; the last one repeats until the mail expires.
 const WAITS: [i64; 6] = [1, 5, 30, 120, 600, 3_600];
 
-/// What a mail says. It holds a token, so it is stored sealed.
-#[derive(Serialize, Deserialize)]
+/// A mail. It can hold a token, so it is stored sealed.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mail {
     to: String,
-    /// The token of the link in it.
-    token: String,
-    /// Until when that link works.
-    until: Timestamp,
+    #[serde(flatten)]
+    says: Says,
+}
+
+/// What a mail says. Stored mails have no word for their kind: the members tell it.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Says {
+    /// A domain's proof is gone from DNS, so it is a claim again.
+    DomainLost {
+        domain: String,
+        txt_record: String,
+        /// What the TXT record must say again.
+        verification_token: String,
+        /// When the claim ends.
+        until: Timestamp,
+    },
+    /// Confirm the address of a new account.
+    Signup {
+        /// The token of the link in it.
+        token: String,
+        /// Until when that link works.
+        until: Timestamp,
+    },
 }
 
 impl Mail {
     /// Asks a new account's owner to confirm the address. `None`: mail cannot carry such an address.
     pub(crate) fn signup(to: &Email, token: &Token, until: Timestamp) -> Option<Self> {
         to.as_str().parse::<Address>().ok()?;
-        Some(Self { to: to.as_str().to_owned(), token: token.expose().to_owned(), until })
+        let says = Says::Signup { token: token.expose().to_owned(), until };
+        Some(Self { to: to.as_str().to_owned(), says })
+    }
+
+    /// Tells an owner that a domain is no longer verified, and how to have it back.
+    pub(crate) fn domain_lost(to: String, domain: &DomainName, token: &str, until: Timestamp) -> Self {
+        let (domain, txt_record) = (domain.to_string(), domain.txt_record());
+        Self { to, says: Says::DomainLost { domain, txt_record, verification_token: token.to_owned(), until } }
     }
 
     /// The mail as it is stored.
@@ -62,18 +90,27 @@ impl Mail {
 
     /// The mail as it goes out.
     fn message(&self, app: &App, id: &str) -> Result<Vec<u8>, Failed> {
-        let base = app.public_url.as_str().trim_end_matches('/');
-        let link = format!("{base}/v1/auth/callback?token={}", self.token);
-        // The day is enough for people; the time of day would need a zone.
-        let until = self.until.to_string().chars().take(10).collect::<String>();
         let host = app.public_url.host_str().unwrap_or("localhost");
-        let text = SignupText { host, link: &link, until: &until }.render()?;
-        let html = SignupHtml { host, link: &link, until: &until }.render()?;
+        let Written { subject, text, html } = match &self.says {
+            Says::Signup { token, until } => {
+                let base = app.public_url.as_str().trim_end_matches('/');
+                let (link, until) = (format!("{base}/v1/auth/callback?token={token}"), day(*until));
+                let text = SignupText { host, link: &link, until: &until }.render()?;
+                let html = SignupHtml { host, link: &link, until: &until }.render()?;
+                Written { subject: format!("Your new account at {host}"), text, html }
+            }
+            Says::DomainLost { domain, txt_record, verification_token: token, until } => {
+                let until = &day(*until);
+                let text = DomainLostText { host, domain, txt_record, token, until }.render()?;
+                let html = DomainLostHtml { host, domain, txt_record, token, until }.render()?;
+                Written { subject: format!("{domain} is no longer verified"), text, html }
+            }
+        };
         let millis = u64::try_from(app.clock.now().as_millis()).unwrap_or(0);
         let message = Message::builder()
             .from(app.config.mail_from_at(&app.public_url).ok_or(Failed::NoSender)?)
             .to(Mailbox::new(None, self.to.parse()?))
-            .subject(format!("Your new account at {host}"))
+            .subject(subject)
             .date(std::time::UNIX_EPOCH + Duration::from_millis(millis))
             .message_id(Some(format!("<{id}@{host}>")))
             .multipart(
@@ -83,6 +120,18 @@ impl Mail {
             )?;
         Ok(message.formatted())
     }
+}
+
+/// A mail's parts before they are put together.
+struct Written {
+    subject: String,
+    text: String,
+    html: String,
+}
+
+/// The day is enough for people; the time of day would need a zone.
+fn day(moment: Timestamp) -> String {
+    moment.to_string().chars().take(10).collect()
 }
 
 /// A part of a mail as it is: quoted-printable would break the link over two lines of the file. ASCII lines of up to 998
@@ -110,6 +159,26 @@ struct SignupText<'a> {
 struct SignupHtml<'a> {
     host: &'a str,
     link: &'a str,
+    until: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "mail/domain_lost.txt")]
+struct DomainLostText<'a> {
+    host: &'a str,
+    domain: &'a str,
+    txt_record: &'a str,
+    token: &'a str,
+    until: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "mail/domain_lost.html")]
+struct DomainLostHtml<'a> {
+    host: &'a str,
+    domain: &'a str,
+    txt_record: &'a str,
+    token: &'a str,
     until: &'a str,
 }
 
@@ -240,4 +309,34 @@ fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
     file.sync_all()?;
     fs::rename(&part, path)?;
     File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mail that an older version stored is still sent after an update.
+    #[test]
+    fn stored_mails_keep_their_form() {
+        let until = Timestamp::from_millis(1_795_167_000_000);
+        let signup = Mail { to: "a@example.com".into(), says: Says::Signup { token: "0".repeat(64), until } };
+        let domain = "go.example.com".parse::<DomainName>().expect("a name");
+        let lost = Mail::domain_lost("a@example.com".into(), &domain, &"1".repeat(64), until);
+        for (mail, stored) in [
+            (
+                signup,
+                format!(r#"{{"to":"a@example.com","token":"{}","until":"2026-11-20T09:30:00.000Z"}}"#, "0".repeat(64)),
+            ),
+            (
+                lost,
+                format!(
+                    r#"{{"to":"a@example.com","domain":"go.example.com","txt_record":"_deeplink-verify.go.example.com","verification_token":"{}","until":"2026-11-20T09:30:00.000Z"}}"#,
+                    "1".repeat(64)
+                ),
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&mail).expect("JSON"), stored);
+            assert_eq!(serde_json::from_str::<Mail>(&stored).expect("a mail"), mail);
+        }
+    }
 }

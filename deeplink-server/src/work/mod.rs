@@ -1,7 +1,9 @@
 //! What runs behind the replies. The tasks end with the service; what they had not done waits in the database for the
 //! next start.
 
+pub(crate) mod link_expiry;
 pub(crate) mod mail;
+pub(crate) mod recheck;
 mod sweep;
 
 use std::sync::Arc;
@@ -17,6 +19,8 @@ pub(crate) struct Work {
     mail: JoinHandle<()>,
     /// What it writes runs to its end by itself, so it may be cut anywhere.
     _sweep: AbortOnDropHandle<()>,
+    /// Likewise.
+    _recheck: AbortOnDropHandle<()>,
 }
 
 /// Starts every task.
@@ -24,6 +28,7 @@ pub(crate) fn start(app: &Shared) -> Work {
     Work {
         mail: tokio::spawn(mail::run(Arc::downgrade(app))),
         _sweep: AbortOnDropHandle::new(tokio::spawn(sweep::run(Arc::downgrade(app)))),
+        _recheck: AbortOnDropHandle::new(tokio::spawn(recheck::run(Arc::downgrade(app)))),
     }
 }
 

@@ -1,0 +1,197 @@
+//! Custom domains: list, claim, give up. How a claim is proved is in `domain_verify`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainName, DomainRole};
+use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use deeplink_core::id::DomainId;
+use deeplink_core::secret::Token;
+use futures_util::FutureExt;
+use http::StatusCode;
+
+use crate::db::domains::{self, Domain};
+use crate::db::replies::Reply;
+use crate::db::tenants::{self, Counted};
+use crate::db::{Conn, notices};
+use crate::error::ApiError;
+use crate::http::auth::FullScope;
+use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
+use crate::http::once::{Answer, Once};
+use crate::state::{App, Shared};
+
+/// Lists domains, newest first.
+#[utoipa::path(
+    get, path = "/v1/domains", operation_id = "list_domains", tag = "domains", security(("secret_key" = [])),
+    responses(
+        (status = 200, description = "Every domain", body = Vec<DomainDetail>),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn list(
+    State(app): State<Shared>,
+    FullScope(caller): FullScope,
+) -> Result<Json<Vec<DomainDetail>>, ApiError> {
+    let all = domains::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
+    let target = app.config.cname_target_at(&app.public_url);
+    let details = all.into_iter().map(|domain| DomainDetail {
+        txt_record: Some(domain.name.txt_record()),
+        domain: domain.name.to_string(),
+        role: domain.role,
+        verified: domain.is_verified,
+        created_at: domain.created_at,
+        verification_token: Some(domain.token),
+        cname_target: Some(target.clone()),
+    });
+    Ok(Json(details.collect()))
+}
+
+/// Claims a domain.
+///
+/// The reply says what to write into DNS. A claim keeps nobody else from claiming the name, and ends after 7 days unless
+/// it is verified.
+#[utoipa::path(
+    post, path = "/v1/domains", operation_id = "create_domain", tag = "domains", security(("secret_key" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
+    request_body = CreateDomain,
+    responses(
+        (status = 201, description = "Claimed", body = CreatedDomain, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        (status = 400, description = "Not a name that can be claimed (`invalid_domain`), or no such role (`invalid_role`)", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 402, description = "The plan's limit is reached", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 409, description = "Claimed by this account or verified by another (`domain_taken`), there is a verified alternate (`alternate_limit`), or the idempotency key was used for another request", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<Shared>,
+    FullScope(caller): FullScope,
+    request: Request,
+) -> Result<Answer, ApiError> {
+    let headers = request.headers().clone();
+    let body = json_body(request, BODY_LIMIT).await?;
+    let once = Once::read(&headers, &caller, "POST", "/v1/domains", &body)?;
+    let (name, role) = parse::<CreateDomain>(&body)?.check()?;
+    if name.is_within(&app.service_host) {
+        let message = format!("{} is this service's own host", app.service_host);
+        return Err(Invalid::field(ErrorCode::InvalidDomain, "domain", message).into());
+    }
+    let now = app.clock.now();
+    let (id, token) = app.random(|random| (DomainId::new(now, random), Token::generate(random)));
+    let tenant = caller.tenant.clone();
+    let token = token.expose().to_owned();
+    let domain = Domain { id, tenant, name, role, is_verified: false, token, created_at: now };
+    let job = Arc::new(Create { app: Arc::clone(&app), once, domain });
+    app.db
+        .write(move |tx| {
+            let job = Arc::clone(&job);
+            async move { job.run(tx).await }.boxed()
+        })
+        .await
+}
+
+struct Create {
+    app: Shared,
+    once: Once,
+    domain: Domain,
+}
+
+impl Create {
+    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
+        let (app, new) = (&self.app, &self.domain);
+        if let Some(reply) = self.once.claim(&mut tx, new.created_at).await? {
+            return Ok(Answer { reply, replayed: true });
+        }
+        match tenants::count_domain(&mut tx, &new.tenant, app.config.enforce_quotas).await? {
+            Counted::Within => {}
+            Counted::Over { limit, current } => return Err(ApiError::Quota { resource: "domains", limit, current }),
+        }
+        if !domains::insert(&mut tx, new).await? {
+            return Err(taken(&new.name));
+        }
+        if new.role == DomainRole::Alternate && domains::has_alternate(&mut tx, &new.tenant).await? {
+            return Err(alternate_limit());
+        }
+        let created = CreatedDomain {
+            domain: new.name.to_string(),
+            role: new.role.clone(),
+            verified: false,
+            verification_token: new.token.clone(),
+            txt_record: new.name.txt_record(),
+            cname_target: app.config.cname_target_at(&app.public_url),
+        };
+        let reply = Reply {
+            status: StatusCode::CREATED.as_u16(),
+            location: Some(format!("/v1/domains/{}", new.name)),
+            body: serde_json::to_string(&created).map_err(|error| ApiError::Internal(error.to_string()))?,
+        };
+        self.once.keep(&mut tx, &reply).await?;
+        Ok(Answer { reply, replayed: false })
+    }
+}
+
+/// The refusal of a name that is claimed already, or somebody else's.
+pub(super) fn taken(name: &DomainName) -> ApiError {
+    let message = format!("{name} is claimed by this account already, or verified by another");
+    Invalid::field(ErrorCode::DomainTaken, "domain", message).into()
+}
+
+/// The refusal of a second alternate.
+pub(super) fn alternate_limit() -> ApiError {
+    let message = "there is a verified alternate domain already, and there can be one";
+    Invalid::field(ErrorCode::AlternateLimit, "role", message).into()
+}
+
+/// Gives a domain up. Its host answers no more, and others may claim the name.
+#[utoipa::path(
+    delete, path = "/v1/domains/{domain}", operation_id = "delete_domain", tag = "domains", security(("secret_key" = [])),
+    params(("domain" = String, Path, description = "The name; upper case, a final dot and Unicode mean the same domain")),
+    responses(
+        (status = 204, description = "Gone"),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such domain", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<Shared>,
+    FullScope(caller): FullScope,
+    Path(name): Path<String>,
+) -> Result<Response, ApiError> {
+    let name = Arc::new(named(&name)?);
+    App::to_the_end(async move {
+        app.db
+            .write({
+                let caller = Arc::clone(&caller);
+                move |mut tx| {
+                    let (caller, name) = (Arc::clone(&caller), Arc::clone(&name));
+                    async move {
+                        tenants::uncount_domains(&mut tx, &caller.tenant, 1).await?;
+                        if !domains::delete(&mut tx, &caller.tenant, &name).await? {
+                            return Err(ApiError::not_found());
+                        }
+                        notices::tenant_changed(&mut tx, &caller.tenant).await?;
+                        Ok(())
+                    }
+                    .boxed()
+                }
+            })
+            .await?;
+        app.forget_tenant(&caller.tenant);
+        Ok(StatusCode::NO_CONTENT.into_response())
+    })
+    .await
+}
+
+/// The domain that a path names; what cannot be a name is not there.
+pub(super) fn named(path: &str) -> Result<DomainName, ApiError> {
+    path.parse().map_err(|_| ApiError::not_found())
+}

@@ -1,0 +1,52 @@
+//! Lifts the expiry of an account's links when it verifies its first primary domain.
+//!
+//! An account can have a million links, and one statement over them all would keep every other write waiting. So they
+//! are lifted in the order of their positions, some at a time; how far it came stands in the tenant's row, and whoever
+//! finds it there goes on. What counts as active is judged by the moment of the verification, not by that of the batch.
+
+use deeplink_core::id::TenantId;
+use deeplink_core::time::Timestamp;
+
+use super::{Conn, DbError, notices, on};
+
+/// Links that one write lifts.
+const BATCH: i64 = 5_000;
+
+/// Notes that an account's links are to be lifted. Links made from now on have no expiry.
+pub(crate) async fn begin(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE tenants SET lifting_since = $2, lifted_to = -1 WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(now.as_millis()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Lifts some links of an account; `true` when more may be left.
+pub(crate) async fn lift(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, DbError> {
+    // An update, because it also holds the row: two nodes may find the same work.
+    const BEGUN: &str = "
+        UPDATE tenants SET lifted_to = lifted_to WHERE id = $1 AND lifting_since IS NOT NULL
+        RETURNING lifting_since, lifted_to";
+    const END: &str = "
+        SELECT position FROM links WHERE tenant_id = $1 AND position > $2 ORDER BY position LIMIT 1 OFFSET $3";
+    const LIFT: &str = "
+        UPDATE links SET expires_at = NULL
+        WHERE tenant_id = $1 AND position > $2 AND position <= $3 AND status IS NULL AND expires_at > $4";
+    const NOTE: &str = "
+        UPDATE tenants SET lifted_to = $2, lifting_since = CASE WHEN $3 THEN lifting_since END WHERE id = $1";
+    let begun: Option<(i64, i64)> = on!(db, c => sqlx::query_as(BEGUN).bind(tenant.as_str()).fetch_optional(c).await)?;
+    let Some((since, from)) = begun else { return Ok(false) };
+    let end: Option<i64> = on!(db, c => sqlx::query_scalar(END)
+        .bind(tenant.as_str()).bind(from).bind(BATCH - 1).fetch_optional(c).await)?;
+    let (to, more) = (end.unwrap_or(i64::MAX), end.is_some());
+    on!(db, c => sqlx::query(LIFT).bind(tenant.as_str()).bind(from).bind(to).bind(since)
+        .execute(c).await.map(|_| ()))?;
+    on!(db, c => sqlx::query(NOTE).bind(tenant.as_str()).bind(to).bind(more).execute(c).await.map(|_| ()))?;
+    notices::tenant_changed(db, tenant).await?;
+    Ok(more)
+}
+
+/// Accounts whose links are still to be lifted, because a process ended in the midst of it.
+pub(crate) async fn unfinished(db: &mut Conn<'_>) -> Result<Vec<TenantId>, DbError> {
+    const SQL: &str = "SELECT id FROM tenants WHERE lifting_since IS NOT NULL ORDER BY id LIMIT 16";
+    let found: Vec<String> = on!(db, c => sqlx::query_scalar(SQL).fetch_all(c).await)?;
+    found.iter().map(|id| id.parse().map_err(|_| DbError::corrupt("tenants", "id", id))).collect()
+}

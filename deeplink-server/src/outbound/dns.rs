@@ -1,0 +1,164 @@
+//! Asks the domain name system. "There is no such record" and "nobody could say" are different answers, because only
+//! the first may cost somebody their domain.
+//!
+//! Nothing is remembered between two questions: who has just mended a record and asks again must see it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hickory_resolver::config::{NameServerConfig, ResolverConfig, ResolverOpts};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::xfer::{DnsHandle, FirstAnswer};
+use hickory_resolver::net::{DnsError, NetError, NoRecords};
+use hickory_resolver::proto::ProtoError;
+use hickory_resolver::proto::op::{DnsRequestOptions, Query, ResponseCode};
+use hickory_resolver::proto::rr::rdata::CNAME;
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use hickory_resolver::{NameServerPool, PoolContext, TlsConfig, system_conf};
+
+/// How long one answer may take, with everything that it leads to.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a server may take before it is asked once more.
+const ONE_TRY: Duration = Duration::from_millis(2_400);
+/// CNAME records that are followed.
+const MOST_HOPS: usize = 8;
+
+/// Why there is no answer. It says nothing about what is in the domain name system.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unanswered {
+    /// Nobody said anything.
+    #[error("no name server answered within 5 seconds")]
+    InTime,
+    /// A server said that it cannot answer.
+    #[error("the name server could not answer ({0})")]
+    Refused(ResponseCode),
+    /// A server knows others who might know.
+    #[error("the name server answered with a referral only")]
+    Referred,
+    /// The records lead on and on.
+    #[error("the name leads through more than 8 CNAME records")]
+    TooFar,
+    /// What came back is no whole answer.
+    #[error("the name server's answer could not be read")]
+    Broken(#[source] NetError),
+    /// There is nobody to ask.
+    #[error("no name server is set up here")]
+    NoServer(#[source] NetError),
+}
+
+impl From<ProtoError> for Unanswered {
+    fn from(error: ProtoError) -> Self {
+        Self::Broken(error.into())
+    }
+}
+
+/// Whom to ask.
+#[derive(Debug, Clone)]
+pub(crate) struct Dns {
+    /// Instead of the system's servers.
+    server: Option<SocketAddr>,
+}
+
+impl Dns {
+    /// Asks this server, or without one the system's.
+    pub(crate) fn new(server: Option<SocketAddr>) -> Self {
+        Self { server }
+    }
+
+    /// The values of a name's TXT records, each with its strings joined. None: there is surely no such record.
+    pub(crate) async fn txt(&self, name: &str) -> Result<Vec<String>, Unanswered> {
+        tokio::time::timeout(PATIENCE, self.follow(name)).await.unwrap_or(Err(Unanswered::InTime))
+    }
+
+    async fn follow(&self, name: &str) -> Result<Vec<String>, Unanswered> {
+        // With the final dot: no search list is ever applied.
+        let mut name = Name::from_ascii(format!("{}.", name.trim_end_matches('.')))?;
+        let pool = self.pool().map_err(Unanswered::NoServer)?;
+        let mut hops = 0;
+        loop {
+            let records = ask(&pool, &name).await?;
+            let mut led_on = false;
+            loop {
+                let of_name = || records.iter().filter(|record| record.name == name);
+                let values: Vec<_> = of_name().filter_map(value).collect();
+                if !values.is_empty() {
+                    return Ok(values);
+                }
+                let Some(target) = of_name().find_map(target).cloned() else { break };
+                hops += 1;
+                if hops > MOST_HOPS {
+                    return Err(Unanswered::TooFar);
+                }
+                (name, led_on) = (target, true);
+            }
+            if !led_on {
+                return Ok(Vec::new());
+            }
+        }
+    }
+
+    /// Fresh connections for each question, so that none waits behind another's.
+    fn pool(&self) -> Result<NameServerPool<TokioRuntimeProvider>, NetError> {
+        let (servers, mut options) = match self.server {
+            Some(server) => (vec![at(server)], ResolverOpts::default()),
+            None => {
+                let (config, options): (ResolverConfig, _) = system_conf::read_system_conf()?;
+                (config.name_servers, options)
+            }
+        };
+        options.timeout = ONE_TRY;
+        let context = Arc::new(PoolContext::new(options, TlsConfig::new()?));
+        Ok(NameServerPool::from_config(servers, context, TokioRuntimeProvider::default()))
+    }
+}
+
+fn at(server: SocketAddr) -> NameServerConfig {
+    let mut config = NameServerConfig::udp_and_tcp(server.ip());
+    config.connections.iter_mut().for_each(|connection| connection.port = server.port());
+    config
+}
+
+/// What the answer to a TXT question holds; nothing when there is surely no such record.
+async fn ask(pool: &NameServerPool<TokioRuntimeProvider>, name: &Name) -> Result<Vec<Record>, Unanswered> {
+    let mut tries = 2;
+    loop {
+        let query = Query::query(name.clone(), RecordType::TXT);
+        tries -= 1;
+        match pool.lookup(query, DnsRequestOptions::default()).first_answer().await {
+            Ok(answer) => match answer.response_code {
+                ResponseCode::NoError | ResponseCode::NXDomain => return Ok(answer.into_message().answers),
+                other => return Err(Unanswered::Refused(other)),
+            },
+            Err(NetError::Timeout | NetError::Io(_) | NetError::NoConnections | NetError::Busy) if tries > 0 => {}
+            Err(error) => return nothing(error),
+        }
+    }
+}
+
+/// Tells "there is none" from "nobody could say".
+fn nothing(error: NetError) -> Result<Vec<Record>, Unanswered> {
+    match error {
+        NetError::Dns(DnsError::NoRecordsFound(NoRecords { response_code, ns, soa, .. })) => match response_code {
+            ResponseCode::NXDomain => Ok(Vec::new()),
+            // Somebody else's name servers and no SOA record: this one was never responsible for the name.
+            ResponseCode::NoError if ns.is_some() && soa.is_none() => Err(Unanswered::Referred),
+            ResponseCode::NoError => Ok(Vec::new()),
+            other => Err(Unanswered::Refused(other)),
+        },
+        NetError::Dns(DnsError::ResponseCode(code)) => Err(Unanswered::Refused(code)),
+        NetError::Timeout => Err(Unanswered::InTime),
+        other => Err(Unanswered::Broken(other)),
+    }
+}
+
+/// The value of a TXT record. A long one comes as several strings, which mean one text (RFC 7208, section 3.3).
+fn value(record: &Record) -> Option<String> {
+    let RData::TXT(txt) = &record.data else { return None };
+    Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned())
+}
+
+fn target(record: &Record) -> Option<&Name> {
+    let RData::CNAME(CNAME(target)) = &record.data else { return None };
+    Some(target)
+}
