@@ -67,3 +67,4 @@ pub use deeplink_core::secret::SecretKey;
 pub use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
 pub use deeplink_core::time::Timestamp;
 pub use deeplink_core::user::{SignedUp, Signup};
+pub use deeplink_core::visitor::ClickKind;

@@ -7,6 +7,7 @@ use std::fmt;
 use crate::error::{ErrorCode, Invalid};
 use crate::link::words;
 use crate::time::Timestamp;
+use crate::visitor::ClickKind;
 
 /// Longest window of a time series in days.
 pub const MAX_WINDOW_DAYS: i64 = 400;
@@ -46,6 +47,9 @@ pub struct TimeseriesQuery {
     /// Width of a bucket; daily when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granularity: Option<Granularity>,
+    /// Only clicks of this kind; those of people and agents together when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ClickKind>,
 }
 
 impl TimeseriesQuery {
@@ -105,7 +109,7 @@ impl Timeseries {
 pub struct Bucket {
     /// Start of the bucket: a date (`2026-11-20`) by day, a moment (`2026-11-20T09:00:00.000Z`) by hour.
     pub date: String,
-    /// Clicks of people and agents; those of previews and crawlers are not counted.
+    /// Clicks of the kind that was asked for; else those of people and agents, without previews and crawlers.
     pub clicks: i64,
 }
 
@@ -117,7 +121,7 @@ mod tests {
     fn windows_have_defaults_and_limits() {
         let now = Timestamp::from_millis(1_795_167_000_000);
         let ask = |from, to, granularity: Option<&str>| {
-            TimeseriesQuery { from, to, granularity: granularity.map(Granularity::from) }.window(now)
+            TimeseriesQuery { from, to, granularity: granularity.map(Granularity::from), kind: None }.window(now)
         };
         assert_eq!(ask(None, None, None), Ok((now.plus_days(-30), now, Granularity::Daily)));
         assert!(ask(Some(now.plus_days(-400)), None, None).is_ok());

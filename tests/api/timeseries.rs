@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use deeplink_client::{Granularity, TimeseriesQuery};
+use deeplink_core::visitor::ClickKind;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -75,6 +76,10 @@ async fn windows_are_read_strictly() {
         ("from=0001-01-01T00:00:00Z", "400 bad_request from"),
         ("to=9999-12-30T00:00:00Z", "200"),
         ("from=9999-12-30T00:00:00Z", "400 bad_request from"),
+        ("kind=preview", "200"),
+        ("kind=Human", "400 bad_request kind"),
+        ("kind=", "400 bad_request kind"),
+        ("kind=human&kind=agent", "400 bad_request kind"),
         ("granularity=hourly&from=2025-10-17T00:00:00Z&to=2026-11-20T00:00:00Z", "200"),
     ] {
         let reply = world.a.get(&format!("/v1/links/spring-42/timeseries?{query}")).await;
@@ -107,5 +112,18 @@ async fn only_people_and_agents_count() {
     }
     world.expect_clicks(&[(0, 1), (1, 1), (2, 1), (3, 2)]).await;
     assert_eq!(world.a.clicks_of("spring-42").await, 3);
+    for fold in [false, true] {
+        if fold {
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+        }
+        for (kind, clicks) in
+            [(ClickKind::Human, 1), (ClickKind::Preview, 1), (ClickKind::Crawler, 1), (ClickKind::Agent, 2)]
+        {
+            let mut query = TimeseriesQuery::new();
+            query.kind = Some(kind);
+            let series = world.a.links().timeseries("spring-42", &query).unchecked().await.expect("a series");
+            assert_eq!(series.data.iter().map(|day| day.clicks).sum::<i64>(), clicks, "{kind:?}, folded: {fold}");
+        }
+    }
     assert_eq!(world.a.post("/v1/links/spring-42/timeseries", &json!({})).await.outcome(), "405 method_not_allowed");
 }

@@ -11,6 +11,7 @@ mod tests;
 
 pub use accept::{Form, wants_json};
 pub use agent::AgentTraits;
+use serde::{Deserialize, Serialize};
 
 /// The system a visit comes from; also the `platform` of clicks and events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +63,9 @@ impl Platform {
 }
 
 /// What kind of click a visit is, for those who count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum ClickKind {
     /// A person with a browser.
     Human,
@@ -96,6 +99,11 @@ impl ClickKind {
     /// The kind stored under this number.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// The kind of this name, exactly as it is on the wire.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
     /// Whether such a click is in the funnel's `clicks` and emits a `click` event.

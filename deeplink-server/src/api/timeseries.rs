@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use deeplink_core::error::ErrorBody;
 use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
 use deeplink_core::time::Timestamp;
+use deeplink_core::visitor::ClickKind;
 use http::HeaderValue;
 
 use super::links;
@@ -25,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// Counts a link's clicks over time.
 ///
-/// Clicks of people and agents, in UTC. Both ends of the window are included, and the first and the last bucket count
+/// Clicks of people and agents, or of one kind, in UTC. Both ends of the window are included, and the first and the last bucket count
 /// only what lies inside it.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/timeseries", operation_id = "link_timeseries", tag = "links",
@@ -35,6 +36,7 @@ const LIMIT: Duration = Duration::from_secs(5);
         ("from" = Option<String>, Query, description = "Start, RFC 3339; 30 days before `to` when absent"),
         ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent. At most 400 days after `from`"),
         ("granularity" = Option<Granularity>, Query, description = "Width of a bucket; `daily` when absent"),
+        ("kind" = Option<ClickKind>, Query, description = "Only clicks of this kind; those of people and agents together when absent"),
     ),
     responses(
         (status = 200, description = "The buckets that the window touches, oldest first, those without a click included", body = Timeseries,
@@ -55,8 +57,9 @@ pub(crate) async fn get(
     let mut reader = app.db.read().await?;
     let mut db = reader.conn();
     let link = links::find(&mut db, &caller, &link_id).await?;
-    let (from, to, granularity) = read(&query)?.window(app.clock.now())?;
-    let counted = clicks::hourly(&mut db, link.position, from.as_millis(), to.as_millis());
+    let asked = read(&query)?;
+    let (from, to, granularity) = asked.window(app.clock.now())?;
+    let counted = clicks::hourly(&mut db, link.position, (from.as_millis(), to.as_millis()), asked.kind);
     let hours = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
     let data = buckets(&hours, from, to, &granularity);
     let mut response = Json(Timeseries::new(link.link_id, granularity, from, to, data)).into_response();
@@ -71,6 +74,7 @@ fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {
     asked.from = query.parsed("from", "an RFC 3339 date and time", moment)?;
     asked.to = query.parsed("to", "an RFC 3339 date and time", moment)?;
     asked.granularity = query.one("granularity")?.map(Granularity::from);
+    asked.kind = query.parsed("kind", "human, preview, crawler or agent", ClickKind::from_name)?;
     Ok(asked)
 }
 

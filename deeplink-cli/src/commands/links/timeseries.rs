@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use deeplink_core::stats::{Granularity, TimeseriesQuery};
 use deeplink_core::time::Timestamp;
+use deeplink_core::visitor::ClickKind;
 
 use crate::cli::help;
 use crate::clock::{self, parse_moment};
@@ -13,7 +14,7 @@ use crate::output::{self, Format, Record};
 /// Count a link's clicks over time
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Previews and crawlers are not counted. Days and hours are UTC.",
+    "Without --kind, people and agents are counted, previews and crawlers are not. Days and hours are UTC.",
     &[
     "dl links timeseries spring-42 --from 7d",
     "dl links timeseries spring-42 --from 2026-11-01 --granularity hourly -o csv",
@@ -31,6 +32,13 @@ pub(crate) struct Series {
     /// Width of a bucket: daily or hourly
     #[arg(long, value_name = "WIDTH", default_value = "daily", hide_possible_values = true)]
     granularity: Width,
+    /// Only clicks of this kind: human, preview, crawler or agent
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: Option<ClickKind>,
+}
+
+fn kind(text: &str) -> Result<ClickKind, String> {
+    ClickKind::from_name(text).ok_or_else(|| format!("{text:?} is none of human, preview, crawler and agent"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -46,6 +54,7 @@ impl Series {
         let sheet = ctx.out.sheet(&output::BUCKETS)?;
         let mut query = TimeseriesQuery::new();
         (query.from, query.to) = (self.from, self.to);
+        query.kind = self.kind;
         query.granularity = Some(match self.granularity {
             Width::Daily => Granularity::Daily,
             Width::Hourly => Granularity::Hourly,

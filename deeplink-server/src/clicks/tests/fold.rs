@@ -22,7 +22,7 @@ async fn fold_once(db: &Db) -> Folded {
 
 async fn total(db: &Db, link: i64, from: i64, to: i64) -> i64 {
     let mut reader = db.read().await.expect("a reader");
-    clicks::hourly(&mut reader.conn(), link, from, to).await.expect("the counts").into_values().sum()
+    clicks::hourly(&mut reader.conn(), link, (from, to), None).await.expect("the counts").into_values().sum()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -180,7 +180,7 @@ async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps:
                 }
                 let mut reader = db.read().await.expect("a reader");
                 let mut counted =
-                    clicks::hourly(&mut reader.conn(), link, START + from, START + to).await.expect("counts");
+                    clicks::hourly(&mut reader.conn(), link, (START + from, START + to), None).await.expect("counts");
                 counted.retain(|_, clicks| *clicks > 0);
                 assert_eq!(counted, expected, "link {link} from {from} to {to}");
             }

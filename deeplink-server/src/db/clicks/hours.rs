@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use deeplink_core::visitor::ClickKind;
 use sqlx::FromRow;
 
 use super::super::{Conn, DbError, on};
@@ -71,15 +72,21 @@ struct Count {
     last_position: Option<i64>,
 }
 
-/// Clicks of a link that the funnel counts, those of people and agents, which happened from `from` to `to`, both
-/// included: by the start of their hour. Hours without any may be absent.
+/// Clicks of a link, of one kind or, without one, of the kinds that the funnel counts (people and agents), which happened
+/// from `from` to `to`, both included: by the start of their hour. Hours without any may be absent.
 ///
 /// Hours that lie inside the window come from the counts, and so do those at its ends whose clicks all lie on one side
 /// of the end. Otherwise the log is read from the first to the last of them. Once retention has taken one of them from
 /// the log, such an hour counts whole if its first click lies in the window.
-pub(crate) async fn hourly(db: &mut Conn<'_>, link: i64, from: i64, to: i64) -> Result<BTreeMap<i64, i64>, DbError> {
+pub(crate) async fn hourly(
+    db: &mut Conn<'_>,
+    link: i64,
+    (from, to): (i64, i64),
+    kind: Option<ClickKind>,
+) -> Result<BTreeMap<i64, i64>, DbError> {
+    let kinds = kind.map_or([ClickKind::Human, ClickKind::Agent], |kind| [kind; 2]);
     let mut hours = BTreeMap::new();
-    for count in counts(db, link, from, to).await? {
+    for count in counts(db, link, (from, to), kinds).await? {
         let clicks = match (count.first_position, count.last_position) {
             _ if from <= count.first_at && count.last_at <= to => count.clicks,
             _ if count.last_at < from || to < count.first_at => 0,
@@ -97,17 +104,25 @@ pub(crate) async fn hourly(db: &mut Conn<'_>, link: i64, from: i64, to: i64) -> 
 
 /// The counts of the hours that the window touches. One statement, so that no click is missed or counted twice while a
 /// fold goes on.
-async fn counts(db: &mut Conn<'_>, link: i64, from: i64, to: i64) -> Result<Vec<Count>, DbError> {
+async fn counts(
+    db: &mut Conn<'_>,
+    link: i64,
+    (from, to): (i64, i64),
+    kinds: [ClickKind; 2],
+) -> Result<Vec<Count>, DbError> {
     const SQL: &str = "
         SELECT hour, kind, clicks, first_at, last_at, first_position, last_position FROM click_hours
-        WHERE link = $1 AND hour >= $4 AND hour <= $3 AND (kind = 0 OR kind = 3)
+        WHERE link = $1 AND hour >= $4 AND hour <= $3 AND (kind = $5 OR kind = $6)
         UNION ALL
         SELECT at - at % 3600000, kind, COUNT(*), MIN(at), MAX(at), NULL, NULL FROM clicks
         WHERE position > (SELECT position FROM click_marks WHERE name = 'folded')
-            AND link = $1 AND at >= $2 AND at <= $3 AND (kind = 0 OR kind = 3)
+            AND link = $1 AND at >= $2 AND at <= $3 AND (kind = $5 OR kind = $6)
         GROUP BY at - at % 3600000, kind";
     let first_hour = from - from.rem_euclid(HOUR);
-    Ok(on!(db, c => sqlx::query_as(SQL).bind(link).bind(from).bind(to).bind(first_hour).fetch_all(c).await)?)
+    let [one, other] = kinds.map(|kind| i64::from(kind.code()));
+    Ok(on!(db, c => sqlx::query_as(SQL)
+        .bind(link).bind(from).bind(to).bind(first_hour).bind(one).bind(other)
+        .fetch_all(c).await)?)
 }
 
 /// How many clicks of an hour that is folded lie in the window. What is folded never changes, so this need not see what
