@@ -102,6 +102,8 @@ ids! {
     DomainId = "dom";
     /// A mail that waits to be sent.
     MailId = "eml";
+    /// A certificate of a host.
+    CertificateId = "crt";
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! | `visit` | what a tap meets: redirect, page, JSON |
 //! | `db` | one set of SQL texts for two databases, one door for writes |
 //! | `clicks`, `cache` | the click log's way in; what is kept in memory |
+//! | `certificates` | TLS of our own: what is served by name, how it is ordered |
 //! | `http` | connections, credentials, bodies, limits |
 //! | `outbound` | what the service calls |
 //! | `work` | what runs behind the replies |
@@ -17,6 +18,7 @@
 pub mod admin;
 mod api;
 mod cache;
+mod certificates;
 mod clicks;
 pub mod clock;
 pub mod config;

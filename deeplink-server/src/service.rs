@@ -19,6 +19,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request};
 use tower::ServiceExt;
 
+use crate::certificates::challenge;
 use crate::error::{ApiError, Record};
 use crate::http::listen::RequestBody;
 use crate::http::{client_ip, host, request_id};
@@ -112,6 +113,9 @@ async fn rest(
     let method = parts.method.clone();
     let span = tracing::info_span!("request", request_id = id.to_str().unwrap_or_default());
     let answer = async {
+        if let Some(answer) = challenge::answer(&app, peer, &parts).await {
+            return answer;
+        }
         match place {
             Err(error) => error.into_response(),
             // Names no path that the router could know.

@@ -12,7 +12,7 @@ use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::{Access, Db, OpenError, notices};
-use crate::http::listen::{self, Limits, Stop};
+use crate::http::listen::{self, Certificates, Limits, Listeners, Stop};
 use crate::routes;
 use crate::service::Service;
 use crate::state::{App, Shared};
@@ -51,6 +51,8 @@ pub enum StartError {
 pub struct Running {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it serves https, if it does.
+    pub tls_address: Option<SocketAddr>,
     /// Where operators reach it, if they can.
     pub admin_address: Option<SocketAddr>,
     app: Shared,
@@ -80,6 +82,10 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
         Some(address) => Some(listen_on(address).await?),
         None => None,
     };
+    let tls = match &config.tls {
+        Some(tls) => Some(listen_on(tls.listen).await?),
+        None => None,
+    };
     let app = Arc::new(App::new(config, public_url, db, clock, vault, clicks));
     let (stop, stopping) = watch::channel(Stop::Not);
     let admin_address = admin.as_ref().map(|(_, bound)| *bound);
@@ -93,13 +99,18 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
     }
     let work = work::start(&app);
     let router = routes::router(Arc::clone(&app));
+    let tls_address = tls.as_ref().map(|(_, bound)| *bound);
+    let listeners = match tls {
+        Some((secure, _)) => Listeners::with_tls(listener, secure, Arc::clone(&app) as Arc<dyn Certificates>),
+        None => listener.into(),
+    };
     let serving = tokio::spawn({
         let app = Arc::clone(&app);
         async move {
-            listen::serve(listener, limits, stopping, |peer| Service::new(Arc::clone(&app), router.clone(), peer)).await
+            listen::serve(listeners, limits, stopping, |peer| Service::new(Arc::clone(&app), router.clone(), peer)).await
         }
     });
-    Ok(Running { address, admin_address, app, stop, serving, work })
+    Ok(Running { address, tls_address, admin_address, app, stop, serving, work })
 }
 
 impl Running {

@@ -9,6 +9,7 @@ use deeplink_core::time::Timestamp;
 use url::Url;
 
 use crate::cache::{Brief, Face, LinkCache};
+use crate::certificates::Certificates;
 use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -45,6 +46,8 @@ pub(crate) struct App {
     pub(crate) hosts: Brief<Option<Arc<Host>>>,
     /// What a tenant shows of itself, by its id.
     pub(crate) faces: Brief<Arc<Face>>,
+    /// What connections over TLS are secured with, by name.
+    pub(crate) certificates: Certificates,
     /// Whom to ask for the proof of domains.
     pub(crate) dns: Dns,
     /// Places for questions to DNS that somebody waits for.
@@ -90,6 +93,7 @@ impl App {
             links: LinkCache::new(u64::from(config.link_cache_mb) << 20, hears),
             callers: Brief::new(10_000),
             hosts: Brief::new(10_000),
+            certificates: Certificates::new(),
             faces: Brief::new(10_000),
             dns: Dns::new(config.dns_server),
             lookups: Places::new(128, 32),

@@ -72,6 +72,11 @@ pub(crate) async fn spawn_nodes(n: usize) -> World {
     make(n, |_| {}).await
 }
 
+/// As [`spawn_nodes`], with settings that the test changes first.
+pub(crate) async fn spawn_nodes_with(n: usize, adjust: impl Fn(&mut Config)) -> World {
+    make(n, adjust).await
+}
+
 async fn make(nodes: usize, adjust: impl Fn(&mut Config)) -> World {
     let seeds = Seeds::new();
     let secrets = Arc::new(Secrets::new());

@@ -26,6 +26,7 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
         ("server keys", keys(config, &sealed)),
         ("data directory", data_dir(config)),
         ("address", address(config)),
+        ("TLS", tls(config)),
         ("public URL", public_url(config)),
         ("mail", mail(config)),
     ];
@@ -105,6 +106,19 @@ fn address(config: &Config) -> Finding {
             Note(format!("{address} is in use, perhaps by this service"))
         }
         Err(error) => Wrong(format!("{address}: {error}")),
+    }
+}
+
+fn tls(config: &Config) -> Finding {
+    let Some(tls) = &config.tls else {
+        return Fine("off: whoever wants https has a proxy in front".into());
+    };
+    if tls.listen.port() != 0 && tls.listen == config.listen {
+        return Wrong(format!("DEEPLINK_TLS_LISTEN: {} is where DEEPLINK_LISTEN serves already", tls.listen));
+    }
+    match TcpListener::bind(tls.listen) {
+        Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => Wrong(format!("{}: {error}", tls.listen)),
+        _ => Fine(format!("on {}, with certificates from {}", tls.listen, tls.directory)),
     }
 }
 

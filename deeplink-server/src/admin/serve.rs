@@ -18,6 +18,9 @@ pub(super) async fn run(config: Config, clock: Clock) -> Result<(), Failure> {
     if let Some(address) = running.admin_address {
         tracing::info!(%address, "operators are served");
     }
+    if let Some(address) = running.tls_address {
+        tracing::info!(%address, "https is served");
+    }
     // One piece of text, so that whoever waits for the first line has the rest with it.
     let banner = first_run::prepare(running.app()).await?;
     output::say(&format!("listening on http://{}\n{}", running.address, banner.unwrap_or_default()));

@@ -5,6 +5,7 @@
 //! An empty variable counts as absent. A bad value stops the start with its name.
 
 mod environment;
+mod tls;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use url::{Host, Url};
 use crate::vault::MasterKey;
 
 pub use environment::Environment;
+pub use tls::{Tls, TrustedRoots};
 
 /// What `--help` says about the variables that have no flag.
 pub const SECRETS_HELP: &str = "\
@@ -42,6 +44,21 @@ pub struct Settings {
     /// Where people reach the service: https:// and a host [default: http:// and the address served on]
     #[arg(long, global = true, env = "DEEPLINK_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
+    /// Address to serve https on, with certificates from DEEPLINK_ACME_DIRECTORY; port 0 takes a free one [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_TLS_LISTEN", value_name = "IP:PORT")]
+    tls_listen: Option<String>,
+    /// Directory of the ACME server that issues certificates for verified custom domains and, when the public URL is
+    /// https, its host. Each name must reach DEEPLINK_LISTEN at port 80. Setting it accepts that server's terms
+    /// [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_ACME_DIRECTORY", value_name = "URL")]
+    acme_directory: Option<String>,
+    /// Mail address that the ACME server may write to, such as before a certificate expires [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_ACME_CONTACT", value_name = "ADDRESS")]
+    acme_contact: Option<String>,
+    /// PEM file with certificates of authorities to trust beside the system's, where this service calls others
+    /// [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_CA", value_name = "FILE")]
+    outbound_ca: Option<String>,
     /// Name server to ask for the proof of custom domains [default: the system's]
     #[arg(long, global = true, env = "DEEPLINK_DNS_SERVER", value_name = "IP:PORT")]
     dns_server: Option<String>,
@@ -117,6 +134,10 @@ pub struct Config {
     pub admin_listen: Option<SocketAddr>,
     /// Where people reach the service, if the operator said it; see [`Config::public_url_at`].
     pub public_url: Option<Url>,
+    /// TLS of our own, if the operator wants it.
+    pub tls: Option<Tls>,
+    /// Authorities to trust beside the system's.
+    pub outbound_ca: Option<TrustedRoots>,
     /// Name server to ask for the proof of custom domains; without one, the system's are asked.
     pub dns_server: Option<SocketAddr>,
     /// Host that custom domains are pointed to, if the operator said it; see [`Config::cname_target_at`].
@@ -234,6 +255,14 @@ impl Config {
             listen: setting("DEEPLINK_LISTEN", &settings.listen, address)?,
             admin_listen: optional("DEEPLINK_ADMIN_LISTEN", settings.admin_listen.as_deref(), address)?,
             public_url: optional("DEEPLINK_PUBLIC_URL", settings.public_url.as_deref(), public_url)?,
+            tls: Tls::read(
+                settings.tls_listen.as_deref(),
+                settings.acme_directory.as_deref(),
+                settings.acme_contact.as_deref(),
+            )?,
+            outbound_ca: optional("DEEPLINK_OUTBOUND_CA", settings.outbound_ca.as_deref(), |path| {
+                TrustedRoots::read(Path::new(path))
+            })?,
             dns_server: optional("DEEPLINK_DNS_SERVER", settings.dns_server.as_deref(), name_server)?,
             cname_target: optional("DEEPLINK_CNAME_TARGET", settings.cname_target.as_deref(), host_name)?,
             master_keys,
@@ -270,6 +299,8 @@ impl Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin_listen: None,
             public_url: None,
+            tls: None,
+            outbound_ca: None,
             dns_server: None,
             cname_target: None,
             master_keys: Vec::new(),

@@ -66,6 +66,12 @@ fn each_bad_value_names_its_variable() {
         ("--unverified-link-ttl-days", "1.5"),
         ("--retention-days", "36501"),
         ("--log", "deeplink_server=loud"),
+        ("--tls-listen", "443"),
+        ("--acme-directory", "http://acme.example.com/directory"),
+        ("--acme-directory", "acme.example.com"),
+        ("--acme-contact", "somebody"),
+        ("--outbound-ca", "/nowhere/at/all.pem"),
+        ("--outbound-ca", "/dev/null"),
     ];
     for (flag, value) in flags {
         let variable = format!("DEEPLINK_{}", flag[2..].replace('-', "_").to_uppercase());
@@ -200,6 +206,28 @@ fn mails_come_from_the_public_host_unless_said_otherwise() {
     let said = read(&["--mail-from", "Links <links@example.com>"], &[]).expect("a sender");
     let from = said.mail_from_at(&url("http://localhost")).expect("a sender");
     assert_eq!(from.to_string(), "Links <links@example.com>");
+}
+
+#[test]
+fn tls_and_its_authority_go_together() {
+    let (listen, directory) = ("--tls-listen=127.0.0.1:443", "--acme-directory=https://acme.example.com/directory");
+    let contact = "--acme-contact=ops@example.com";
+    assert!(read(&[], &[]).expect("the defaults").tls.is_none());
+    let tls = read(&[listen, directory, contact], &[]).expect("all of it").tls.expect("TLS");
+    assert_eq!(tls.listen.to_string(), "127.0.0.1:443");
+    assert_eq!(tls.directory.as_str(), "https://acme.example.com/directory");
+    assert_eq!(tls.contact.expect("a contact").to_string(), "ops@example.com");
+    for (half, variable) in [
+        (&[listen][..], "DEEPLINK_TLS_LISTEN"),
+        (&[listen, contact], "DEEPLINK_TLS_LISTEN"),
+        (&[directory], "DEEPLINK_ACME_DIRECTORY"),
+        (&[directory, contact], "DEEPLINK_ACME_DIRECTORY"),
+        (&[contact], "DEEPLINK_ACME_CONTACT"),
+    ] {
+        assert_eq!(read(half, &[]).expect_err("half a configuration").variable, variable);
+    }
+    let error = read(&["--acme-directory=https://me:hunter2@acme.example.com/", listen], &[]).expect_err("a password");
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
 }
 
 #[test]

@@ -9,14 +9,17 @@ mod open;
 mod writer;
 
 pub(crate) mod accounts;
+pub(crate) mod acme;
 pub(crate) mod affiliates;
 pub(crate) mod apps;
+pub(crate) mod certificates;
 pub(crate) mod clicks;
 pub(crate) mod domain_proofs;
 pub(crate) mod domains;
 pub(crate) mod hosts;
 pub(crate) mod inspect;
 pub(crate) mod keys;
+pub(crate) mod leases;
 pub(crate) mod link_expiry;
 pub(crate) mod link_status;
 pub(crate) mod links;

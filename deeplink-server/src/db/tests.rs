@@ -1,5 +1,7 @@
 //! Queries whose rules no single operation shows, on SQLite or, with `TEST_DATABASE_URL`, on PostgreSQL.
 
+mod certificates;
+
 use deeplink_core::id::{AffiliateId, MailId, SecretKeyId, TenantId};
 use deeplink_core::link::{CreateLink, LinkStatus};
 use deeplink_core::secret::{Random, SecretKey, Token};

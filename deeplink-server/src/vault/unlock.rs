@@ -10,7 +10,7 @@ use url::Url;
 
 use super::{MasterKey, Unopened, Vault};
 use crate::config::{Config, is_loopback};
-use crate::db::{Db, DbError, mails, vault_check};
+use crate::db::{Db, DbError, acme, certificates, mails, vault_check};
 
 const CHECK: &[u8] = b"deeplink";
 
@@ -133,6 +133,14 @@ impl Vault {
         }
     }
 
+    /// What is sealed with an older key, sealed with the first one. What does not open stays as it is.
+    fn renewed(&self, table: &str, row: &str, sealed: &str) -> Option<String> {
+        if self.is_current(sealed) {
+            return None;
+        }
+        self.open(table, row, sealed).ok().map(|plain| self.seal(table, row, &plain))
+    }
+
     /// Seals everything with the first key, so that an older one can be taken away.
     async fn take_over(&self, db: &Db) -> Result<(), UnlockError> {
         let vault = self.clone();
@@ -147,10 +155,18 @@ impl Vault {
                     vault_check::replace(&mut tx, &value).await?;
                 }
                 for (id, sealed) in mails::all_sealed(&mut tx).await? {
-                    if !vault.is_current(&sealed)
-                        && let Ok(plain) = vault.open("mails", &id, &sealed)
-                    {
-                        mails::reseal(&mut tx, &id, &vault.seal("mails", &id, &plain)).await?;
+                    if let Some(sealed) = vault.renewed("mails", &id, &sealed) {
+                        mails::reseal(&mut tx, &id, &sealed).await?;
+                    }
+                }
+                for (id, sealed) in certificates::all_sealed(&mut tx).await? {
+                    if let Some(sealed) = vault.renewed("certificates", &id, &sealed) {
+                        certificates::reseal(&mut tx, &id, &sealed).await?;
+                    }
+                }
+                for (directory, sealed) in acme::all_sealed(&mut tx).await? {
+                    if let Some(sealed) = vault.renewed("acme_accounts", &directory, &sealed) {
+                        acme::reseal(&mut tx, &directory, &sealed).await?;
                     }
                 }
                 Ok(())

@@ -1,6 +1,7 @@
 //! What runs behind the replies. The tasks end with the service; what they had not done waits in the database for the
 //! next start.
 
+mod certificates;
 pub(crate) mod link_expiry;
 pub(crate) mod mail;
 pub(crate) mod recheck;
@@ -17,6 +18,8 @@ use crate::state::Shared;
 /// The tasks that run.
 pub(crate) struct Work {
     mail: JoinHandle<()>,
+    /// Only with TLS of our own.
+    certificates: Option<JoinHandle<()>>,
     /// What it writes runs to its end by itself, so it may be cut anywhere.
     _sweep: AbortOnDropHandle<()>,
     /// Likewise.
@@ -27,18 +30,31 @@ pub(crate) struct Work {
 pub(crate) fn start(app: &Shared) -> Work {
     Work {
         mail: tokio::spawn(mail::run(Arc::downgrade(app))),
+        certificates: app.config.tls.clone().map(|tls| tokio::spawn(certificates::run(Arc::downgrade(app), tls))),
         _sweep: AbortOnDropHandle::new(tokio::spawn(sweep::run(Arc::downgrade(app)))),
         _recheck: AbortOnDropHandle::new(tokio::spawn(recheck::run(Arc::downgrade(app)))),
     }
 }
 
 impl Work {
-    /// Lets a mail that is on its way be settled, after the service was asked to stop and before the database closes.
+    /// Lets a mail that is on its way be settled and a lease be given back, after the service was asked to stop and
+    /// before the database closes.
     pub(crate) async fn finish(mut self, app: &Shared, within: Duration) {
         app.mail_waits.notify_one();
-        if tokio::time::timeout(within, &mut self.mail).await.is_err() {
-            // Its lease runs out, and then the next node or the next start sends it again.
+        app.certificates.stop.notify_one();
+        let both = async {
+            // A task that panicked has ended as well.
+            let _ = (&mut self.mail).await;
+            if let Some(certificates) = &mut self.certificates {
+                let _ = certificates.await;
+            }
+        };
+        if tokio::time::timeout(within, both).await.is_err() {
+            // Leases run out, and then the next node or the next start goes on.
             self.mail.abort();
+            if let Some(certificates) = &self.certificates {
+                certificates.abort();
+            }
         }
     }
 }

@@ -1,11 +1,12 @@
-//! One connection: which protocol options it runs with, and how it follows the orders of its watch.
+//! One connection: which protocol options it runs with, and how it follows the orders of its watch. With TLS it begins
+//! with a handshake, which has nothing to finish when there is an order.
 
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +18,8 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 
 use super::exchange::{Exchanges, RequestBody};
-use super::socket::Socket;
+use super::socket::{Carrier, Socket};
+use super::tls::{self, Certificates};
 use super::watch::{Order, Watch};
 
 /// A request head, and thereby the read buffer of an HTTP/1 connection, is at most this large.
@@ -50,8 +52,9 @@ impl Protocols {
     }
 
     /// Serves one connection to its end.
-    pub(super) async fn serve<S, B>(self: Arc<Self>, stream: TcpStream, service: S, watch: Arc<Watch>)
+    pub(super) async fn serve<T, S, B>(self: Arc<Self>, stream: T, service: S, watch: Arc<Watch>)
     where
+        T: Carrier + Send + 'static,
         S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
         S::Future: Send + 'static,
         B: Body<Data = Bytes> + Unpin + Send + 'static,
@@ -60,15 +63,10 @@ impl Protocols {
         let socket = TokioIo::new(Socket::new(stream, Arc::clone(&watch)));
         let exchanges = Exchanges::new(service, Arc::clone(&watch));
         let mut connection = pin!(self.0.serve_connection(socket, exchanges));
-        let mut known: Option<Waker> = None;
+        let mut ear = Ear::default();
         let mut retiring = false;
         poll_fn(|cx| {
-            // A task keeps its waker for life, so this registers once and costs a comparison after that.
-            if !known.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                watch.wake_with(cx.waker());
-                known = Some(cx.waker().clone());
-            }
-            match watch.order() {
+            match ear.order(&watch, cx) {
                 Order::Serve => {}
                 Order::Retire if retiring => {}
                 Order::Retire => {
@@ -81,5 +79,49 @@ impl Protocols {
             connection.as_mut().poll(cx).map(drop)
         })
         .await;
+    }
+
+    /// Agrees on TLS, then serves the connection to its end.
+    pub(super) async fn serve_secured<S, B>(
+        self: Arc<Self>,
+        stream: TcpStream,
+        certificates: Arc<dyn Certificates>,
+        service: S,
+        watch: Arc<Watch>,
+    ) where
+        S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
+        S::Future: Send + 'static,
+        B: Body<Data = Bytes> + Unpin + Send + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let secured = {
+            // Boxed, so that its keys and messages take no room for as long as the connection lives.
+            let mut handshake = Box::pin(tls::secured(stream, &watch, &*certificates));
+            let mut ear = Ear::default();
+            poll_fn(|cx| match ear.order(&watch, cx) {
+                Order::Serve => handshake.as_mut().poll(cx),
+                Order::Retire | Order::Cut => Poll::Ready(None),
+            })
+            .await
+        };
+        match secured {
+            Some(stream) => self.serve(stream, service, watch).await,
+            None => watch.leave(),
+        }
+    }
+}
+
+/// Hears the orders of a watch. A task keeps its waker for life, so it is registered once and costs a comparison after
+/// that.
+#[derive(Default)]
+struct Ear(Option<Waker>);
+
+impl Ear {
+    fn order(&mut self, watch: &Watch, cx: &Context<'_>) -> Order {
+        if !self.0.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            watch.wake_with(cx.waker());
+            self.0 = Some(cx.waker().clone());
+        }
+        watch.order()
     }
 }

@@ -13,6 +13,7 @@ mod framing;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod watch;
 
 use std::convert::Infallible;
@@ -37,6 +38,7 @@ use self::connection::Protocols;
 use self::deadline::Shared;
 pub use self::exchange::{BodyError, RequestBody};
 pub use self::framing::is_refused_method;
+pub use self::tls::Certificates;
 
 /// Between two rounds of a graceful stop.
 const ROUND: Duration = Duration::from_millis(50);
@@ -108,11 +110,65 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(QUEUE)
 }
 
+/// Where connections arrive: in clear and, where that is set up, for TLS. Both share all limits.
+pub struct Listeners {
+    plain: TcpListener,
+    secure: Option<(TcpListener, Arc<dyn Certificates>)>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(plain: TcpListener) -> Self {
+        Self { plain, secure: None }
+    }
+}
+
+impl Listeners {
+    /// Two ways in, the second one with TLS.
+    pub fn with_tls(plain: TcpListener, secure: TcpListener, certificates: Arc<dyn Certificates>) -> Self {
+        Self { plain, secure: Some((secure, certificates)) }
+    }
+
+    async fn accept(&self) -> io::Result<Arrival> {
+        let Some((secure, certificates)) = &self.secure else {
+            return self.plain.accept().await.map(|(stream, peer)| Arrival { stream, peer, certificates: None });
+        };
+        tokio::select! {
+            accepted = self.plain.accept() => accepted.map(|(stream, peer)| Arrival { stream, peer, certificates: None }),
+            accepted = secure.accept() => accepted.map(|(stream, peer)| {
+                Arrival { stream, peer, certificates: Some(Arc::clone(certificates)) }
+            }),
+        }
+    }
+
+    /// Closes the listeners and takes what waits in their queues.
+    fn into_queue(self) -> impl Iterator<Item = Arrival> {
+        let arrival = |certificates: Option<Arc<dyn Certificates>>| {
+            move |(stream, peer)| Arrival { stream, peer, certificates: certificates.clone() }
+        };
+        let secure = self.secure.map(|(listener, certificates)| (queue_of(listener), arrival(Some(certificates))));
+        let secure = secure.into_iter().flat_map(|(queue, arrival)| queue.into_iter().map(arrival));
+        queue_of(self.plain).into_iter().map(arrival(None)).chain(secure)
+    }
+}
+
+/// A connection at the door.
+struct Arrival {
+    stream: TcpStream,
+    peer: SocketAddr,
+    /// With TLS.
+    certificates: Option<Arc<dyn Certificates>>,
+}
+
 /// Serves until `stop` says otherwise (a dropped sender asks for a graceful stop), then returns how many
 /// connections had to be cut.
 ///
 /// `service` makes the service of one connection from the address of its peer.
-pub async fn serve<M, S, B>(listener: TcpListener, limits: Limits, mut stop: Receiver<Stop>, service: M) -> usize
+pub async fn serve<M, S, B>(
+    listeners: impl Into<Listeners>,
+    limits: Limits,
+    mut stop: Receiver<Stop>,
+    service: M,
+) -> usize
 where
     M: Fn(SocketAddr) -> S,
     S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Send + 'static,
@@ -120,28 +176,38 @@ where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    let listeners = listeners.into();
     let door = Door::new(limits);
     let _sweep = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&door.shared).sweep()));
     let protocols = Arc::new(Protocols::new());
-    let admit = |(stream, peer): (TcpStream, SocketAddr), place: OwnedSemaphorePermit| {
+    let admit = |Arrival { stream, peer, certificates }: Arrival, place: OwnedSemaphorePermit| {
         // Answers are written in one piece; waiting to fill a segment would only delay them.
         let _ = stream.set_nodelay(true);
-        let serving = Arc::clone(&protocols).serve(stream, service(peer), door.shared.watch());
-        tokio::spawn(async move {
-            serving.await;
-            drop(place);
-        });
+        let protocols = Arc::clone(&protocols);
+        let (service, watch) = (service(peer), door.shared.watch());
+        // Two tasks rather than one that is either: a connection without TLS would pay for it with memory.
+        if let Some(certificates) = certificates {
+            tokio::spawn(async move {
+                protocols.serve_secured(stream, certificates, service, watch).await;
+                drop(place);
+            });
+        } else {
+            tokio::spawn(async move {
+                protocols.serve(stream, service, watch).await;
+                drop(place);
+            });
+        }
     };
     loop {
         tokio::select! {
             biased;
             () = asked(&mut stop, Stop::Gracefully) => break,
-            (arrival, place) = door.next(&listener) => admit(arrival, place),
+            (arrival, place) = door.next(&listeners) => admit(arrival, place),
         }
     }
     door.shared.set_stopping();
     // Whoever has connected before the door closes is still answered: dropping the listener resets them.
-    for arrival in queue_of(listener) {
+    for arrival in listeners.into_queue() {
         if let Ok(place) = Arc::clone(&door.places).try_acquire_owned() {
             admit(arrival, place);
         }
@@ -182,8 +248,8 @@ impl Door {
     }
 
     /// The next connection, once there is a place for it.
-    async fn next(&self, listener: &TcpListener) -> ((TcpStream, SocketAddr), OwnedSemaphorePermit) {
-        let arrival = self.accept(listener).await;
+    async fn next(&self, listeners: &Listeners) -> (Arrival, OwnedSemaphorePermit) {
+        let arrival = self.accept(listeners).await;
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return (arrival, place);
         }
@@ -197,10 +263,10 @@ impl Door {
         }
     }
 
-    async fn accept(&self, listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    async fn accept(&self, listeners: &Listeners) -> Arrival {
         let mut pause = SHORTEST_PAUSE;
         loop {
-            match listener.accept().await {
+            match listeners.accept().await {
                 Ok(arrival) => return arrival,
                 Err(error) if is_about_the_client(&error) => {}
                 // No descriptors or no memory: both come back when connections end, so idle ones are hurried.

@@ -14,9 +14,33 @@ use super::watch::{Order, Watch};
 
 const TIMED_OUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
+/// What carries the bytes of HTTP: the connection itself, or TLS on it.
+pub(super) trait Carrier: AsyncRead + AsyncWrite + Unpin {
+    /// Whether it takes bytes that it has not sent yet, so that only a flush tells whether they can leave.
+    const BUFFERS: bool;
+
+    /// Sends what can be sent at once. Whether it arrives is the client's concern.
+    fn say_without_waiting(&mut self, text: &[u8]);
+
+    /// Makes the kernel drop what is queued when this is closed.
+    fn reset_on_close(&self);
+}
+
+impl Carrier for TcpStream {
+    const BUFFERS: bool = false;
+
+    fn say_without_waiting(&mut self, text: &[u8]) {
+        let _ = self.try_write(text);
+    }
+
+    fn reset_on_close(&self) {
+        let _ = self.set_zero_linger();
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct Socket {
-    stream: TcpStream,
+pub(super) struct Socket<S: Carrier> {
+    stream: S,
     watch: Arc<Watch>,
     scan: HeadScan,
     /// Once the connection speaks HTTP/2.
@@ -28,8 +52,8 @@ pub(super) struct Socket {
     shut: bool,
 }
 
-impl Socket {
-    pub(super) fn new(stream: TcpStream, watch: Arc<Watch>) -> Self {
+impl<S: Carrier> Socket<S> {
+    pub(super) fn new(stream: S, watch: Arc<Watch>) -> Self {
         Self { stream, watch, scan: HeadScan::new(), frames: None, half_head: false, blocked: false, shut: false }
     }
 
@@ -64,11 +88,15 @@ impl Socket {
     }
 
     fn wrote(&mut self, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if outcome.is_pending() != self.blocked {
-            self.blocked = outcome.is_pending();
-            self.watch.blocked(self.blocked);
-        }
+        self.is_blocked(outcome.is_pending());
         outcome
+    }
+
+    fn is_blocked(&mut self, blocked: bool) {
+        if blocked != self.blocked {
+            self.blocked = blocked;
+            self.watch.blocked(blocked);
+        }
     }
 
     /// Whether the client may still be sending: then closing at once would reset the connection and could take the
@@ -78,7 +106,7 @@ impl Socket {
     }
 }
 
-impl AsyncRead for Socket {
+impl<S: Carrier> AsyncRead for Socket<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let me = self.get_mut();
         let before = buf.filled().len();
@@ -91,7 +119,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl<S: Carrier> AsyncWrite for Socket<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let me = self.get_mut();
         let outcome = Pin::new(&mut me.stream).poll_write(cx, buf);
@@ -117,7 +145,12 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        let me = self.get_mut();
+        let outcome = Pin::new(&mut me.stream).poll_flush(cx);
+        if S::BUFFERS {
+            me.is_blocked(outcome.is_pending());
+        }
+        outcome
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -139,15 +172,14 @@ impl AsyncWrite for Socket {
     }
 }
 
-impl Drop for Socket {
+impl<S: Carrier> Drop for Socket<S> {
     fn drop(&mut self) {
         if self.watch.timed_out_in_head() {
-            // A courtesy: whether it can be delivered is the client's concern.
-            let _ = self.stream.try_write(TIMED_OUT);
+            self.stream.say_without_waiting(TIMED_OUT);
         }
         if self.blocked {
             // Nobody reads what is queued; without this the kernel would hold it for minutes.
-            let _ = self.stream.set_zero_linger();
+            self.stream.reset_on_close();
         }
         self.watch.leave();
     }

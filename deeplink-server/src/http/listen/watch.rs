@@ -111,6 +111,12 @@ impl Watch {
         }
     }
 
+    /// TLS is agreed on: the client has not said anything so far that counts as a request.
+    pub(super) fn secured(&self) {
+        self.half_head.store(false, Relaxed);
+        self.enter(Phase::Silent);
+    }
+
     /// The connection speaks HTTP/2; its streams are requests, its own bytes are none.
     pub(super) fn is_http2(&self) {
         self.http2.store(true, Relaxed);

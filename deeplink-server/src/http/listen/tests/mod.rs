@@ -5,6 +5,7 @@ mod framing;
 mod http2;
 mod places;
 mod stopping;
+mod tls;
 mod verdicts;
 
 use std::convert::Infallible;
@@ -25,7 +26,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{BodyError, Limits, RequestBody, Stop, bind, is_refused_method, serve};
+use super::{BodyError, Limits, Listeners, RequestBody, Stop, bind, is_refused_method, serve};
 
 /// A limit may be enforced this late.
 const LATE: Duration = Duration::from_secs(1);
@@ -63,6 +64,11 @@ impl Server {
     fn start(limits: Limits) -> Self {
         let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap();
+        Self::on(address, listener.into(), limits)
+    }
+
+    /// At an address that is one of the listeners'.
+    fn on(address: SocketAddr, listeners: Listeners, limits: Limits) -> Self {
         let (stop, asked) = watch::channel(Stop::Not);
         let seen = Arc::new(Seen::default());
         let large = Bytes::from(vec![b'x'; 32 << 20]);
@@ -72,7 +78,7 @@ impl Server {
             probes.open.fetch_add(1, Ordering::SeqCst);
             Probe { seen: Arc::clone(&probes), large: large.clone() }
         };
-        Self { address, stop, serving: tokio::spawn(serve(listener, limits, asked, make)), seen }
+        Self { address, stop, serving: tokio::spawn(serve(listeners, limits, asked, make)), seen }
     }
 
     /// Connects and sends something.

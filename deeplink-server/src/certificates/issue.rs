@@ -1,0 +1,309 @@
+//! One order at an ACME server, from the account to a certificate that can be served (RFC 8555, section 7).
+//!
+//! Nothing is written to the database while the network is waited for, and everything an order needs of other nodes is
+//! written before it is asked for.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+use instant_acme::{
+    Account, AuthorizationStatus, ChallengeType, Error, Identifier, NewAccount, NewOrder, Order, OrderStatus,
+    RetryPolicy,
+};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use url::Url;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+use zeroize::Zeroizing;
+
+use super::transport::Transport;
+use super::{Unusable, server_config};
+use crate::config::Tls;
+use crate::db::acme::{self, Challenge};
+use crate::db::{DbError, WriteError};
+use crate::state::App;
+use crate::vault::Unopened;
+
+/// How long an authority may take to ask for a challenge, and again to sign.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a challenge is answered when nobody ends it.
+const CHALLENGE_MILLIS: i64 = 600_000;
+
+/// A certificate that was issued, with its key in PEM.
+pub(crate) struct Issued {
+    pub(crate) chain: String,
+    pub(crate) key: Zeroizing<String>,
+    pub(crate) not_before: Timestamp,
+    pub(crate) not_after: Timestamp,
+}
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// Asking for other names now would be as vain.
+    #[error("{}", Causes(.0))]
+    Authority(Error),
+    /// The account is not known there (any more).
+    #[error("{}", Causes(.0))]
+    Account(Error),
+    #[error("the account's key cannot be opened: {0}")]
+    Sealed(#[from] Unopened),
+    #[error("the account is not what was stored")]
+    Stored,
+    #[error(transparent)]
+    Database(#[from] DbError),
+    /// It concerns the one name.
+    #[error("{}", Causes(.0))]
+    Refused(Error),
+    #[error("the name was not proved to lead here: {0}")]
+    Unproved(String),
+    #[error("the authority offers no http-01 challenge")]
+    NoChallenge,
+    #[error("the authority took too long")]
+    TooLate,
+    #[error("what was issued cannot be used: {0}")]
+    Unfit(#[from] Unfit),
+}
+
+impl WriteError for Trouble {
+    fn database(&self) -> Option<&DbError> {
+        if let Self::Database(error) = self { Some(error) } else { None }
+    }
+}
+
+/// Why what an authority sent is not the certificate that was ordered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unfit {
+    #[error(transparent)]
+    Unusable(#[from] Unusable),
+    #[error("there is no certificate in it")]
+    Empty,
+    #[error("it cannot be read")]
+    Unreadable,
+    #[error("it is for another name")]
+    OtherName,
+    #[error("its time is over before it begins")]
+    NoTime,
+}
+
+/// An error with what caused it: the outermost one alone often says only that a request failed.
+struct Causes<'e>(&'e dyn StdError);
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = self.0.to_string();
+        f.write_str(&said)?;
+        let mut next = self.0.source();
+        while let Some(error) = next {
+            let text = error.to_string();
+            if !said.contains(&text) {
+                write!(f, ": {text}")?;
+            }
+            said = text;
+            next = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::Api(problem) => problem.r#type.as_deref().and_then(|kind| kind.rsplit(':').next()).unwrap_or(""),
+            Error::Timeout(_) => return Self::TooLate,
+            _ => return Self::Authority(error),
+        };
+        // RFC 8555, section 6.7. What is not listed concerns the name.
+        match kind {
+            "accountDoesNotExist" => Self::Account(error),
+            "rateLimited"
+            | "serverInternal"
+            | "badNonce"
+            | "badSignatureAlgorithm"
+            | "externalAccountRequired"
+            | "invalidContact"
+            | "unsupportedContact"
+            | "userActionRequired" => Self::Authority(error),
+            _ => Self::Refused(error),
+        }
+    }
+}
+
+impl Trouble {
+    /// Whether every other name would meet the same.
+    pub(crate) fn is_everybodys(&self) -> bool {
+        matches!(self, Self::Authority(_) | Self::Account(_) | Self::Sealed(_) | Self::Stored | Self::Database(_))
+    }
+}
+
+/// The account at the ACME server, opened there when there is none.
+pub(crate) async fn account(app: &App, tls: &Tls) -> Result<Account, Trouble> {
+    let directory = tls.directory.as_str();
+    let contact = tls.contact.as_ref().map(ToString::to_string);
+    let mailto = contact.as_ref().map(|address| format!("mailto:{address}"));
+    let contacts: Vec<&str> = mailto.as_deref().into_iter().collect();
+    let builder = Account::builder_with_http(Box::new(Transport::new(&app.config)?));
+    let stored = acme::find_account(&mut app.db.read().await?.conn(), directory).await?;
+    if let Some(stored) = stored {
+        let plain = Zeroizing::new(app.vault.open("acme_accounts", directory, &stored.sealed)?);
+        let credentials = serde_json::from_slice(&plain).map_err(|_| Trouble::Stored)?;
+        let account = builder.from_credentials(credentials).await?;
+        if stored.contact != contact {
+            account.update_contacts(&contacts).await?;
+            keep(app, acme::Account { contact, ..stored }).await?;
+        }
+        return Ok(account);
+    }
+    let terms = NewAccount { contact: &contacts, terms_of_service_agreed: true, only_return_existing: false };
+    let (account, credentials) = builder.create(&terms, directory.to_owned(), None).await?;
+    let plain = Zeroizing::new(serde_json::to_vec(&credentials).map_err(|_| Trouble::Stored)?);
+    let sealed = app.vault.seal("acme_accounts", directory, &plain);
+    keep(app, acme::Account { directory: directory.to_owned(), contact, sealed }).await?;
+    tracing::info!(directory, "an account was opened at the ACME server");
+    Ok(account)
+}
+
+async fn keep(app: &App, account: acme::Account) -> Result<(), DbError> {
+    let now = app.clock.now();
+    app.db
+        .write(move |mut tx| {
+            let account = account.clone();
+            async move { acme::keep_account(&mut tx, &account, now).await }.boxed()
+        })
+        .await
+}
+
+/// Forgets an account that the ACME server does not know: the next try opens another.
+pub(crate) async fn forget(app: &App, directory: &Url) -> Result<(), DbError> {
+    let directory = directory.to_string();
+    app.db
+        .write(move |mut tx| {
+            let directory = directory.clone();
+            async move { acme::forget_account(&mut tx, &directory).await }.boxed()
+        })
+        .await
+}
+
+/// Orders a certificate for a name, proves that it leads here, and gives what was issued.
+pub(crate) async fn issue(app: &App, account: &Account, name: &str) -> Result<Issued, Trouble> {
+    let policy = RetryPolicy::new().timeout(PATIENCE);
+    let identifiers = [Identifier::Dns(name.to_owned())];
+    let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
+    prove(app, &mut order, name).await?;
+    // A name that was proved lately is ready at once.
+    if order.state().status != OrderStatus::Ready {
+        match order.poll_ready(&policy).await {
+            Ok(OrderStatus::Ready) => {}
+            Ok(_) | Err(Error::Api(_)) => return Err(Trouble::Unproved(why(&mut order).await)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let key = Zeroizing::new(order.finalize().await?);
+    let chain = order.poll_certificate(&policy).await?;
+    let (not_before, not_after) = examine(&chain, &key, name)?;
+    Ok(Issued { chain, key, not_before, not_after })
+}
+
+/// Has the authority look at what only this service can answer.
+async fn prove(app: &App, order: &mut Order, name: &str) -> Result<(), Trouble> {
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        match authorization.status {
+            AuthorizationStatus::Valid => continue,
+            AuthorizationStatus::Pending => {}
+            other => return Err(Trouble::Unproved(format!("the authorization is {other:?}"))),
+        }
+        let mut challenge = authorization.challenge(ChallengeType::Http01).ok_or(Trouble::NoChallenge)?;
+        let pending = Challenge {
+            token: challenge.token.clone(),
+            name: name.to_owned(),
+            key_authorization: challenge.key_authorization().as_str().to_owned(),
+            expires_at: app.clock.now().plus_millis(CHALLENGE_MILLIS),
+        };
+        app.db
+            .write(move |mut tx| {
+                let pending = pending.clone();
+                async move { acme::insert_challenge(&mut tx, &pending).await }.boxed()
+            })
+            .await?;
+        challenge.set_ready().await?;
+    }
+    Ok(())
+}
+
+/// What the authority found when it looked.
+async fn why(order: &mut Order) -> String {
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let Ok(state) = authorization.refresh().await else { break };
+        if let Some(problem) = state.challenges.iter().find_map(|challenge| challenge.error.as_ref()) {
+            return problem.detail.clone().unwrap_or_else(|| problem.to_string());
+        }
+    }
+    "the authority does not say why".to_owned()
+}
+
+/// Whether a chain is what was ordered, and from when until when it holds.
+fn examine(chain: &str, key: &str, name: &str) -> Result<(Timestamp, Timestamp), Unfit> {
+    server_config(chain, key.as_bytes(), None)?;
+    let first = CertificateDer::pem_slice_iter(chain.as_bytes()).next().ok_or(Unfit::Empty)?;
+    let first = first.map_err(Unusable::from)?;
+    let (_, certificate) = X509Certificate::from_der(&first).map_err(|_| Unfit::Unreadable)?;
+    let names = certificate.subject_alternative_name().map_err(|_| Unfit::Unreadable)?;
+    let is_ours =
+        |general: &GeneralName<'_>| matches!(general, GeneralName::DNSName(dns) if dns.eq_ignore_ascii_case(name));
+    if !names.is_some_and(|names| names.value.general_names.iter().any(is_ours)) {
+        return Err(Unfit::OtherName);
+    }
+    let validity = certificate.validity();
+    let moment = |seconds: i64| Timestamp::from_millis(seconds.saturating_mul(1_000));
+    let (not_before, not_after) = (moment(validity.not_before.timestamp()), moment(validity.not_after.timestamp()));
+    if not_before < not_after { Ok((not_before, not_after)) } else { Err(Unfit::NoTime) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made_for(name: &str) -> (String, String) {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a certificate");
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn only_the_certificate_that_was_ordered_is_taken() {
+        let (chain, key) = made_for("go.example.com");
+        let (from, until) = examine(&chain, &key, "go.example.com").expect("it fits");
+        assert!(from < until);
+        assert!(matches!(examine(&chain, &key, "other.example.com"), Err(Unfit::OtherName)));
+        let (_, foreign) = made_for("go.example.com");
+        assert!(matches!(examine(&chain, &foreign, "go.example.com"), Err(Unfit::Unusable(Unusable::Tls(_)))));
+        for broken in ["", "not PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+            assert!(examine(broken, &key, "go.example.com").is_err(), "{broken:?}");
+        }
+        assert!(examine(&chain, "", "go.example.com").is_err());
+    }
+
+    #[test]
+    fn a_problem_is_the_names_or_everybodys() {
+        let problem = |kind: &str| {
+            let text = format!(r#"{{"type":"urn:ietf:params:acme:error:{kind}","detail":"because"}}"#);
+            Trouble::from(Error::Api(serde_json::from_str(&text).expect("a problem")))
+        };
+        for kind in ["rateLimited", "serverInternal", "accountDoesNotExist", "userActionRequired"] {
+            assert!(problem(kind).is_everybodys(), "{kind}");
+        }
+        for kind in ["dns", "connection", "unauthorized", "caa", "rejectedIdentifier", "malformed", "somethingNew"] {
+            assert!(!problem(kind).is_everybodys(), "{kind}");
+        }
+        assert!(matches!(problem("accountDoesNotExist"), Trouble::Account(_)));
+        assert!(!Trouble::from(Error::Timeout(None)).is_everybodys());
+        assert!(Trouble::from(Error::Str("no answer")).is_everybodys());
+        assert!(problem("caa").to_string().contains("because"), "{}", problem("caa"));
+    }
+}

@@ -1,0 +1,176 @@
+//! Certificates as connections meet them: chosen by name, from memory, and read again every few seconds.
+//!
+//! What is stored decides: a name that is no verified domain any more has no certificate from the next reading on, and a
+//! renewed one is served from then on, on every node. How certificates are ordered is in `issue`, when in `schedule`;
+//! `work::certificates` does it.
+
+pub(crate) mod challenge;
+pub(crate) mod issue;
+pub(crate) mod schedule;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
+use tokio::sync::{Notify, Semaphore};
+use url::Host;
+use zeroize::Zeroizing;
+
+use crate::cache::Brief;
+use crate::db::{DbError, certificates};
+use crate::http::listen;
+use crate::state::App;
+use crate::vault::Unopened;
+
+/// Names kept in memory, those without a certificate included. A certificate takes some 10 KiB.
+const NAMES: usize = 4_096;
+/// Names that are looked up at one time: whoever makes names up must not keep the database from others.
+const LOOKUPS: usize = 4;
+
+/// A certificate that is served.
+#[derive(Debug)]
+struct Served {
+    id: String,
+    config: Arc<ServerConfig>,
+}
+
+/// The certificates in memory.
+pub(crate) struct Certificates {
+    names: Brief<Option<Arc<Served>>>,
+    lookups: Semaphore,
+    /// Seals what a client needs to resume its session; shared by all names, each bound to its own.
+    tickets: Option<Arc<dyn ProducesTickets>>,
+    /// Ends the work on certificates with the service.
+    pub(crate) stop: Notify,
+}
+
+/// Why a stored certificate cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unusable {
+    #[error("its key cannot be opened: {0}")]
+    Sealed(#[from] Unopened),
+    #[error("it is not PEM: {0}")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    #[error("it cannot be used for TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Database(#[from] DbError),
+    #[error(transparent)]
+    Unusable(#[from] Unusable),
+}
+
+impl Certificates {
+    pub(crate) fn new() -> Self {
+        Self {
+            names: Brief::new(NAMES),
+            lookups: Semaphore::new(LOOKUPS),
+            // Without tickets every connection is agreed on in full.
+            tickets: rustls::crypto::aws_lc_rs::Ticketer::new().ok(),
+            stop: Notify::new(),
+        }
+    }
+
+    /// Another certificate was stored on this node.
+    pub(crate) fn changed(&self) {
+        self.names.clear();
+    }
+
+    async fn find(&self, app: &App, name: &str) -> Option<Arc<Served>> {
+        let now = app.clock.monotonic_millis();
+        if let Some(known) = self.names.get(name, now) {
+            return known;
+        }
+        let _place = self.lookups.acquire().await.ok()?;
+        // Whoever waited may find that another has asked meanwhile.
+        let now = app.clock.monotonic_millis();
+        if let Some(known) = self.names.get(name, now) {
+            return known;
+        }
+        let generation = self.names.generation();
+        let old = self.names.old(name, now).flatten();
+        match self.load(app, name, old.as_deref()).await {
+            Ok(Read::Same) => {
+                self.names.fill(name, old.clone(), generation, now);
+                old
+            }
+            Ok(Read::Other(found)) => {
+                let found = found.map(Arc::new);
+                self.names.fill(name, found.clone(), generation, now);
+                found
+            }
+            // While the database cannot be read, what was true a while ago is the better answer.
+            Err(Failed::Database(_)) => old,
+            Err(error) => {
+                tracing::error!(name, %error, "a stored certificate cannot be served");
+                self.names.fill(name, None, generation, now);
+                None
+            }
+        }
+    }
+
+    async fn load(&self, app: &App, name: &str, old: Option<&Served>) -> Result<Read, Failed> {
+        let known = old.map(|served| served.id.as_str());
+        let mut reader = app.db.read().await?;
+        let stored = certificates::find(&mut reader.conn(), name, app.own_secured_name(), known).await?;
+        drop(reader);
+        let Some(stored) = stored else { return Ok(Read::Other(None)) };
+        let (Some(chain), Some(sealed)) = (stored.chain, stored.sealed_key) else { return Ok(Read::Same) };
+        let key = Zeroizing::new(app.vault.open("certificates", &stored.id, &sealed).map_err(Unusable::from)?);
+        let config = server_config(&chain, &key, self.tickets.clone())?;
+        Ok(Read::Other(Some(Served { id: stored.id, config: Arc::new(config) })))
+    }
+}
+
+/// What became of reading a certificate again.
+enum Read {
+    Same,
+    Other(Option<Served>),
+}
+
+/// How connections are secured with a certificate: TLS 1.2 and later, HTTP/2 first. Fails when the key is another's.
+pub(crate) fn server_config(
+    chain: &str,
+    key: &[u8],
+    tickets: Option<Arc<dyn ProducesTickets>>,
+) -> Result<ServerConfig, Unusable> {
+    let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(key)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // Sessions are resumed by tickets, which the client keeps.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    if let Some(tickets) = tickets {
+        config.ticketer = tickets;
+    }
+    Ok(config)
+}
+
+impl listen::Certificates for App {
+    fn of<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Arc<ServerConfig>>> {
+        async move { self.certificates.find(self, name).await.map(|served| Arc::clone(&served.config)) }.boxed()
+    }
+}
+
+impl App {
+    /// The service's own host, where https serves it under a name; else an empty text.
+    pub(crate) fn own_secured_name(&self) -> &str {
+        match self.public_url.host() {
+            Some(Host::Domain(_)) if self.is_https && !self.is_loopback => &self.service_host,
+            _ => "",
+        }
+    }
+}

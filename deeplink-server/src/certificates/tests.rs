@@ -1,0 +1,182 @@
+//! What a client meets at the https address when certificates come, are renewed and go.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deeplink_core::id::TenantId;
+use deeplink_core::secret::Random;
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{AlertDescription, ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::clock::Clock;
+use crate::config::{Config, Tls};
+use crate::db::accounts::{self, NewAccount};
+use crate::db::certificates::{self, NewCertificate};
+use crate::db::users::Standing;
+use crate::db::{Conn, DbError, on};
+use crate::http::listen::Stop;
+use crate::start::{Running, start};
+
+const NAME: &str = "go.example.com";
+
+struct World {
+    running: Running,
+    clock: Clock,
+    _home: tempfile::TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        let home = tempfile::tempdir().expect("a directory");
+        let clock = Clock::fixed(Timestamp::from_millis(1_795_167_000_000));
+        let mut config = Config::for_tests(home.path());
+        // Nobody listens there: nothing can be ordered, and nothing is.
+        let directory = "https://127.0.0.1:9/directory".parse().expect("a URL");
+        config.tls = Some(Tls::new(SocketAddr::from(([127, 0, 0, 1], 0)), directory));
+        config.public_url = Some("https://links.example.com".parse().expect("a URL"));
+        let running = start(config, clock.clone()).await.expect("the service starts");
+        let world = Self { running, clock, _home: home };
+        // What nobody claims is swept, so the name is claimed from the beginning.
+        let tenant = world.tenant().await;
+        world
+            .execute(format!(
+                "INSERT INTO domains (id, tenant_id, domain, role, created_at)
+                 VALUES ('dom_1', '{tenant}', '{NAME}', 'primary', 1)"
+            ))
+            .await;
+        world
+    }
+
+    async fn write<F>(&self, work: F)
+    where
+        F: for<'c> Fn(Conn<'c>) -> futures_util::future::BoxFuture<'c, Result<(), DbError>> + Send + Sync + 'static,
+    {
+        self.running.app().db.write(work).await.expect("a write");
+    }
+
+    async fn execute(&self, sql: String) {
+        self.write(move |mut tx| {
+            let sql = sqlx::AssertSqlSafe(sql.clone());
+            async move { Ok(on!(&mut tx, c => sqlx::query(sql).execute(c).await.map(|_| ()))?) }.boxed()
+        })
+        .await;
+    }
+
+    async fn tenant(&self) -> TenantId {
+        let email = "owner@example.com".parse().expect("an address");
+        let account = NewAccount::draw(email, Standing::Verified, self.clock.now(), &mut Random::system());
+        let tenant = account.owner.tenant.clone();
+        self.write(move |mut tx| {
+            let account = account.clone();
+            async move { accounts::open(&mut tx, &account).await.map(|opened| assert!(opened)) }.boxed()
+        })
+        .await;
+        tenant
+    }
+
+    /// Stores a certificate as if it had been issued, and gives what a client must trust to take it.
+    async fn certified(&self, name: &str, id: &str) -> CertificateDer<'static> {
+        let app = self.running.app();
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a certificate");
+        let new = NewCertificate {
+            name: name.to_owned(),
+            id: id.to_owned(),
+            chain: made.cert.pem(),
+            sealed_key: app.vault.seal("certificates", id, made.signing_key.serialize_pem().as_bytes()),
+            not_before: self.clock.now(),
+            not_after: self.clock.now().plus_millis(90 * 86_400_000),
+            renew_at: self.clock.now().plus_millis(60 * 86_400_000),
+        };
+        let now = self.clock.now();
+        self.write(move |mut tx| {
+            let new = new.clone();
+            async move { certificates::replace(&mut tx, &new, now).await }.boxed()
+        })
+        .await;
+        made.cert.der().clone()
+    }
+
+    /// Asks for `/health` over TLS, trusting one certificate, and gives the first line of the answer.
+    async fn ask(&self, name: &'static str, trusted: &CertificateDer<'static>) -> std::io::Result<String> {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted.clone()).expect("a certificate");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("TLS").with_root_certificates(roots).with_no_client_auth();
+        let stream = TcpStream::connect(self.running.tls_address.expect("https is served")).await?;
+        let name_of = ServerName::try_from(name).expect("a name");
+        let mut stream = TlsConnector::from(Arc::new(config)).connect(name_of, stream).await?;
+        let request = format!("GET /health HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer.lines().next().unwrap_or_default().to_owned())
+    }
+
+    async fn is_refused(&self, name: &'static str, trusted: &CertificateDer<'static>) -> bool {
+        let error = match self.ask(name, trusted).await {
+            Ok(answer) => panic!("{name}: {answer}"),
+            Err(error) => error,
+        };
+        let alert = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+        alert == Some(&rustls::Error::AlertReceived(AlertDescription::UnrecognisedName))
+    }
+
+    async fn end(self) {
+        self.running.ask_to_stop(Stop::AtOnce);
+        self.running.stopped().await;
+    }
+}
+
+#[tokio::test]
+async fn certificates_are_served_while_their_name_is_verified() {
+    let world = World::new().await;
+    let first = world.certified(NAME, "one").await;
+    assert!(world.is_refused(NAME, &first).await, "nobody has verified it");
+
+    world.execute("UPDATE domains SET verified_at = 1".to_owned()).await;
+    world.clock.advance(Duration::from_secs(5));
+    assert_eq!(world.ask(NAME, &first).await.expect("TLS"), "HTTP/1.1 200 OK");
+
+    // Renewed elsewhere: known within five seconds, and until then the old one is served.
+    let second = world.certified(NAME, "two").await;
+    assert_eq!(world.ask(NAME, &first).await.expect("TLS"), "HTTP/1.1 200 OK");
+    world.clock.advance(Duration::from_secs(5));
+    assert_eq!(world.ask(NAME, &second).await.expect("TLS"), "HTTP/1.1 200 OK");
+    assert!(world.ask(NAME, &first).await.is_err(), "the first one is gone");
+
+    world.execute("UPDATE domains SET verified_at = NULL".to_owned()).await;
+    world.clock.advance(Duration::from_secs(5));
+    assert!(world.is_refused(NAME, &second).await, "the domain is lost");
+
+    let own = world.certified("links.example.com", "own").await;
+    assert_eq!(world.ask("links.example.com", &own).await.expect("TLS"), "HTTP/1.1 200 OK");
+    assert!(world.is_refused("www.links.example.com", &own).await);
+    world.end().await;
+}
+
+/// A key that another row's seal was put on, or that was changed, is not served; others are.
+#[tokio::test]
+async fn x18_a_sealed_key_opens_in_its_own_row_only() {
+    let world = World::new().await;
+    let own = world.certified("links.example.com", "own").await;
+    world.certified(NAME, "other").await;
+    world
+        .write(|mut tx| {
+            async move {
+                let all = certificates::all_sealed(&mut tx).await?;
+                let foreign = all.iter().find(|(id, _)| id == "other").map(|(_, sealed)| sealed.clone());
+                certificates::reseal(&mut tx, "own", &foreign.expect("it was stored")).await
+            }
+            .boxed()
+        })
+        .await;
+    assert!(world.is_refused("links.example.com", &own).await);
+    world.end().await;
+}

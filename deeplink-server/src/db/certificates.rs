@@ -1,0 +1,134 @@
+//! The certificates of verified domains and of the service's own host, and the names that still need one.
+//!
+//! `own` is the service's host when that is served over TLS as well, else an empty text. A certificate whose name is
+//! neither is never found: whoever loses a domain loses it here without another write.
+
+use deeplink_core::time::Timestamp;
+use sqlx::FromRow;
+
+use super::{Conn, DbError, on};
+
+/// A certificate with its key, as it is stored.
+#[derive(Debug, Clone)]
+pub(crate) struct NewCertificate {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    /// PEM.
+    pub(crate) chain: String,
+    /// The private key in PEM, sealed under the id.
+    pub(crate) sealed_key: String,
+    pub(crate) not_before: Timestamp,
+    pub(crate) not_after: Timestamp,
+    pub(crate) renew_at: Timestamp,
+}
+
+/// What is stored for a name; without the texts where the caller has them already.
+#[derive(Debug, FromRow)]
+pub(crate) struct Stored {
+    pub(crate) id: String,
+    pub(crate) chain: Option<String>,
+    pub(crate) sealed_key: Option<String>,
+}
+
+/// The certificate to serve for a name. Whoever names the one it knows is spared reading that again.
+pub(crate) async fn find(
+    db: &mut Conn<'_>,
+    name: &str,
+    own: &str,
+    known_id: Option<&str>,
+) -> Result<Option<Stored>, DbError> {
+    const SQL: &str = "
+        SELECT id,
+            CASE WHEN id = $3 THEN NULL ELSE chain END AS chain,
+            CASE WHEN id = $3 THEN NULL ELSE sealed_key END AS sealed_key
+        FROM certificates
+        WHERE name = $1
+            AND (name = $2 OR EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND verified_at IS NOT NULL))";
+    Ok(on!(db, c => sqlx::query_as(SQL)
+        .bind(name).bind(own).bind(known_id.unwrap_or_default()).fetch_optional(c).await)?)
+}
+
+/// Names that need a certificate now, those without any first.
+pub(crate) async fn due(db: &mut Conn<'_>, own: &str, now: Timestamp, most: i64) -> Result<Vec<String>, DbError> {
+    const SQL: &str = "
+        WITH names (name) AS (
+            SELECT domain FROM domains WHERE verified_at IS NOT NULL
+            UNION SELECT CAST($2 AS TEXT) WHERE $2 <> ''
+        )
+        SELECT names.name FROM names
+        LEFT JOIN certificates ON certificates.name = names.name
+        LEFT JOIN certificate_failures ON certificate_failures.name = names.name
+        WHERE (certificates.renew_at IS NULL OR certificates.renew_at <= $1)
+            AND (certificate_failures.again_at IS NULL OR certificate_failures.again_at <= $1)
+        ORDER BY COALESCE(certificates.renew_at, 0), names.name LIMIT $3";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(now.as_millis()).bind(own).bind(most).fetch_all(c).await)?)
+}
+
+/// Stores a certificate in the place of the name's earlier one; its failures are over.
+pub(crate) async fn replace(db: &mut Conn<'_>, new: &NewCertificate, now: Timestamp) -> Result<(), DbError> {
+    const SQL: &str = "
+        INSERT INTO certificates (name, id, chain, sealed_key, not_before, not_after, renew_at, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        ON CONFLICT (name) DO UPDATE SET
+            id = excluded.id, chain = excluded.chain, sealed_key = excluded.sealed_key,
+            not_before = excluded.not_before, not_after = excluded.not_after,
+            renew_at = excluded.renew_at, created_at = excluded.created_at";
+    const FORGIVE: &str = "DELETE FROM certificate_failures WHERE name = $1";
+    on!(db, c => sqlx::query(SQL)
+        .bind(&new.name).bind(&new.id).bind(&new.chain).bind(&new.sealed_key)
+        .bind(new.not_before.as_millis()).bind(new.not_after.as_millis()).bind(new.renew_at.as_millis())
+        .bind(now.as_millis())
+        .execute(c).await.map(|_| ()))?;
+    on!(db, c => sqlx::query(FORGIVE).bind(&new.name).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// How often a name has failed in a row.
+pub(crate) async fn failures(db: &mut Conn<'_>, name: &str) -> Result<i64, DbError> {
+    const SQL: &str = "SELECT failures FROM certificate_failures WHERE name = $1";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(name).fetch_optional(c).await)?.unwrap_or(0))
+}
+
+/// Notes that a name has failed so often, and when it is tried again.
+pub(crate) async fn note_failure(
+    db: &mut Conn<'_>,
+    name: &str,
+    failures: i64,
+    again_at: Timestamp,
+    problem: &str,
+) -> Result<(), DbError> {
+    const SQL: &str = "
+        INSERT INTO certificate_failures (name, failures, again_at, problem) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (name) DO UPDATE SET
+            failures = excluded.failures, again_at = excluded.again_at, problem = excluded.problem";
+    on!(db, c => sqlx::query(SQL)
+        .bind(name).bind(failures).bind(again_at.as_millis()).bind(problem).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Takes away the certificates and failures of names that nobody claims any more. A domain that is only unverified for
+/// now keeps its certificate, unseen: it may be proved again tomorrow, and certificates are rationed.
+pub(crate) async fn sweep(db: &mut Conn<'_>, own: &str) -> Result<(), DbError> {
+    const CERTIFICATES: &str = "
+        DELETE FROM certificates WHERE name <> $1 AND name NOT IN (SELECT domain FROM domains)";
+    const FAILURES: &str = "
+        DELETE FROM certificate_failures
+        WHERE name <> $1 AND name NOT IN (SELECT domain FROM domains WHERE verified_at IS NOT NULL)";
+    for sql in [CERTIFICATES, FAILURES] {
+        on!(db, c => sqlx::query(sql).bind(own).execute(c).await.map(|_| ()))?;
+    }
+    Ok(())
+}
+
+/// Every certificate's id and sealed key, so that a new server key can take over.
+pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
+    const SQL: &str = "SELECT id, sealed_key FROM certificates ORDER BY id";
+    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
+}
+
+/// Replaces the sealed key of a certificate.
+pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE certificates SET sealed_key = $2 WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(id).bind(sealed).execute(c).await.map(|_| ()))?;
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! Who orders certificates, for which names, and who is answered.
+
+use std::sync::Arc;
+
+use deeplink_core::id::DomainId;
+use tokio::sync::Barrier;
+
+use super::*;
+use crate::config::Config;
+use crate::db::acme::Challenge;
+use crate::db::certificates::{self, NewCertificate};
+use crate::vault::{MasterKey, Vault};
+
+fn at(millis: i64) -> Timestamp {
+    now().plus_millis(millis)
+}
+
+async fn take(db: &Db, holder: &str, now: Timestamp, until: Timestamp) -> bool {
+    let holder = holder.to_owned();
+    let taken: Result<bool, DbError> = db
+        .write(move |mut tx| {
+            let holder = holder.clone();
+            async move { leases::take(&mut tx, leases::CERTIFICATES, &holder, now, until).await }.boxed()
+        })
+        .await;
+    taken.expect("a write")
+}
+
+/// A second node on the same database; a SQLite file has one.
+async fn second_node(scratch: &Scratch) -> Db {
+    if scratch.db.is_sqlite() {
+        return scratch.db.clone();
+    }
+    Db::open(&scratch.url, Access::Serve).await.expect("another node")
+}
+
+#[tokio::test]
+async fn of_many_that_want_a_lease_at_once_one_gets_it() {
+    let scratch = Scratch::new().await;
+    let nodes = [scratch.db.clone(), second_node(&scratch).await];
+    for term in 0..5 {
+        let (from, until) = (at(term * 1_000), at(term * 1_000 + 1_000));
+        let start = Arc::new(Barrier::new(20));
+        let wanted = (0..20).map(|n| {
+            let (db, start) = (nodes[n % 2].clone(), Arc::clone(&start));
+            tokio::spawn(async move {
+                start.wait().await;
+                take(&db, &format!("holder-{n}"), from, until).await
+            })
+        });
+        let taken = futures_util::future::join_all(wanted).await;
+        let holders = taken.into_iter().filter(|taken| *taken.as_ref().expect("no panic")).count();
+        assert_eq!(holders, 1, "term {term}");
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_held_until_it_ends_or_is_given_back() {
+    let scratch = Scratch::new().await;
+    let [first, second] = [scratch.db.clone(), second_node(&scratch).await];
+    assert!(take(&first, "a", at(0), at(100)).await);
+    assert!(!take(&second, "b", at(99), at(200)).await, "it is held");
+    assert!(take(&first, "a", at(50), at(150)).await, "its holder takes it for longer");
+    assert!(!take(&second, "b", at(149), at(300)).await);
+    assert!(take(&second, "b", at(150), at(300)).await, "its time was over");
+    assert!(!take(&first, "a", at(151), at(400)).await, "whoever was away too long has lost it");
+    for (holder, free) in [("a", false), ("b", true)] {
+        scratch
+            .write(move |mut tx| async move { leases::give_back(&mut tx, leases::CERTIFICATES, holder).await }.boxed())
+            .await;
+        assert_eq!(take(&first, "a", at(160), at(200)).await, free, "given back by {holder}");
+    }
+}
+
+/// Puts a domain of a tenant there.
+async fn domain(scratch: &Scratch, tenant: &TenantId, name: &str, verified: bool) {
+    let id = DomainId::new(now(), &mut Random::system());
+    let verified = if verified { now().as_millis().to_string() } else { "NULL".to_owned() };
+    scratch
+        .execute(format!(
+            "INSERT INTO domains (id, tenant_id, domain, role, verified_at, created_at)
+             VALUES ('{id}', '{tenant}', '{name}', 'primary', {verified}, 1)"
+        ))
+        .await;
+}
+
+async fn certified(scratch: &Scratch, name: &str, id: &str, renew_at: Timestamp) {
+    let new = NewCertificate {
+        name: name.to_owned(),
+        id: id.to_owned(),
+        chain: format!("chain of {id}"),
+        sealed_key: format!("key of {id}"),
+        not_before: at(0),
+        not_after: at(9_000),
+        renew_at,
+    };
+    scratch
+        .write(move |mut tx| {
+            let new = new.clone();
+            async move { certificates::replace(&mut tx, &new, now()).await }.boxed()
+        })
+        .await;
+}
+
+async fn failed(scratch: &Scratch, name: &'static str, again_at: Timestamp) {
+    scratch
+        .write(move |mut tx| {
+            async move {
+                let failures = certificates::failures(&mut tx, name).await? + 1;
+                certificates::note_failure(&mut tx, name, failures, again_at, "because").await
+            }
+            .boxed()
+        })
+        .await;
+}
+
+async fn due(scratch: &Scratch, own: &str, when: Timestamp) -> Vec<String> {
+    let mut reader = scratch.db.read().await.expect("a reader");
+    certificates::due(&mut reader.conn(), own, when, 10).await.expect("names")
+}
+
+#[tokio::test]
+async fn verified_names_without_a_certificate_are_due_and_again_when_theirs_is_old() {
+    let scratch = Scratch::new().await;
+    let tenant = scratch.tenant("owner@example.com").await;
+    for (name, verified) in [("a.example.com", true), ("b.example.com", true), ("claimed.example.com", false)] {
+        domain(&scratch, &tenant, name, verified).await;
+    }
+    assert_eq!(due(&scratch, "", at(0)).await, ["a.example.com", "b.example.com"]);
+    assert_eq!(
+        due(&scratch, "links.example.com", at(0)).await,
+        ["a.example.com", "b.example.com", "links.example.com"]
+    );
+
+    certified(&scratch, "a.example.com", "one", at(500)).await;
+    failed(&scratch, "b.example.com", at(50)).await;
+    assert!(due(&scratch, "", at(49)).await.is_empty());
+    assert_eq!(due(&scratch, "", at(50)).await, ["b.example.com"]);
+    assert_eq!(due(&scratch, "", at(500)).await, ["b.example.com", "a.example.com"], "those without any come first");
+    failed(&scratch, "b.example.com", at(900)).await;
+    let failures = {
+        let mut reader = scratch.db.read().await.expect("a reader");
+        certificates::failures(&mut reader.conn(), "b.example.com").await.expect("a number")
+    };
+    assert_eq!(failures, 2);
+    // A certificate forgives what went before.
+    certified(&scratch, "b.example.com", "two", at(600)).await;
+    assert_eq!(due(&scratch, "", at(600)).await, ["a.example.com", "b.example.com"]);
+
+    scratch.execute("UPDATE domains SET verified_at = NULL WHERE domain = 'a.example.com'".to_owned()).await;
+    assert_eq!(due(&scratch, "", at(9_999)).await, ["b.example.com"], "who is not verified is not renewed");
+}
+
+#[tokio::test]
+async fn a_certificate_is_found_for_a_verified_name_only() {
+    let scratch = Scratch::new().await;
+    let tenant = scratch.tenant("owner@example.com").await;
+    domain(&scratch, &tenant, "go.example.com", true).await;
+    certified(&scratch, "go.example.com", "one", at(500)).await;
+    certified(&scratch, "links.example.com", "own", at(500)).await;
+    let find = async |name: &str, own: &str, known: Option<&str>| {
+        let mut reader = scratch.db.read().await.expect("a reader");
+        certificates::find(&mut reader.conn(), name, own, known).await.expect("an answer")
+    };
+    let found = find("go.example.com", "", None).await.expect("it is verified");
+    assert_eq!((found.id.as_str(), found.chain.as_deref()), ("one", Some("chain of one")));
+    assert_eq!(found.sealed_key.as_deref(), Some("key of one"));
+    let known = find("go.example.com", "", Some("one")).await.expect("it is there");
+    assert!(known.chain.is_none() && known.sealed_key.is_none(), "what is known is not read again");
+    certified(&scratch, "go.example.com", "two", at(900)).await;
+    let renewed = find("go.example.com", "", Some("one")).await.expect("it is there");
+    assert_eq!((renewed.id.as_str(), renewed.chain.as_deref()), ("two", Some("chain of two")));
+    assert!(find("links.example.com", "", None).await.is_none(), "not the service's own host");
+    assert!(find("links.example.com", "links.example.com", None).await.is_some());
+    assert!(find("other.example.com", "links.example.com", None).await.is_none());
+
+    for (lost, claimed) in [("UPDATE domains SET verified_at = NULL", true), ("DELETE FROM domains", false)] {
+        scratch.execute(lost.to_owned()).await;
+        assert!(find("go.example.com", "links.example.com", None).await.is_none(), "{lost}");
+        scratch.write(|mut tx| async move { certificates::sweep(&mut tx, "links.example.com").await }.boxed()).await;
+        let mut reader = scratch.db.read().await.expect("a reader");
+        let kept = certificates::all_sealed(&mut reader.conn()).await.expect("what is kept");
+        let kept: Vec<_> = kept.iter().map(|(id, _)| id.as_str()).collect();
+        // A claim may be proved again tomorrow; a name that nobody claims leaves nothing.
+        assert_eq!(kept, if claimed { vec!["own", "two"] } else { vec!["own"] }, "{lost}");
+    }
+}
+
+#[tokio::test]
+async fn a_challenge_is_answered_for_its_name_while_it_is_pending() {
+    let scratch = Scratch::new().await;
+    for (token, name) in [("t1", "go.example.com"), ("t2", "go.example.com"), ("t3", "other.example.com")] {
+        let challenge = Challenge {
+            token: token.to_owned(),
+            name: name.to_owned(),
+            key_authorization: format!("{token}.thumbprint"),
+            expires_at: at(100),
+        };
+        scratch
+            .write(move |mut tx| {
+                let challenge = challenge.clone();
+                async move { acme::insert_challenge(&mut tx, &challenge).await }.boxed()
+            })
+            .await;
+    }
+    let find = async |token: &str, name: &str, when: Timestamp| {
+        let mut reader = scratch.db.read().await.expect("a reader");
+        acme::find_challenge(&mut reader.conn(), token, name, when).await.expect("an answer")
+    };
+    assert_eq!(find("t1", "go.example.com", at(99)).await.as_deref(), Some("t1.thumbprint"));
+    assert_eq!(find("t1", "other.example.com", at(0)).await, None);
+    assert_eq!(find("t9", "go.example.com", at(0)).await, None);
+    assert_eq!(find("t1", "go.example.com", at(100)).await, None, "its time is over");
+    scratch.write(|mut tx| async move { acme::end_challenges(&mut tx, "go.example.com", at(0)).await }.boxed()).await;
+    for token in ["t1", "t2"] {
+        assert_eq!(find(token, "go.example.com", at(0)).await, None, "the order is over");
+    }
+    assert!(find("t3", "other.example.com", at(0)).await.is_some());
+}
+
+/// X18: keys of certificates and accounts follow a new server key, so that the old one can be taken away.
+#[tokio::test]
+async fn x18_sealed_keys_follow_a_new_server_key() {
+    let scratch = Scratch::new().await;
+    let folder = tempfile::tempdir().expect("a directory");
+    let directory = "https://acme.example.com/directory";
+    let [old, new] = [1, 2].map(|seed| MasterKey::generate(&mut Random::seeded(seed)));
+    let mut config = Config::for_tests(folder.path());
+    let public_url = "https://links.example.com".parse().expect("a URL");
+    config.master_keys = vec![old.clone()];
+    let vault = Vault::unlock(&config, &scratch.db, &public_url).await.expect("the first key");
+    certified(&scratch, "go.example.com", "one", at(500)).await;
+    let sealed = vault.seal("certificates", "one", b"the key");
+    let account = acme::Account {
+        directory: directory.to_owned(),
+        contact: None,
+        sealed: vault.seal("acme_accounts", directory, b"the account"),
+    };
+    scratch
+        .write(move |mut tx| {
+            let (sealed, account) = (sealed.clone(), account.clone());
+            async move {
+                certificates::reseal(&mut tx, "one", &sealed).await?;
+                acme::keep_account(&mut tx, &account, now()).await
+            }
+            .boxed()
+        })
+        .await;
+    config.master_keys = vec![new.clone(), old];
+    Vault::unlock(&config, &scratch.db, &public_url).await.expect("both keys");
+    let alone = Vault::of(&new, &[]);
+    let mut reader = scratch.db.read().await.expect("a reader");
+    let keys = certificates::all_sealed(&mut reader.conn()).await.expect("keys");
+    assert_eq!(alone.open("certificates", "one", &keys[0].1).expect("it opens"), b"the key");
+    let account = acme::find_account(&mut reader.conn(), directory).await.expect("an answer").expect("an account");
+    assert_eq!(alone.open("acme_accounts", directory, &account.sealed).expect("it opens"), b"the account");
+}

@@ -1,0 +1,194 @@
+//! TLS for custom domains against a real ACME server: pebble, with its own certificate authority and the name server that
+//! comes with it, all of it on this machine.
+//!
+//! `tests/run` installs what this needs; by hand, where `pebble` and `pebble-challtestsrv` are on the PATH:
+//!
+//! ```sh
+//! cargo test --test acme
+//! tests/with-postgres cargo test --test acme
+//! ```
+
+#[path = "../common/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "the other suites need more of it")]
+mod common;
+mod pebble;
+
+use std::time::Duration;
+
+use deeplink_server::clock::Clock;
+use deeplink_server::config::{Tls, TrustedRoots};
+use deeplink_server::http::listen::Stop;
+use reqwest::tls::TlsInfo;
+use reqwest::{Certificate, Client, Version, redirect};
+
+use self::common::{Role, World, eventually, log_mark, logged_since, spawn_nodes_with};
+use self::pebble::Pebble;
+
+const NAME: &str = "go.example.com";
+/// An order takes a second or two once it is looked for, which is every five.
+const PATIENCE: Duration = Duration::from_secs(30);
+const FIVE_SECONDS: Duration = Duration::from_secs(5);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A world whose nodes order certificates from an ACME server of its own.
+async fn spawn(nodes: usize) -> (World, Pebble) {
+    let plan = pebble::Plan::new();
+    let world = spawn_nodes_with(nodes, |config| {
+        let directory = plan.directory().parse().expect("a URL");
+        config.tls = Some(Tls::new(([127, 0, 0, 1], 0).into(), directory));
+        config.outbound_ca = Some(TrustedRoots::read(&plan.authority()).expect("the authority of its https"));
+    })
+    .await;
+    // Certificates begin to hold when the ACME server's clock says so.
+    world.clock.set(Clock::system().now());
+    // Challenges are looked for at the first node only, whichever orders.
+    let pebble = plan.start(world.node(0).address.port()).await;
+    (world, pebble)
+}
+
+/// What a client saw at the https address of a node.
+#[derive(Debug)]
+struct Seen {
+    status: u16,
+    location: Option<String>,
+    version: Version,
+    certificate: Vec<u8>,
+}
+
+/// Opens a page of a name at a node, as a browser that trusts the ACME server's root. `None`: TLS was not agreed on.
+async fn open(world: &World, root: &Certificate, node: usize, name: &str, path: &str) -> Option<Seen> {
+    let address = world.node(node).tls_address.expect("https is served");
+    let client = Client::builder()
+        .tls_certs_only([root.clone()])
+        .https_only(true)
+        .tls_info(true)
+        .redirect(redirect::Policy::none())
+        .no_proxy()
+        .timeout(FIVE_SECONDS)
+        .resolve(name, address)
+        .build()
+        .expect("a client");
+    let answer = client
+        .get(format!("https://{name}:{}{path}", address.port()))
+        .header("accept", "text/html")
+        .header("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0")
+        .send()
+        .await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) if error.is_connect() => return None,
+        Err(error) => panic!("{name}: {error:?}"),
+    };
+    let info = answer.extensions().get::<TlsInfo>().expect("what TLS was agreed on");
+    Some(Seen {
+        certificate: info.peer_certificate().expect("a certificate").to_owned(),
+        status: answer.status().as_u16(),
+        location: answer.headers().get("location").map(|value| value.to_str().expect("text").to_owned()),
+        version: answer.version(),
+    })
+}
+
+/// What a name shows once it has another certificate than the one known so far. The clock moves on meanwhile: a node
+/// believes what it has read for five seconds.
+async fn certified(world: &World, root: &Certificate, known: Option<&[u8]>) -> Seen {
+    let seen = std::sync::Mutex::new(None);
+    eventually("there is a certificate", PATIENCE, || async {
+        world.clock.advance(Duration::from_secs(1));
+        let found = open(world, root, 0, NAME, "/summer").await;
+        let is_new = found.as_ref().is_some_and(|found| Some(&found.certificate[..]) != known);
+        *seen.lock().expect("nobody panicked") = found;
+        is_new
+    })
+    .await;
+    seen.into_inner().expect("nobody panicked").expect("it was seen")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verified_domain_is_served_over_https_until_it_is_lost() {
+    let mark = log_mark();
+    let (mut world, pebble) = spawn(1).await;
+    let root = pebble.root().await;
+    assert!(open(&world, &root, 0, NAME, "/summer").await.is_none(), "nobody has that name");
+
+    world.own_domain(&world.a, NAME, Role::Primary).await;
+    world.a.make("summer").await;
+    let first = certified(&world, &root, None).await;
+    assert_eq!((first.status, first.location.as_deref()), (302, Some("https://example.com/summer")));
+    assert_eq!(first.version, Version::HTTP_2);
+    assert_eq!(pebble.issued(), 1);
+    assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_challenges").await, 0);
+    assert!(open(&world, &root, 0, "other.example.com", "/summer").await.is_none());
+
+    // A restart keeps it.
+    world.restart(|_| {}).await;
+    let again = open(&world, &root, 0, NAME, "/summer").await.expect("TLS");
+    assert_eq!((again.status, &again.certificate), (302, &first.certificate));
+    world.clock.advance(59 * DAY);
+    // Longer than between two looks of the task that orders.
+    tokio::time::sleep(FIVE_SECONDS + Duration::from_secs(1)).await;
+    assert_eq!(pebble.issued(), 1, "a third of its life is left");
+
+    // It is renewed when a third of its life is left, and served without another restart.
+    world.clock.advance(2 * DAY);
+    let second = certified(&world, &root, Some(&first.certificate)).await;
+    assert_eq!((second.status, pebble.issued()), (302, 2));
+    assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_accounts").await, 1);
+
+    // Whoever loses the domain loses the certificate within five seconds.
+    let deleted = world.a.delete(&format!("/v1/domains/{NAME}")).await;
+    assert!(deleted.status < 300, "{}", deleted.text());
+    world.clock.advance(FIVE_SECONDS);
+    assert!(open(&world, &root, 0, NAME, "/summer").await.is_none(), "the domain is lost");
+
+    // X17, X18: private keys stand neither in the database nor in a log.
+    let stored = format!("{:?}", world.db.dump().await);
+    assert!(stored.contains("BEGIN CERTIFICATE") && !stored.contains("PRIVATE KEY"));
+    assert!(!logged_since(mark).contains("PRIVATE KEY"));
+    world.node(0).ask_to_stop(Stop::Gracefully);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_node_serves_what_one_has_ordered() {
+    let (world, pebble) = spawn(2).await;
+    let root = pebble.root().await;
+    world.own_domain(&world.a, NAME, Role::Primary).await;
+    world.a.make("summer").await;
+    let first = certified(&world, &root, None).await;
+    world.clock.advance(FIVE_SECONDS);
+    let second = open(&world, &root, 1, NAME, "/summer").await.expect("TLS at the second node");
+    assert_eq!((second.status, second.certificate), (302, first.certificate));
+    // Both look again, and neither orders.
+    tokio::time::sleep(FIVE_SECONDS + Duration::from_secs(1)).await;
+    assert_eq!(pebble.issued(), 1);
+    assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_accounts").await, 1);
+}
+
+/// A name that does not lead here fails alone, is asked for again after a minute, and is served once it does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_leads_elsewhere_is_tried_again_later() {
+    let (world, pebble) = spawn(1).await;
+    let root = pebble.root().await;
+    let failures = async || {
+        let sql = "SELECT CAST(COALESCE(max(failures), 0) AS BIGINT) FROM certificate_failures";
+        world.db.number(sql).await
+    };
+    // Nobody listens there.
+    pebble.leads_to(NAME, "127.0.0.77").await;
+    world.own_domain(&world.a, NAME, Role::Primary).await;
+    world.own_domain(&world.b, "well.example.com", Role::Primary).await;
+    world.a.make("summer").await;
+    eventually("the one name has failed", PATIENCE, || async { failures().await == 1 }).await;
+    let problem = world.db.texts("SELECT problem FROM certificate_failures").await.concat();
+    assert!(problem.contains("was not proved to lead here"), "{problem}");
+    eventually("the other has its certificate", PATIENCE, || async {
+        world.clock.advance(Duration::from_secs(1));
+        open(&world, &root, 0, "well.example.com", "/").await.is_some()
+    })
+    .await;
+    assert_eq!((failures().await, pebble.issued()), (1, 1));
+
+    pebble.leads_to(NAME, "127.0.0.1").await;
+    world.clock.advance(Duration::from_secs(60));
+    assert_eq!(certified(&world, &root, None).await.status, 302);
+    assert_eq!((failures().await, pebble.issued()), (0, 2));
+}

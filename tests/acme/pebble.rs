@@ -1,0 +1,160 @@
+//! Pebble and its name server as child processes, on ports of their own.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use reqwest::{Certificate, Client};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::common::eventually;
+
+/// How long the two take to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// What is issued holds this long: so that a test can say when it is renewed.
+const LIFETIME_SECONDS: u32 = 90 * 86_400;
+
+/// Where everything will be, before any of it runs.
+pub(crate) struct Plan {
+    home: TempDir,
+    acme: u16,
+    management: u16,
+    dns: u16,
+    dns_management: u16,
+    authority: Certificate,
+}
+
+/// The two processes; they end with the test.
+pub(crate) struct Pebble {
+    plan: Plan,
+    client: Client,
+    children: Vec<Child>,
+}
+
+impl Plan {
+    /// Draws ports, and makes an authority for the https of the ACME server itself.
+    pub(crate) fn new() -> Self {
+        let home = tempfile::tempdir().expect("a directory");
+        // Held together, so that no two are the same.
+        let held: Vec<_> = (0..4).map(|_| TcpListener::bind(("127.0.0.1", 0)).expect("a free port")).collect();
+        let ports: Vec<_> = held.iter().map(|held| held.local_addr().expect("an address").port()).collect();
+        let authority_key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = params.self_signed(&authority_key).expect("an authority");
+        let key = KeyPair::generate().expect("a key");
+        let leaf = CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+        let leaf = leaf.signed_by(&key, &Issuer::from_params(&params, &authority_key)).expect("a certificate");
+        for (name, text) in
+            [("authority.pem", authority.pem()), ("cert.pem", leaf.pem()), ("key.pem", key.serialize_pem())]
+        {
+            fs::write(home.path().join(name), text).expect("written");
+        }
+        let authority = Certificate::from_der(authority.der()).expect("a certificate");
+        Self { home, acme: ports[0], management: ports[1], dns: ports[2], dns_management: ports[3], authority }
+    }
+
+    pub(crate) fn directory(&self) -> String {
+        format!("https://localhost:{}/dir", self.acme)
+    }
+
+    /// The file with the authority of the ACME server's https; what it issues comes from another one.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.home.path().join("authority.pem")
+    }
+
+    /// Starts it; challenges are looked for at this port of 127.0.0.1, whatever the name.
+    pub(crate) async fn start(self, http_port: u16) -> Pebble {
+        let file = |name: &str| self.home.path().join(name);
+        let config = json!({"pebble": {
+            "listenAddress": format!("127.0.0.1:{}", self.acme),
+            "managementListenAddress": format!("127.0.0.1:{}", self.management),
+            "certificate": file("cert.pem"),
+            "privateKey": file("key.pem"),
+            "httpPort": http_port,
+            "tlsPort": http_port,
+            "ocspResponderURL": "",
+            "externalAccountBindingRequired": false,
+            "certificateValidityPeriod": LIFETIME_SECONDS,
+        }});
+        fs::write(file("config.json"), config.to_string()).expect("written");
+        let run = |command: &mut Command, log: &str| {
+            let log = File::create(file(log)).expect("a log file");
+            let other = log.try_clone().expect("the same file");
+            let started = command.stdin(Stdio::null()).stdout(log).stderr(other).spawn();
+            started.unwrap_or_else(|error| panic!("{:?} of Debian's pebble: {error}", command.get_program()))
+        };
+        let dns = run(
+            Command::new("pebble-challtestsrv")
+                .args(["-dns01", &format!("127.0.0.1:{}", self.dns), "-defaultIPv4", "127.0.0.1"])
+                .args(["-management", &format!("127.0.0.1:{}", self.dns_management), "-defaultIPv6", ""])
+                .args(["-http01", "", "-https01", "", "-tlsalpn01", ""]),
+            "dns.log",
+        );
+        let acme = run(
+            Command::new("pebble")
+                .args(["-strict", "-dnsserver", &format!("127.0.0.1:{}", self.dns), "-config"])
+                .arg(file("config.json"))
+                // It otherwise waits before each validation; what it refuses at random, it goes on refusing.
+                .env("PEBBLE_VA_NOSLEEP", "1"),
+            "pebble.log",
+        );
+        let client = Client::builder().tls_certs_only([self.authority.clone()]).no_proxy().build().expect("a client");
+        let pebble = Pebble { plan: self, client, children: vec![acme, dns] };
+        eventually("pebble answers", PATIENCE, || async {
+            let acme = pebble.client.get(pebble.plan.directory()).send().await;
+            let dns = pebble.client.get(format!("http://127.0.0.1:{}/", pebble.plan.dns_management)).send().await;
+            acme.is_ok_and(|answer| answer.status().is_success()) && dns.is_ok()
+        })
+        .await;
+        pebble
+    }
+}
+
+impl Pebble {
+    /// The root of what it issues.
+    pub(crate) async fn root(&self) -> Certificate {
+        let url = format!("https://localhost:{}/roots/0", self.plan.management);
+        let answer = self.client.get(url).send().await.expect("an answer");
+        Certificate::from_pem(&answer.bytes().await.expect("a root")).expect("PEM")
+    }
+
+    /// Lets a name lead to another address.
+    pub(crate) async fn leads_to(&self, name: &str, address: &str) {
+        let base = format!("http://127.0.0.1:{}", self.plan.dns_management);
+        let host = format!("{name}.");
+        let (clear, add) = (json!({"host": host}), json!({"host": host, "addresses": [address]}));
+        for (path, body) in [("clear-a", clear), ("add-a", add)] {
+            let answer = self.client.post(format!("{base}/{path}")).body(body.to_string()).send().await;
+            assert!(answer.expect("an answer").status().is_success(), "{path}");
+        }
+    }
+
+    /// How many certificates it has issued.
+    pub(crate) fn issued(&self) -> usize {
+        let log = fs::read_to_string(self.plan.home.path().join("pebble.log")).expect("its log");
+        log.matches("Issued certificate serial").count()
+    }
+}
+
+impl Drop for Pebble {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for name in ["pebble.log", "dns.log"] {
+                let log = fs::read_to_string(self.plan.home.path().join(name)).unwrap_or_default();
+                let lines: Vec<_> = log.lines().collect();
+                let last = lines[lines.len().saturating_sub(40)..].join("\n");
+                // The harness shows what a failed test wrote.
+                std::io::Write::write_all(&mut std::io::stderr(), format!("{name}:\n{last}\n").as_bytes()).ok();
+            }
+        }
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
