@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    api::Api, completions::Completions, config::ConfigCommand, help::Help, imports::Imports, links::Links,
-    login::Login, logout::Logout, man::Man, ping::Ping, profile::ProfileCommand, signup::Signup, token::Token,
-    whoami::Whoami,
+    api::Api, apps::Apps, completions::Completions, config::ConfigCommand, doctor::Doctor, domains::Domains,
+    help::Help, imports::Imports, links::Links, login::Login, logout::Logout, man::Man, ping::Ping,
+    profile::ProfileCommand, signup::Signup, token::Token, wellknown::Wellknown, whoami::Whoami,
 };
 use crate::global::Global;
 
@@ -37,6 +37,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Links(Links),
     Imports(Imports),
+    Apps(Apps),
+    Domains(Domains),
     Login(Login),
     Signup(Signup),
     Logout(Logout),
@@ -45,6 +47,8 @@ pub(crate) enum Command {
     Profile(ProfileCommand),
     Config(ConfigCommand),
     Ping(Ping),
+    Wellknown(Wellknown),
+    Doctor(Doctor),
     Api(Api),
     Completions(Completions),
     Man(Man),

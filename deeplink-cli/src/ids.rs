@@ -1,8 +1,11 @@
 //! Several ids at once: all are tried, and the exit code says whether they ended alike.
 
+use deeplink_client::{Call, Client};
+
 use crate::context::Context;
 use crate::error::{Failure, Item, Outcome, Stop};
 use crate::exit::Exit;
+use crate::output;
 
 /// The ids of a command line; `-` stands for the lines of stdin.
 pub(crate) fn read(ctx: &Context, given: &[String]) -> Outcome<Vec<String>> {
@@ -16,6 +19,41 @@ pub(crate) fn read(ctx: &Context, given: &[String]) -> Outcome<Vec<String>> {
         }
     }
     Ok(ids)
+}
+
+/// Deletes what these ids name, after a yes to `question` if there is one. One id given as such keeps its own failure.
+/// `group` is the command that lists what there is.
+pub(crate) async fn delete(
+    ctx: &Context,
+    group: &str,
+    given: &[String],
+    ids: &[String],
+    question: Option<&str>,
+    call: impl Fn(&Client, &str) -> Call<()>,
+) -> Outcome {
+    let sheet = ctx.out.sheet(&output::DELETED)?;
+    if let Some(question) = question {
+        ctx.confirm(question).await?;
+    }
+    let client = ctx.client()?;
+    let single = given.len() == 1 && ids.len() == 1;
+    let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, ids));
+    for id in ids {
+        let gone = output::object(&[("id", id.as_str().into()), ("deleted", true.into())]);
+        match call(&client, id).await {
+            Ok(()) if single => return sheet.created(&gone),
+            Ok(()) => {
+                rows.push(&gone)?;
+                rows.page()?;
+            }
+            Err(error) if single => return Err(ctx.stop_among(&error, group)),
+            Err(error) => tally.failed(id, ctx.stop_among(&error, group))?,
+        }
+    }
+    if !tally.held_back() {
+        rows.finish(None)?;
+    }
+    tally.finish()
 }
 
 /// How the ids of one command fared.

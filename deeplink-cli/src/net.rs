@@ -78,6 +78,17 @@ impl Context {
         self.failure(error).into()
     }
 
+    /// The same for a command on things that `dl {group} list` shows.
+    pub(crate) fn stop_among(&self, error: &Error, group: &str) -> Stop {
+        match self.stop(error) {
+            Stop::Failed(mut failure) if failure.exit == Exit::NotFound => {
+                failure.hint = Some(format!("dl {group} list shows what this account has"));
+                Stop::Failed(failure)
+            }
+            other => other,
+        }
+    }
+
     /// An error of the client as a failure to report.
     pub(crate) fn failure(&self, error: &Error) -> Failure {
         let mut failure = Failure::new(exit_of(error), self.message(error));
@@ -168,6 +179,12 @@ fn hint_of(error: &Error) -> Option<String> {
         }
         Some(ErrorCode::NotFound) => "dl links list shows what this account has".to_owned(),
         Some(ErrorCode::AffiliateScopeMismatch) => "leave --affiliate out: this key always uses its own".to_owned(),
+        Some(ErrorCode::DomainTaken) => {
+            "dl domains list shows yours; a domain that another account verified is given up there first".to_owned()
+        }
+        Some(ErrorCode::AlternateLimit) => {
+            "an account has one verified alternate domain: dl domains delete gives the other one up".to_owned()
+        }
         Some(ErrorCode::QuotaExceeded) => "delete links you no longer need, or take a larger plan".to_owned(),
         Some(ErrorCode::InvalidCursor) => "start again without --cursor; a cursor carries its own filters".to_owned(),
         Some(ErrorCode::EmailExists) => "dl login --with-key, with a key of that account".to_owned(),

@@ -26,6 +26,22 @@ impl Context {
         Err(Failure::usage("nothing was done").into())
     }
 
+    /// Asks for the name of what would be lost, before something that hurts. `--yes` is the answer of scripts.
+    pub(crate) async fn confirm_name(&self, warning: &str, name: &str) -> Outcome {
+        if self.global.yes || self.global.dry_run {
+            return Ok(());
+        }
+        if !self.can_ask() {
+            let what = format!("this needs a yes: {warning}");
+            return Err(Failure::usage(what).code("needs_yes").hint("--yes answers it").into());
+        }
+        let answer = self.ask(&format!("{warning}\nType {name} to go on: ")).await?;
+        if answer.trim() == name {
+            return Ok(());
+        }
+        Err(Failure::usage("nothing was done").into())
+    }
+
     /// Asks about what is usually wanted; only no means no.
     pub(crate) async fn agree(&self, question: &str) -> Outcome<bool> {
         let answer = self.ask(question).await?;

@@ -9,7 +9,7 @@ use http::HeaderValue;
 use tokio::time::Instant;
 use url::{Host, Url};
 
-use crate::api::{Links, Public, Sessions};
+use crate::api::{Apps, Domains, Links, Public, Sessions};
 use crate::auth::{Auth, AuthKind};
 use crate::error::{Error, Result};
 use crate::raw::RawCall;
@@ -126,6 +126,16 @@ impl Client {
     /// Links.
     pub fn links(&self) -> Links {
         Links(self.clone())
+    }
+
+    /// Apps that open the links.
+    pub fn apps(&self) -> Apps {
+        Apps(self.clone())
+    }
+
+    /// Host names that the links live on.
+    pub fn domains(&self) -> Domains {
+        Domains(self.clone())
     }
 
     /// Any request at all, with this client's credential, retries and limits. `path` starts with `/` and may have a
@@ -368,8 +378,9 @@ fn http_client(connect: Option<Duration>, proxy: Option<&str>, roots: &[Vec<u8>]
     builder.build().map_err(wrong("the HTTP client cannot be built"))
 }
 
+/// Lets a client trust these certificates (PEM) too.
 #[cfg(feature = "rustls")]
-fn trust(mut builder: reqwest::ClientBuilder, roots: &[Vec<u8>]) -> Result<reqwest::ClientBuilder> {
+pub(crate) fn trust(mut builder: reqwest::ClientBuilder, roots: &[Vec<u8>]) -> Result<reqwest::ClientBuilder> {
     let wrong = "the root certificate is not PEM";
     for pem in roots {
         let certificates = reqwest::Certificate::from_pem_bundle(pem)

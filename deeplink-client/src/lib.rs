@@ -19,6 +19,8 @@ mod clock;
 mod content;
 #[cfg(feature = "http")]
 mod decode;
+#[cfg(feature = "doctor")]
+pub mod doctor;
 #[cfg(feature = "http")]
 mod error;
 #[cfg(feature = "mock")]
@@ -40,7 +42,7 @@ pub mod transport;
 
 #[cfg(feature = "http")]
 pub use {
-    api::{Ids, Links, Public, Resolution, Sessions},
+    api::{Apps, Domains, Ids, Links, Public, Resolution, Sessions},
     auth::{Auth, AuthKind, CredentialProvider},
     call::{Call, Full, FullCall, Preview},
     client::{Client, ClientBuilder},
@@ -54,7 +56,9 @@ pub use {
 
 /// The types of the wire and their rules, shared with the service.
 pub use deeplink_core;
+pub use deeplink_core::app::{AppDetail, AppPlatform, AppleAssociation, AssetStatement, CreateApp};
 pub use deeplink_core::bulk::{BulkCreate, BulkCreated, BulkLink, RowError};
+pub use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification};
 pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 pub use deeplink_core::health::Health;
 pub use deeplink_core::link::{

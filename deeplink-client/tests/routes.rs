@@ -4,7 +4,7 @@
 
 use deeplink_client::deeplink_core::routes::{self, Credential};
 use deeplink_client::mock::fixtures;
-use deeplink_client::{Client, CreateLink, LinkFilter, Patch, SecretKey, Signup, TimeseriesQuery, UpdateLink};
+use deeplink_client::{Client, CreateApp, CreateDomain, CreateLink, LinkFilter, Patch, SecretKey, Signup, TimeseriesQuery, UpdateLink};
 
 /// Calls the method of an operation; `false` for an operation that has none.
 async fn call(dl: &Client, operation: &str) -> bool {
@@ -17,6 +17,8 @@ async fn call(dl: &Client, operation: &str) -> bool {
         "openapi" => drop(dl.public().openapi().await.unwrap()),
         "llms" => drop(dl.public().llms().await.unwrap()),
         "resolve" => drop(dl.public().resolve("spring-42").await.unwrap()),
+        "apple_association" => drop(dl.public().apple_association().await.unwrap()),
+        "asset_links" => drop(dl.public().asset_links().await.unwrap()),
         "signup" => drop(dl.sessions().signup(&Signup::new("you@example.com")).await.unwrap()),
         "list_links" => drop(links.list(&LinkFilter::new()).first_page().await.unwrap()),
         "create_link" => drop(links.create(&CreateLink::new()).await.unwrap()),
@@ -29,6 +31,13 @@ async fn call(dl: &Client, operation: &str) -> bool {
         "update_link" => drop(links.update("spring-42", &update).await.unwrap()),
         "delete_link" => links.delete("spring-42").await.unwrap(),
         "link_timeseries" => drop(links.timeseries("spring-42", &TimeseriesQuery::new()).await.unwrap()),
+        "list_apps" => drop(dl.apps().list().await.unwrap()),
+        "create_app" => drop(dl.apps().create(&CreateApp::ios("com.example.app", "ABCDE12345")).await.unwrap()),
+        "delete_app" => dl.apps().delete("app_0123456789abcdef01234567").await.unwrap(),
+        "list_domains" => drop(dl.domains().list().await.unwrap()),
+        "create_domain" => drop(dl.domains().create(&CreateDomain::new("go.example.com")).await.unwrap()),
+        "delete_domain" => dl.domains().delete("go.example.com").await.unwrap(),
+        "verify_domain" => drop(dl.domains().verify("go.example.com").await.unwrap()),
         _ => return false,
     }
     true

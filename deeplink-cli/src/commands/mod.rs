@@ -1,8 +1,11 @@
 //! One file for each command: its flags, and what it does.
 
 pub(crate) mod api;
+pub(crate) mod apps;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod domains;
 pub(crate) mod help;
 pub(crate) mod imports;
 pub(crate) mod links;
@@ -13,6 +16,7 @@ pub(crate) mod ping;
 pub(crate) mod profile;
 pub(crate) mod signup;
 pub(crate) mod token;
+pub(crate) mod wellknown;
 pub(crate) mod whoami;
 
 use crate::cli::Command;
@@ -44,6 +48,10 @@ impl Command {
         match self {
             Self::Links(command) => command.run(ctx).await,
             Self::Imports(command) => command.run(ctx).await,
+            Self::Apps(command) => command.run(ctx).await,
+            Self::Domains(command) => command.run(ctx).await,
+            Self::Wellknown(command) => command.run(ctx).await,
+            Self::Doctor(command) => command.run(ctx).await,
             Self::Login(command) => command.run(ctx).await,
             Self::Signup(command) => command.run(ctx).await,
             Self::Logout(command) => command.run(ctx),

@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
+use serde_json::value::RawValue;
 
 pub(crate) use noun::*;
 pub(crate) use record::{Record, indent, object};
@@ -104,7 +105,7 @@ impl Out {
 }
 
 /// Columns of the terminal; 80 where it does not say.
-fn width() -> usize {
+pub(crate) fn width() -> usize {
     comfy_table::Table::new().width().map_or(80, usize::from).max(20)
 }
 
@@ -150,6 +151,15 @@ impl Sheet<'_> {
     /// Prints several records that were asked for one by one: an array in JSON.
     pub(crate) fn several(&self) -> Rows<'_> {
         Rows::start(self, None)
+    }
+
+    /// Prints a list that the service answers as a bare array.
+    pub(crate) fn array(&self, raw: &[u8]) -> Outcome {
+        let mut rows = self.several();
+        for record in serde_json::from_slice::<Vec<&RawValue>>(raw).unwrap_or_default() {
+            rows.push(record.get())?;
+        }
+        rows.finish(None)
     }
 
     /// Prints a list: its envelope in JSON, written as pages arrive.

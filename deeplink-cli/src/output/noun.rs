@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Status,
     /// A number: to the right.
     Count,
+    /// True or false: yes or no on a terminal.
+    Flag,
 }
 
 /// One field: its name for `--fields` and CSV, where its value is, and how it is shown.
@@ -32,6 +34,8 @@ pub(crate) enum Column {
     Field(&'static str, &'static str),
     /// The first of these destinations that is there.
     Destinations(&'static str, &'static [&'static str]),
+    /// The only one of these fields that is there.
+    OneOf(&'static str, &'static [&'static str]),
 }
 
 /// A kind of record.
@@ -116,6 +120,113 @@ pub(crate) static CREATED: Noun = Noun {
     list: "links",
     fields: &[plain("link_id"), plain("url"), of("expires_at", Kind::Moment)],
     columns: &[Column::Field("ID", "link_id"), Column::Field("URL", "url")],
+};
+
+/// Apps.
+pub(crate) static APPS: Noun = Noun {
+    id: "id",
+    created: "id",
+    list: "apps",
+    fields: &[
+        plain("id"),
+        plain("platform"),
+        plain("app_name"),
+        plain("bundle_id"),
+        plain("package_name"),
+        plain("team_id"),
+        plain("sha256_fingerprints"),
+        plain("icon_url"),
+        plain("theme_color"),
+        of("created_at", Kind::Moment),
+    ],
+    columns: &[
+        Column::Field("ID", "id"),
+        Column::Field("PLATFORM", "platform"),
+        Column::OneOf("APP", &["bundle_id", "package_name"]),
+        Column::Field("NAME", "app_name"),
+        Column::Field("CREATED", "created_at"),
+    ],
+};
+
+/// Domains.
+pub(crate) static DOMAINS: Noun = Noun {
+    id: "domain",
+    created: "domain",
+    list: "domains",
+    fields: &[
+        plain("domain"),
+        plain("role"),
+        of("verified", Kind::Flag),
+        of("created_at", Kind::Moment),
+        plain("txt_record"),
+        plain("verification_token"),
+        plain("cname_target"),
+    ],
+    columns: &[
+        Column::Field("DOMAIN", "domain"),
+        Column::Field("ROLE", "role"),
+        Column::Field("VERIFIED", "verified"),
+        Column::Field("CREATED", "created_at"),
+    ],
+};
+
+/// What a claim on a domain answers with.
+pub(crate) static CLAIMS: Noun = Noun {
+    id: "domain",
+    created: "domain",
+    list: "domains",
+    fields: &[
+        plain("domain"),
+        plain("role"),
+        of("verified", Kind::Flag),
+        plain("txt_record"),
+        plain("verification_token"),
+        plain("cname_target"),
+    ],
+    columns: &[Column::Field("DOMAIN", "domain")],
+};
+
+/// What looking into DNS gave.
+pub(crate) static VERIFICATIONS: Noun = Noun {
+    id: "domain",
+    created: "domain",
+    list: "verifications",
+    fields: &[
+        plain("domain"),
+        of("verified", Kind::Flag),
+        of("checked_at", Kind::Moment),
+        plain("txt_found"),
+        plain("reason"),
+    ],
+    columns: &[
+        Column::Field("DOMAIN", "domain"),
+        Column::Field("VERIFIED", "verified"),
+        Column::Field("REASON", "reason"),
+    ],
+};
+
+/// Apps of an association file.
+pub(crate) static ASSOCIATIONS: Noun = Noun {
+    id: "app",
+    created: "app",
+    list: "apps",
+    fields: &[plain("app"), plain("sha256_cert_fingerprints")],
+    columns: &[Column::Field("APP", "app"), Column::Field("SHA-256", "sha256_cert_fingerprints")],
+};
+
+/// What a doctor found.
+pub(crate) static CHECKS: Noun = Noun {
+    id: "id",
+    created: "id",
+    list: "checks",
+    fields: &[plain("id"), plain("subject"), of("status", Kind::Status), plain("message"), plain("fix")],
+    columns: &[
+        Column::Field("STATUS", "status"),
+        Column::Field("CHECK", "id"),
+        Column::Field("SUBJECT", "subject"),
+        Column::Field("MESSAGE", "message"),
+        Column::Field("FIX", "fix"),
+    ],
 };
 
 /// What a delete answers with.

@@ -41,6 +41,9 @@ impl Shown {
             Column::Destinations(heading, paths) => {
                 Self { heading: heading.to_owned(), source: Source::First(paths), kind: Kind::Destination }
             }
+            Column::OneOf(heading, paths) => {
+                Self { heading: heading.to_owned(), source: Source::First(paths), kind: Kind::Plain }
+            }
         }
     }
 
@@ -57,8 +60,16 @@ impl Shown {
                 }
             }
         };
-        if self.kind == Kind::Moment && terminal { moment(&text) } else { escape::one_line(&text).into_owned() }
+        match self.kind {
+            Kind::Moment if terminal => moment(&text),
+            Kind::Flag if terminal => flag(&text).to_owned(),
+            _ => escape::one_line(&text).into_owned(),
+        }
     }
+}
+
+fn flag(text: &str) -> &'static str {
+    if text == "true" { "yes" } else { "no" }
 }
 
 fn moment(text: &str) -> String {
@@ -194,6 +205,8 @@ fn styled(text: &str, kind: Kind) -> Cell {
         (Kind::Status, "active" | "finished") => cell.fg(Color::Green),
         (Kind::Status, "expired" | "unfinished") => cell.fg(Color::Yellow),
         (Kind::Status, "flagged" | "disabled") => cell.fg(Color::Red),
+        (Kind::Flag, "yes") => cell.fg(Color::Green),
+        (Kind::Flag, "no") => cell.fg(Color::Yellow),
         (Kind::Moment, _) => cell.add_attribute(Attribute::Dim),
         _ => cell,
     }
@@ -216,6 +229,7 @@ pub(super) fn detail(sheet: &Sheet<'_>, json: &str) -> Outcome {
         let label = format!("{:widest$}", field.name.replace('_', " "));
         let text = match field.kind {
             Kind::Moment => format!("{} ({})", escape::visible(&text), moment(&text)),
+            Kind::Flag => flag(&text).to_owned(),
             // A text of several lines stays in its column.
             _ => escape::visible(&text).replace('\n', &format!("\n{:widest$}  ", "")),
         };

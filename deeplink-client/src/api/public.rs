@@ -1,9 +1,11 @@
-//! What everybody may ask: the service's state and description, and what a link leads to.
+//! What everybody may ask: the service's state and description, what a link leads to, and which apps open a host's links.
 
+use deeplink_core::app::{AppleAssociation, AssetStatement};
 use deeplink_core::health::Health;
 use deeplink_core::link::ResolvedLink;
 use deeplink_core::routes;
 use http::{Method, StatusCode, header};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
@@ -102,6 +104,45 @@ impl Public {
         let draft = if link.contains("://") { at_url(link) } else { call::draft(&routes::RESOLVE, &[link]) };
         Call::new(&self.0, draft, resolution).header("accept", "application/json")
     }
+
+    /// Which iOS apps open the links of a host: of the one in the base URL, or of the one that [`Call::on_host`] names.
+    /// `None` where there is no iOS app, and on the service's own host.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let file = dl.public().apple_association().on_host("go.example.com").await?;
+    /// let apps = file.map(|file| file.webcredentials.apps).unwrap_or_default();
+    /// assert_eq!(apps, ["ABCDE12345.com.example.app"]);
+    /// # Ok(()) });
+    /// ```
+    pub fn apple_association(&self) -> Call<Option<AppleAssociation>> {
+        Call::new(&self.0, call::draft(&routes::APPLE_ASSOCIATION, &[]), file)
+    }
+
+    /// Which Android apps open the links of a host: of the one in the base URL, or of the one that [`Call::on_host`]
+    /// names. `None` where there is no Android app, and on the service's own host.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let file = dl.public().asset_links().on_host("go.example.com").await?.unwrap_or_default();
+    /// assert_eq!(file[0].target.package_name, "com.example.app");
+    /// # Ok(()) });
+    /// ```
+    pub fn asset_links(&self) -> Call<Option<Vec<AssetStatement>>> {
+        Call::new(&self.0, call::draft(&routes::ASSET_LINKS, &[]), file)
+    }
+}
+
+impl<T: DeserializeOwned> Call<Option<T>> {
+    /// Asks as if the file were on this host, at the client's own base URL: the same path with `Host`.
+    pub fn on_host(self, host: &str) -> Self {
+        self.edit(|draft| insert_header(&mut draft.headers, header::HOST.as_str(), host))
+    }
+}
+
+/// A file that a host may not have.
+fn file<T: DeserializeOwned>(reply: &Reply) -> Result<Option<T>> {
+    if reply.status == StatusCode::NOT_FOUND { Ok(None) } else { decode::json(reply).map(Some) }
 }
 
 impl Call<Resolution> {

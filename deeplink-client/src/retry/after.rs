@@ -21,7 +21,7 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` or `Sun Nov  6 08:49:37 1994`.
-fn http_date(text: &str) -> Option<i64> {
+pub(crate) fn http_date(text: &str) -> Option<i64> {
     let words: Vec<&str> = text.split([' ', ',', '-']).filter(|word| !word.is_empty()).collect();
     let (day, month, year, time) = match *words.as_slice() {
         [_, day, month, year, time, "GMT"] => (day, month, year, time),

@@ -11,6 +11,8 @@ use http::Method;
 use crate::transport::Failure;
 
 mod after;
+#[cfg(feature = "doctor")]
+pub(crate) use after::http_date;
 pub(crate) use after::retry_after;
 
 /// How often and after what wait a call is repeated.

@@ -5,8 +5,7 @@ use clap::Args;
 use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::ids::{self, Tally};
-use crate::output;
+use crate::ids;
 
 /// Delete links
 #[derive(Debug, Args)]
@@ -25,29 +24,8 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let sheet = ctx.out.sheet(&output::DELETED)?;
         let ids = ids::read(ctx, &self.ids)?;
-        if ids.len() > 1 {
-            ctx.confirm(&format!("Delete {} links?", ids.len())).await?;
-        }
-        let client = ctx.client()?;
-        let single = self.ids.len() == 1 && ids.len() == 1;
-        let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, &ids));
-        for id in &ids {
-            let gone = output::object(&[("id", id.as_str().into()), ("deleted", true.into())]);
-            match client.links().delete(id).await {
-                Ok(()) if single => return sheet.created(&gone),
-                Ok(()) => {
-                    rows.push(&gone)?;
-                    rows.page()?;
-                }
-                Err(error) if single => return Err(ctx.stop(&error)),
-                Err(error) => tally.failed(id, ctx.stop(&error))?,
-            }
-        }
-        if !tally.held_back() {
-            rows.finish(None)?;
-        }
-        tally.finish()
+        let question = (ids.len() > 1).then(|| format!("Delete {} links?", ids.len()));
+        ids::delete(ctx, "links", &self.ids, &ids, question.as_deref(), |client, id| client.links().delete(id)).await
     }
 }

@@ -1,0 +1,119 @@
+//! `dl apps add`.
+
+use clap::{Args, Subcommand};
+use deeplink_core::app::{CreateApp, fingerprint};
+use deeplink_core::error::{ErrorCode, Invalid};
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::output;
+
+/// Register an app, or replace the one of the same bundle or package
+#[derive(Debug, Args)]
+pub(crate) struct Add {
+    #[command(subcommand)]
+    platform: Platform,
+}
+
+#[derive(Debug, Subcommand)]
+enum Platform {
+    Ios(Ios),
+    Android(Android),
+}
+
+/// Register an iOS app and print its id
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "The team id stands in the developer account under Membership. The app itself needs the entitlement \
+     applinks:YOUR.DOMAIN.",
+    &[
+    "dl apps add ios --bundle-id com.example.app --team-id ABCDE12345",
+    "dl apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Shop",
+]
+))]
+struct Ios {
+    /// Bundle id, such as com.example.app
+    #[arg(long, value_name = "ID")]
+    bundle_id: String,
+    /// Team id: 10 upper-case letters and digits
+    #[arg(long, value_name = "ID")]
+    team_id: String,
+    #[command(flatten)]
+    looks: Looks,
+}
+
+/// Register an Android app and print its id
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "The fingerprints stand in the Play Console under App integrity; that of a local build is printed by:\n\
+     keytool -list -v -keystore release.keystore",
+    &[
+    "dl apps add android --package com.example.app --sha256 $(cat fingerprint.txt)",
+    "dl apps add android --package com.example.app --sha256 $(cat prints.txt) --name Shop",
+]
+))]
+struct Android {
+    /// Package name, such as com.example.app
+    #[arg(long, value_name = "NAME")]
+    package: String,
+    /// SHA-256 of each signing certificate: 64 hex digits, or pairs joined by ':'
+    #[arg(long = "sha256", value_name = "FINGERPRINT", required = true, num_args = 1.., value_delimiter = ',')]
+    fingerprints: Vec<String>,
+    #[command(flatten)]
+    looks: Looks,
+}
+
+/// What the landing page shows of an app.
+#[derive(Debug, Args)]
+struct Looks {
+    /// What people call the app
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Address of its icon
+    #[arg(long, value_name = "URL")]
+    icon: Option<String>,
+    /// Colour of the page's main button, such as #0a7cff
+    #[arg(long, value_name = "COLOUR")]
+    theme: Option<String>,
+}
+
+impl Looks {
+    fn put_on(self, mut app: CreateApp) -> CreateApp {
+        (app.app_name, app.icon_url, app.theme_color) = (self.name, self.icon, self.theme);
+        app
+    }
+}
+
+impl Add {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::APPS)?;
+        let app = match self.platform {
+            Platform::Ios(ios) => ios.looks.put_on(CreateApp::ios(ios.bundle_id, ios.team_id)),
+            Platform::Android(android) => {
+                check_each(&android.fingerprints)?;
+                android.looks.put_on(CreateApp::android(android.package, android.fingerprints))
+            }
+        };
+        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        app.validate()?;
+        let made = ctx.client()?.apps().create(&app).full().await.map_err(|error| ctx.stop(&error))?;
+        sheet.created(&String::from_utf8_lossy(&made.raw))?;
+        if made.value.sha256_fingerprints.as_ref().is_some_and(|prints| prints.len() == 1) {
+            ctx.console.note("one fingerprint: builds from Google Play carry Play's own signature; add that one too");
+        }
+        Ok(())
+    }
+}
+
+/// Says which of several fingerprints is wrong.
+fn check_each(given: &[String]) -> Outcome {
+    for text in given {
+        if let Err(why) = fingerprint(text) {
+            let shown: String = text.chars().take(12).collect();
+            let what = if given.len() == 1 { why.to_owned() } else { format!("{shown}…: {why}") };
+            return Err(Invalid::field(ErrorCode::InvalidFingerprint, "sha256_fingerprints", what).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! What can be checked without asking anybody: files and the key in them.
+
+use std::time::Instant;
+
+use deeplink_client::Auth;
+use deeplink_client::doctor::{Check, Status};
+
+use crate::context::Context;
+use crate::error::Stop;
+use crate::escape::shell;
+
+/// The configuration file and its directory. A file that others may read has ended the command before.
+pub(super) fn config(ctx: &Context) -> Check {
+    let (file, dir) = (ctx.dirs.config_file(), &ctx.dirs.config);
+    let check = |status, message: String, fix| Check::new("config.files", &ctx.profile, status, message, fix);
+    if !dir.exists() {
+        return check(Status::Skip, "no configuration: all comes from flags and variables".to_owned(), None);
+    }
+    if let Some(mode) = open_to_others(dir) {
+        let path = dir.to_string_lossy().into_owned();
+        let fix = format!("chmod 700 {}", shell(&path));
+        return check(Status::Warn, format!("{path} is open to others (mode {mode:04o})"), Some(fix));
+    }
+    check(Status::Ok, format!("{} and its directory are yours alone", file.display()), None)
+}
+
+#[cfg(unix)]
+fn open_to_others(dir: &std::path::Path) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(dir).ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then_some(mode)
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_: &std::path::Path) -> Option<u32> {
+    None
+}
+
+/// Whether there is a key, and where it came from.
+pub(super) fn key(ctx: &Context) -> (Check, Auth) {
+    let start = Instant::now();
+    let check = |status, message: String, fix| Check::new("config.key", &ctx.profile, status, message, fix);
+    match ctx.key() {
+        Ok(found) => {
+            let took = start.elapsed().as_millis();
+            let message = format!("{} from {}, read in {took} ms", found.key, found.source);
+            (check(Status::Ok, message, None), Auth::SecretKey(found.key))
+        }
+        Err(Stop::Failed(failure)) => (check(Status::Fail, failure.message, failure.hint), Auth::None),
+        Err(_) => (check(Status::Fail, "the key cannot be read".to_owned(), None), Auth::None),
+    }
+}

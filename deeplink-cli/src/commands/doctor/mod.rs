@@ -1,0 +1,128 @@
+//! `dl doctor`: what is wrong, and what to do about it.
+
+mod local;
+mod show;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use deeplink_client::doctor::{Check, Examination, Status};
+use deeplink_client::Client;
+use futures_util::StreamExt;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::net::Reads;
+use crate::output;
+
+/// Longest that one check may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Look for what is wrong with configuration, key, domains, apps and links
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Each check says ok, warn, fail or skip, and what to do. Nothing is written, no click is counted, no redirect is \
+     followed. Exits with 1 when a check fails. Beside the service, it asks the domains' name servers and hosts, Apple's \
+     and Google's association services, and the preview images of the links that are named.",
+    &[
+    "dl doctor",
+    "dl doctor --host go.example.com --link spring-42 -o json",
+]
+))]
+pub(crate) struct Doctor {
+    /// Host to look at; every verified domain when absent
+    #[arg(long = "host", value_name = "HOST", num_args = 1..)]
+    hosts: Vec<String>,
+    /// Link to look at, as each sort of visitor
+    #[arg(long = "link", value_name = "ID", num_args = 1..)]
+    links: Vec<String>,
+    /// Name server to ask instead of the system's
+    #[arg(long, value_name = "IP:PORT", help_heading = "Looking from elsewhere")]
+    dns_server: Option<SocketAddr>,
+    /// Address to connect to for a host, whatever DNS says
+    #[arg(long, value_name = "HOST=IP:PORT", value_parser = parse_place, help_heading = "Looking from elsewhere")]
+    connect_to: Vec<(String, SocketAddr)>,
+    /// Certificate (PEM) to trust beside the system's
+    #[arg(long, value_name = "FILE", help_heading = "Looking from elsewhere")]
+    root_certificate: Vec<PathBuf>,
+    /// Server to ask instead of Apple's for the association file it hands to iPhones
+    #[arg(long, value_name = "URL", help_heading = "Looking from elsewhere")]
+    apple_cdn: Option<String>,
+    /// Server to ask instead of Google's for the statements that Android reads
+    #[arg(long, value_name = "URL", help_heading = "Looking from elsewhere")]
+    google_api: Option<String>,
+}
+
+fn parse_place(text: &str) -> Result<(String, SocketAddr), String> {
+    let wanted = || "a host and where it is, such as go.example.com=127.0.0.1:8443".to_owned();
+    let (host, address) = text.split_once('=').filter(|(host, _)| !host.is_empty()).ok_or_else(wanted)?;
+    Ok((host.to_owned(), address.parse().map_err(|_| wanted())?))
+}
+
+impl Doctor {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::CHECKS)?;
+        let mut found = vec![local::config(ctx)];
+        let (key, auth) = local::key(ctx);
+        found.push(key);
+        let examination = match ctx.base_url() {
+            Err(Stop::Failed(failure)) => {
+                found.push(Check::new("service.http", &ctx.profile, Status::Fail, failure.message, failure.hint));
+                None
+            }
+            Err(stop) => return Err(stop),
+            Ok(base) => {
+                let client = ctx.client_for(&base, auth, Reads::Held)?;
+                if ctx.global.dry_run {
+                    // What would be asked depends on the answers; the first question stands for all.
+                    return client.public().health().await.map(drop).map_err(|error| ctx.stop(&error));
+                }
+                Some(self.begin(ctx, &client).await?)
+            }
+        };
+        let devices = examination.as_ref().map(Examination::device_commands).unwrap_or_default();
+        let mut shown = show::Shown::new(&sheet);
+        for check in &found {
+            shown.push(check)?;
+        }
+        if let Some(examination) = examination {
+            let mut checks = std::pin::pin!(examination.run());
+            while let Some(check) = checks.next().await {
+                shown.push(&check)?;
+            }
+        }
+        shown.finish(ctx, &devices)
+    }
+
+    async fn begin(self, ctx: &Context, client: &Client) -> Outcome<Examination> {
+        let mut doctor = client.doctor().limit(LIMIT.min(ctx.timeout));
+        for path in &self.root_certificate {
+            doctor = doctor.root_certificate(ctx.bytes_of(path, "--root-certificate")?);
+        }
+        doctor = self.hosts.into_iter().fold(doctor, deeplink_client::doctor::Doctor::host);
+        doctor = self.links.into_iter().fold(doctor, deeplink_client::doctor::Doctor::link);
+        for (host, address) in self.connect_to {
+            doctor = doctor.connect_to(host, address);
+        }
+        if let Some(server) = self.dns_server {
+            doctor = doctor.dns_server(server);
+        }
+        if let Some(base) = self.apple_cdn {
+            doctor = doctor.apple_cdn(base);
+        }
+        if let Some(base) = self.google_api {
+            doctor = doctor.google_api(base);
+        }
+        doctor.begin().await.map_err(|error| ctx.stop(&error))
+    }
+}
+
+/// The end of a run in which checks failed.
+fn failed(count: usize, all: usize) -> Stop {
+    let what = format!("{count} of {all} checks failed");
+    Failure::new(Exit::Failure, what).code("checks_failed").into()
+}

@@ -1,0 +1,123 @@
+//! Checks as they come: under a heading for each subject on a terminal, as records anywhere else.
+
+use deeplink_client::doctor::{Check, Status};
+
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::escape;
+use crate::output::{self, Format, Rows, Sheet};
+
+/// Where the text of a check begins on a terminal.
+const INDENT: usize = 27;
+
+/// Writes checks and counts them.
+pub(super) struct Shown<'a> {
+    sheet: &'a Sheet<'a>,
+    rows: Option<Rows<'a>>,
+    subject: Option<String>,
+    counts: [usize; 4],
+}
+
+impl<'a> Shown<'a> {
+    pub(super) fn new(sheet: &'a Sheet<'a>) -> Self {
+        let out = sheet.out;
+        let for_people = out.terminal && out.format == Format::Table && sheet.fields.is_none();
+        Self { sheet, rows: (!for_people).then(|| sheet.several()), subject: None, counts: [0; 4] }
+    }
+
+    pub(super) fn push(&mut self, check: &Check) -> Outcome {
+        self.counts[place(check.status)] += 1;
+        if let Some(rows) = &mut self.rows {
+            rows.push(&serde_json::to_string(check).unwrap_or_default())?;
+            return rows.page();
+        }
+        let out = self.sheet.out;
+        if self.subject.as_ref() != Some(&check.subject) {
+            let gap = if self.subject.is_some() { "\n" } else { "" };
+            out.raw(format!("{gap}{}\n", self.paint("1", &escape::one_line(&check.subject))).as_bytes())?;
+            self.subject = Some(check.subject.clone());
+        }
+        out.raw(self.lines(check).as_bytes())?;
+        out.flush()
+    }
+
+    /// Says how it went in all, and what to ask the devices.
+    pub(super) fn finish(self, ctx: &Context, devices: &[String]) -> Outcome {
+        let [ok, warn, fail, skip] = self.counts;
+        if let Some(rows) = self.rows {
+            rows.finish(None)?;
+        }
+        if ctx.out.format == Format::Table {
+            let warnings = if warn == 1 { "warning" } else { "warnings" };
+            ctx.console.say(&format!("\n{ok} ok, {warn} {warnings}, {fail} failed, {skip} skipped"));
+            if !devices.is_empty() {
+                ctx.console.say(&format!("\non a device:\n  {}", devices.join("\n  ")));
+            }
+        }
+        if fail > 0 { Err(super::failed(fail, ok + warn + fail + skip)) } else { Ok(()) }
+    }
+
+    fn lines(&self, check: &Check) -> String {
+        let word = format!("{:<4}", check.status.as_str());
+        let colour = match check.status {
+            Status::Ok => "32",
+            Status::Warn => "33",
+            Status::Fail => "31",
+            _ => "2",
+        };
+        let room = output::width().saturating_sub(INDENT).max(20);
+        let message = wrapped(&escape::one_line(&check.message), room);
+        let mut text = format!("  {}  {:<17}  {message}\n", self.paint(colour, &word), check.id);
+        if let Some(fix) = &check.fix {
+            let fix = wrapped(&format!("\u{2192} {}", escape::one_line(fix)), room);
+            let fix: Vec<String> = fix.split('\n').map(|line| self.paint("36", line.trim_start())).collect();
+            text.push_str(&format!("{:INDENT$}{}\n", "", fix.join(&format!("\n{:INDENT$}  ", ""))));
+        }
+        text
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.sheet.out.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+const fn place(status: Status) -> usize {
+    match status {
+        Status::Ok => 0,
+        Status::Warn => 1,
+        Status::Fail => 2,
+        _ => 3,
+    }
+}
+
+/// Breaks a text between words; every line but the first begins in the column of the first. A word that is too long, such
+/// as an address, stays whole.
+fn wrapped(text: &str, room: usize) -> String {
+    let (mut out, mut used) = (String::with_capacity(text.len() + 32), 0);
+    for word in text.split(' ') {
+        let long = word.chars().count();
+        if used > 0 && used + 1 + long > room {
+            out.push_str(&format!("\n{:INDENT$}", ""));
+            used = 0;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += long;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole() {
+        let next = format!("\n{:INDENT$}", "");
+        assert_eq!(wrapped("one two three", 7), format!("one two{next}three"));
+        assert_eq!(wrapped("https://go.example.com/x is long", 7), format!("https://go.example.com/x{next}is long"));
+        assert_eq!(wrapped("", 7), "");
+    }
+}

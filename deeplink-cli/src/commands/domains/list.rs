@@ -1,0 +1,29 @@
+//! `dl domains list`.
+
+use clap::Args;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::output;
+
+/// List the domains
+#[derive(Debug, Args)]
+#[command(after_help = help("", &["dl domains list", "dl domains list --fields domain,txt_record,verification_token"]))]
+pub(crate) struct List {}
+
+impl List {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::DOMAINS)?;
+        let domains = ctx.client()?.domains().list().full().await.map_err(|error| ctx.stop(&error))?;
+        sheet.array(&domains.raw)?;
+        if domains.value.is_empty() {
+            ctx.console.say("no domains yet; dl domains add go.example.com claims one");
+        }
+        for waiting in domains.value.iter().filter(|domain| !domain.verified) {
+            let name = &waiting.domain;
+            ctx.console.note(&format!("{name} is not verified: dl domains verify {name} says why"));
+        }
+        Ok(())
+    }
+}

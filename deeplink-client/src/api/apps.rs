@@ -1,0 +1,52 @@
+//! Apps: what may open a tenant's links.
+
+use deeplink_core::app::{AppDetail, CreateApp};
+use deeplink_core::routes;
+
+use crate::call::{self, Call};
+use crate::client::Client;
+use crate::decode;
+use crate::error::Error;
+
+/// The operations on apps; see [`Client::apps`].
+#[derive(Debug, Clone)]
+pub struct Apps(pub(crate) Client);
+
+impl Apps {
+    /// Every app, newest first.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let apps = dl.apps().list().await?;
+    /// assert_eq!(apps[0].bundle_id.as_deref(), Some("com.example.app"));
+    /// # Ok(()) });
+    /// ```
+    pub fn list(&self) -> Call<Vec<AppDetail>> {
+        call::json(&self.0, &routes::LIST_APPS, &[])
+    }
+
+    /// Registers an app; the same bundle or package again replaces it and keeps its id.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::CreateApp;
+    /// let app = dl.apps().create(&CreateApp::ios("com.example.app", "ABCDE12345").app_name("Shop")).await?;
+    /// assert_eq!(app.team_id.as_deref(), Some("ABCDE12345"));
+    /// # Ok(()) });
+    /// ```
+    pub fn create(&self, app: &CreateApp) -> Call<AppDetail> {
+        let checked = app.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::CREATE_APP, &[]).body(app).checked(checked)
+    }
+
+    /// Removes an app: it leaves the association files, and links open in the browser.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// dl.apps().delete("app_0123456789abcdef01234567").await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn delete(&self, app_id: impl AsRef<str>) -> Call<()> {
+        Call::new(&self.0, call::draft(&routes::DELETE_APP, &[app_id.as_ref()]), decode::nothing)
+    }
+}

@@ -1,0 +1,96 @@
+//! Apps: whether every build of theirs is known, and whether a tap can reach them.
+
+use std::sync::Arc;
+
+use deeplink_core::app::AppDetail;
+use deeplink_core::link::{LinkFilter, LinkStatus};
+use http::Method;
+
+use super::association::serves;
+use super::link::IPHONE;
+use super::probe::{Site, ask};
+use super::{Finding, Ground, Status, Task};
+
+pub(super) fn tasks(ground: &Arc<Ground>, link: Option<&String>) -> Vec<Task> {
+    let mut tasks: Vec<Task> = ground
+        .account
+        .android()
+        .map(|app| {
+            let finding = fingerprints(app);
+            let subject = app.package_name.clone().unwrap_or_default();
+            Task::new("app.fingerprints", subject, Status::Warn, std::future::ready(finding))
+        })
+        .collect();
+    if ground.account.apps.is_some() {
+        let subject = ground.account.alternate().unwrap_or("iOS").to_owned();
+        let (ground, link) = (Arc::clone(ground), link.cloned());
+        tasks.push(Task::new(
+            "app.alternate",
+            subject,
+            Status::Fail,
+            async move { ground.check_alternate(link).await },
+        ));
+    }
+    tasks
+}
+
+fn fingerprints(app: &AppDetail) -> Finding {
+    match app.sha256_fingerprints.as_ref().map_or(0, Vec::len) {
+        count @ 2.. => Finding::ok(format!("{count} signing certificates")),
+        _ => Finding::warn(
+            "one signing certificate: builds from Google Play carry a signature of Play's own",
+            "add the fingerprint of Play Console \u{2192} App integrity: dl apps add android again, with both",
+        ),
+    }
+}
+
+impl Ground {
+    async fn check_alternate(&self, link: Option<String>) -> Finding {
+        if self.account.ios().next().is_none() {
+            return Finding::skip("the account has no iOS app");
+        }
+        let Some(alternate) = self.account.alternate() else {
+            return Finding::warn(
+                "no alternate domain: iOS opens no app from a page on the link's own host",
+                "dl domains add open.example.com --role alternate, then dl domains verify",
+            );
+        };
+        if let Some(skip) = self.out_of_reach(alternate) {
+            return skip;
+        }
+        let site = Site::new(&self.probe, alternate);
+        let broken =
+            |what: String| Finding::fail(what, format!("see the checks of {alternate}: dl doctor --host {alternate}"));
+        if let Err(what) = serves(&site, true).await {
+            return broken(what);
+        }
+        if self.account.android().next().is_some()
+            && let Err(what) = serves(&site, false).await
+        {
+            return broken(what);
+        }
+        let Some(id) = self.some_link(link).await else {
+            return Finding::ok("both files are served; there is no link to try");
+        };
+        let url = format!("https://{alternate}/{id}");
+        let ways = match site.ways().await {
+            Ok(ways) => ways,
+            Err(why) => return broken(why.to_owned()),
+        };
+        match ask(&ways.any, Method::HEAD, &url, &[("user-agent", IPHONE), ("accept", "text/html")], 0).await {
+            Ok(answer) if answer.status == 302 => Finding::ok(format!("/{id} leads on: {}", answer.outline())),
+            Ok(answer) => broken(format!("/{id} gives {}, not a redirect", answer.outline())),
+            Err(fault) => broken(format!("/{id}: {}", fault.text)),
+        }
+    }
+
+    /// A link to try: the one that was named, else the newest that works.
+    async fn some_link(&self, named: Option<String>) -> Option<String> {
+        if named.is_some() {
+            return named;
+        }
+        let filter = LinkFilter::new().status(LinkStatus::Active);
+        let page = self.client.links().list(&filter).page_size(1).first_page().await.ok()?;
+        page.links.into_iter().next().map(|link| link.link_id)
+    }
+}

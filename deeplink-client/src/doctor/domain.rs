@@ -1,0 +1,141 @@
+//! A host: its proof in DNS, its way here, its certificate, and what it tells crawlers.
+
+use std::sync::Arc;
+
+use super::probe::{Answer, Site, Trouble, short};
+use super::service::is_ours;
+use super::{Finding, Ground, Status, Task, robots};
+use crate::clock;
+
+/// A certificate that ends sooner than this is worth a word, in days.
+const SOON: i64 = 14;
+/// Bytes of `/health` that are read.
+const HEALTH_BYTES: usize = 4_096;
+/// Bytes of `robots.txt` that count (RFC 9309: at least 500 KiB).
+const ROBOTS_BYTES: usize = 512 * 1024;
+/// What robots must be able to fetch.
+const FILES: [&str; 2] = ["/.well-known/apple-app-site-association", "/.well-known/assetlinks.json"];
+
+pub(super) fn tasks(ground: &Arc<Ground>, site: &Arc<Site>) -> Vec<Task> {
+    let host = || site.name.clone();
+    let pair = || (Arc::clone(ground), Arc::clone(site));
+    let [one, two, three, four] = [0; 4].map(|_| pair());
+    vec![
+        Task::new("domain.txt", host(), Status::Warn, async move { one.0.check_txt(&one.1).await }),
+        Task::new("domain.route", host(), Status::Fail, async move { two.0.check_route(&two.1).await }),
+        Task::new("domain.tls", host(), Status::Fail, async move { three.0.check_tls(&three.1).await }),
+        Task::new("domain.robots", host(), Status::Fail, async move { four.0.check_robots(&four.1).await }),
+    ]
+}
+
+impl Ground {
+    async fn check_txt(&self, site: &Site) -> Finding {
+        if let Some(skip) = self.out_of_reach(&site.name) {
+            return skip;
+        }
+        let name = format!("{}.{}", deeplink_core::domain::TXT_LABEL, site.name);
+        let token = self.account.domain(&site.name).and_then(|domain| domain.verification_token.as_deref());
+        let fix = match token {
+            Some(token) => format!("write it again: TXT {name} {token}"),
+            None => format!("write it again; dl domains list --fields domain,{} shows it", "verification_token"),
+        };
+        let found = match self.probe.names().txt(&name).await {
+            Ok(found) => found,
+            Err(why) => return Finding::warn(format!("{name}: {why}"), "look at the domain's name servers"),
+        };
+        let is_token = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let proves = |text: &String| match token {
+            Some(token) => text.trim() == token,
+            None => is_token(text.trim()),
+        };
+        if found.iter().any(proves) {
+            return Finding::ok("the TXT record is there");
+        }
+        let what = match found.first() {
+            Some(other) => format!("{name} says \"{}\": the domain's verification will be lost", short(other)),
+            None => format!("{name} has no TXT record: the domain's verification will be lost"),
+        };
+        Finding::warn(what, fix)
+    }
+
+    async fn check_route(&self, site: &Site) -> Finding {
+        if let Some(skip) = self.out_of_reach(&site.name) {
+            return skip;
+        }
+        let target = self.account.domain(&site.name).and_then(|domain| domain.cname_target.as_deref());
+        let fix = match target {
+            Some(target) => format!("point it here: CNAME {} {target}", site.name),
+            None => "point it at the service with a CNAME record".to_owned(),
+        };
+        match site.get("/health", &[], HEALTH_BYTES).await {
+            Ok(answer) if is_ours(&answer) => {
+                let address = site.ways().await.map(|ways| ways.address.clone()).unwrap_or_default();
+                Finding::ok(format!("leads here ({address})"))
+            }
+            Ok(answer) => Finding::fail(format!("somebody else answers: /health gives {}", answer.outline()), fix),
+            Err(fault) if fault.kind == Trouble::Tls => {
+                Finding::fail(format!("no secure connection: {}", fault.text), "see domain.tls")
+            }
+            Err(fault) => Finding::fail(format!("does not lead here: {}", fault.text), fix),
+        }
+    }
+
+    async fn check_tls(&self, site: &Site) -> Finding {
+        if let Some(skip) = self.out_of_reach(&site.name) {
+            return skip;
+        }
+        match site.get("/health", &[], HEALTH_BYTES).await {
+            Ok(answer) => lifetime(&answer),
+            Err(fault) if fault.kind == Trouble::Unreachable => {
+                Finding::skip(format!("nobody answers at port 443: {}", fault.text))
+            }
+            Err(fault) => Finding::fail(
+                fault.text,
+                format!(
+                    "phones refuse this: the certificate must be valid, come with its chain and cover {}",
+                    site.name
+                ),
+            ),
+        }
+    }
+
+    async fn check_robots(&self, site: &Site) -> Finding {
+        if let Some(skip) = self.out_of_reach(&site.name) {
+            return skip;
+        }
+        let answer = match site.get("/robots.txt", &[], ROBOTS_BYTES).await {
+            Ok(answer) => answer,
+            Err(fault) => return Finding::skip(format!("cannot be read: {}", fault.text)),
+        };
+        match answer.status {
+            200 => {}
+            500.. => {
+                let what = format!("/robots.txt gives {}: crawlers then stay away altogether", answer.outline());
+                return Finding::fail(what, "answer it with 200 or 404");
+            }
+            _ => return Finding::ok("/robots.txt bars nothing"),
+        }
+        let text = String::from_utf8_lossy(&answer.body);
+        let barred = FILES.iter().find_map(|file| Some((file, robots::barred(&text, file)?)));
+        match barred {
+            None => Finding::ok("/robots.txt leaves /.well-known/ open"),
+            Some((file, reader)) => Finding::fail(
+                format!("/robots.txt keeps {reader} from {file}"),
+                "add to /robots.txt, for every user agent: Allow: /.well-known/",
+            ),
+        }
+    }
+}
+
+/// How long the certificate of a server that was trusted is good.
+pub(super) fn lifetime(answer: &Answer) -> Finding {
+    let Some(end) = answer.certificate_end() else {
+        return Finding::warn("the certificate cannot be read", "look at it with: openssl s_client -connect HOST:443");
+    };
+    let days = (end.as_millis() - clock::now().as_millis()) / 86_400_000;
+    if days < SOON {
+        let what = format!("the certificate ends in {days} days ({end})");
+        return Finding::warn(what, "renew it; if that is automatic, find out why it has not happened");
+    }
+    Finding::ok(format!("valid for another {days} days"))
+}

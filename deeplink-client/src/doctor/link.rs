@@ -1,0 +1,321 @@
+//! One link: what each sort of visitor gets, compared with the decision table; its preview image; its stores.
+//!
+//! Every visit says that it is a prefetch, so none is counted as a click.
+
+use std::sync::Arc;
+
+use deeplink_core::link::{LinkDetail, LinkStatus};
+use deeplink_core::resolve::{self, LandingPlan, LinkView, Outcome, Surroundings, Target};
+use deeplink_core::visitor::{AgentTraits, Platform, Visitor};
+use http::Method;
+use tokio::sync::OnceCell;
+use url::Url;
+
+use super::probe::{Answer, Fault, Site, ask, short};
+use super::{Finding, Ground, Status, Task};
+
+/// Bytes of a page that are read; its head is within the first 32 KiB.
+const PAGE_BYTES: usize = 64 * 1024;
+/// Largest preview image that every network takes.
+const IMAGE_BYTES: usize = 5 * 1024 * 1024;
+/// Smallest preview image that is shown large, in pixels a side.
+const IMAGE_PIXELS: usize = 200;
+
+pub(super) const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) \
+                                 Version/18.0 Mobile/15E148 Safari/604.1";
+const ANDROID: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) \
+                       Chrome/131.0.0.0 Mobile Safari/537.36";
+const DESKTOP: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) \
+                       Chrome/131.0.0.0 Safari/537.36";
+const FACEBOOK: &str = "facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)";
+
+/// Who visits: a name to show, a User-Agent, and whether a program asks for JSON.
+const VISITORS: [(&str, &str, bool); 5] = [
+    ("iPhone", IPHONE, false),
+    ("Android", ANDROID, false),
+    ("desktop", DESKTOP, false),
+    ("facebookexternalhit", FACEBOOK, false),
+    ("JSON", "curl/8.5.0", true),
+];
+
+/// A link that several checks look at; it is fetched once.
+struct Case {
+    ground: Arc<Ground>,
+    id: String,
+    detail: OnceCell<Result<LinkDetail, String>>,
+}
+
+pub(super) fn tasks(ground: &Arc<Ground>, link: &str) -> Vec<Task> {
+    let case = Arc::new(Case { ground: Arc::clone(ground), id: link.to_owned(), detail: OnceCell::new() });
+    let mut tasks: Vec<Task> = VISITORS
+        .into_iter()
+        .map(|(who, agent, json)| {
+            let case = Arc::clone(&case);
+            Task::new("link.resolve", link, Status::Fail, async move {
+                let finding = case.check_visit(agent, json).await;
+                Finding { message: format!("{who}: {}", finding.message), ..finding }
+            })
+        })
+        .collect();
+    let (one, two) = (Arc::clone(&case), case);
+    tasks.push(Task::new("link.image", link, Status::Warn, async move { one.check_image().await }));
+    tasks.push(Task::new("link.stores", link, Status::Warn, async move { two.check_stores().await }));
+    tasks
+}
+
+impl Case {
+    async fn detail(&self) -> Result<&LinkDetail, Finding> {
+        let fetch = async || self.ground.client.links().get(&self.id).await.map_err(|error| error.message().to_owned());
+        let detail = self.detail.get_or_init(fetch).await;
+        detail.as_ref().map_err(|why| {
+            Finding::fail(
+                format!("the link cannot be read: {}", short(why)),
+                "dl links list shows what this account has",
+            )
+        })
+    }
+
+    /// What a visitor gets at the link's own address.
+    async fn visit(&self, link: &LinkDetail, agent: &str, json: bool) -> Result<Answer, Fault> {
+        let accept = if json { "application/json" } else { "text/html,application/xhtml+xml,*/*;q=0.8" };
+        let headers = [("user-agent", agent), ("accept", accept), ("sec-purpose", "prefetch")];
+        match self.own_host(link) {
+            None => ask(self.ground.probe.plain(), Method::GET, &link.url, &headers, PAGE_BYTES).await,
+            Some((host, path)) => Site::new(&self.ground.probe, &host).get(&path, &headers, PAGE_BYTES).await,
+        }
+    }
+
+    /// Host and path of a link that is not on the service's own host.
+    fn own_host(&self, link: &LinkDetail) -> Option<(String, String)> {
+        let url = Url::parse(&link.url).ok().filter(|url| url.scheme() == "https")?;
+        let host = url.host_str().filter(|host| self.ground.client.base_url().host_str() != Some(host))?;
+        Some((host.to_owned(), url.path().to_owned()))
+    }
+
+    async fn check_visit(&self, agent: &str, json: bool) -> Finding {
+        let link = match self.detail().await {
+            Ok(link) => link,
+            Err(finding) => return finding,
+        };
+        if let Some((host, _)) = self.own_host(link)
+            && let Some(skip) = self.ground.out_of_reach(&host)
+        {
+            return skip;
+        }
+        let answer = match self.visit(link, agent, json).await {
+            Ok(answer) => answer,
+            Err(fault) => {
+                return Finding::fail(format!("{}: {}", link.url, fault.text), "see domain.route and domain.tls");
+            }
+        };
+        let fix = "is something between visitors and the service changing answers or caching them?";
+        let judged = if json { judge_json(link, &answer) } else { self.judge_page(link, agent, &answer) };
+        match judged.and_then(|found| check_headers(&answer).map(|()| found)) {
+            Err(what) => Finding::fail(what, fix),
+            Ok(found) if json || link.status == LinkStatus::Active => Finding::ok(found),
+            Ok(found) => {
+                let what = format!("{found}: the link is {}", link.status);
+                Finding::warn(what, "visitors are not led anywhere; make another link if they should be")
+            }
+        }
+    }
+
+    /// Compares an answer for people with what the decision table says.
+    fn judge_page(&self, link: &LinkDetail, agent: &str, answer: &Answer) -> Result<String, String> {
+        let account = &self.ground.account;
+        let around = Surroundings {
+            alternate: account.alternate(),
+            only_android_package: account.only_package(),
+            on_alternate: false,
+        };
+        let (view, visitor) = (view(link), Visitor::new(AgentTraits::of(agent), None));
+        let got = answer.outline();
+        match resolve::decide(&view, &around, visitor, None) {
+            Outcome::Redirect(to) => {
+                if answer.status == 302 && answer.header("location") == *to {
+                    let row = row(&view, &around, visitor.platform, None);
+                    return Ok(format!("redirect to {} ({row})", short(&to)));
+                }
+                Err(format!("{got}, where a redirect to {} belongs", short(&to)))
+            }
+            Outcome::Landing(plan) => {
+                let row = row(&view, &around, visitor.platform, Some(&plan));
+                judge_landing(answer).map_err(|what| format!("{what}, where the page of row {row} belongs"))?;
+                let target =
+                    plan.open().map_or_else(|| "no button".to_owned(), |open| format!("button to {}", short(open)));
+                Ok(format!("page with {target} ({row})"))
+            }
+            Outcome::Notice => match (answer.status, &link.status) {
+                (200, LinkStatus::Flagged) | (410, LinkStatus::Expired | LinkStatus::Disabled) => {
+                    Ok("notice".to_owned())
+                }
+                _ => Err(format!("{got}, where a notice belongs: the link is {}", link.status)),
+            },
+        }
+    }
+
+    async fn check_image(&self) -> Finding {
+        let link = match self.detail().await {
+            Ok(link) => link,
+            Err(finding) => return finding,
+        };
+        let image = link.social_preview.as_ref().and_then(|preview| preview.image_url.as_deref());
+        let Some(image) = image else { return Finding::skip("no preview image") };
+        let fix = "give it an image of at least 1200 \u{d7} 630 pixels: dl links update ID --image URL";
+        let answer =
+            match ask(self.ground.probe.plain(), Method::GET, image, &[("user-agent", FACEBOOK)], IMAGE_BYTES).await {
+                Ok(answer) => answer,
+                Err(fault) => return Finding::warn(format!("{}: {}", short(image), fault.text), fix),
+            };
+        if answer.status != 200 {
+            return Finding::warn(format!("{} gives {}", short(image), answer.outline()), fix);
+        }
+        if answer.cut {
+            return Finding::warn("the image is larger than 5 MB", fix);
+        }
+        match imagesize::blob_size(&answer.body) {
+            Err(_) => Finding::warn(format!("{} is no image that can be read", short(image)), fix),
+            Ok(size) if size.width < IMAGE_PIXELS || size.height < IMAGE_PIXELS => {
+                Finding::warn(format!("{} \u{d7} {} pixels are too few", size.width, size.height), fix)
+            }
+            Ok(size) => Finding::ok(format!("{} \u{d7} {} pixels", size.width, size.height)),
+        }
+    }
+
+    async fn check_stores(&self) -> Finding {
+        let link = match self.detail().await {
+            Ok(link) => link,
+            Err(finding) => return finding,
+        };
+        let mut found = Vec::new();
+        if let Some(store) = &link.android_store_url {
+            let Some(package) = resolve::package_of(Some(store), None) else {
+                return Finding::warn(
+                    format!("{} names no app", short(store)),
+                    "it ends in details?id=PACKAGE: dl links update ID --android-store URL",
+                );
+            };
+            let known = self.ground.account.android().any(|app| app.package_name.as_deref() == Some(&*package));
+            if self.ground.account.apps.is_some() && !known {
+                return Finding::warn(
+                    format!("{package} is not among the account's apps"),
+                    format!("dl apps add android --package {package} --sha256 FINGERPRINT"),
+                );
+            }
+            found.push(package.into_owned());
+        }
+        if let Some(store) = &link.ios_store_url {
+            let Some(id) = resolve::store_id(store) else {
+                return Finding::warn(
+                    format!("{} names no app", short(store)),
+                    "its path ends in /idNUMBER: dl links update ID --ios-store URL",
+                );
+            };
+            found.push(format!("App Store id {id}"));
+        }
+        if found.is_empty() { Finding::skip("no store address") } else { Finding::ok(found.join(", ")) }
+    }
+}
+
+fn view(link: &LinkDetail) -> LinkView<'_> {
+    LinkView {
+        link_id: &link.link_id,
+        url: &link.url,
+        ios_deep_link: link.ios_deep_link.as_deref(),
+        ios_store_url: link.ios_store_url.as_deref(),
+        android_deep_link: link.android_deep_link.as_deref(),
+        android_store_url: link.android_store_url.as_deref(),
+        web_url: link.web_url.as_deref(),
+        has_social_preview: link.social_preview.is_some(),
+        has_agent_context: link.agent_context.is_some(),
+        is_active: link.status == LinkStatus::Active,
+    }
+}
+
+/// The row of the decision table that a visit falls under.
+fn row(
+    link: &LinkView<'_>,
+    around: &Surroundings<'_>,
+    platform: Platform,
+    plan: Option<&LandingPlan<'_>>,
+) -> &'static str {
+    let has_ios = link.ios_deep_link.is_some() || link.ios_store_url.is_some();
+    let has_android = link.android_deep_link.is_some() || link.android_store_url.is_some();
+    let is_web = |url: &str| url.starts_with("http:") || url.starts_with("https:");
+    let over_alternate = around.alternate.is_some();
+    match platform {
+        _ if !has_ios && !has_android => {
+            if link.web_url.is_some() {
+                "D14"
+            } else {
+                "D15"
+            }
+        }
+        Platform::Ios if !has_ios => "D5",
+        Platform::Ios if over_alternate => "D1",
+        Platform::Ios => match link.ios_deep_link {
+            Some(app) if is_web(app) => "D3",
+            Some(_) => "D2",
+            None => "D4",
+        },
+        Platform::Android if !has_android => "D10",
+        Platform::Android if over_alternate => "D6",
+        Platform::Android if plan.and_then(LandingPlan::open_target) == Some(Target::Intent) => "D7",
+        Platform::Android => {
+            if link.android_deep_link.is_some() {
+                "D8"
+            } else {
+                "D9"
+            }
+        }
+        Platform::Macos => {
+            if has_ios {
+                "D11"
+            } else {
+                "D12"
+            }
+        }
+        Platform::Windows | Platform::Other => "D13",
+    }
+}
+
+fn judge_landing(answer: &Answer) -> Result<(), String> {
+    if answer.status != 200 || answer.media_type() != "text/html" {
+        return Err(format!("{} of type \"{}\"", answer.outline(), short(&answer.media_type())));
+    }
+    let page = String::from_utf8_lossy(&answer.body);
+    match ["og:title", "og:url"].into_iter().find(|tag| !page.contains(&format!("property=\"{tag}\""))) {
+        Some(tag) => Err(format!("a page without {tag}")),
+        None => Ok(()),
+    }
+}
+
+fn judge_json(link: &LinkDetail, answer: &Answer) -> Result<String, String> {
+    if answer.status != 200 || answer.media_type() != "application/json" {
+        return Err(format!("{} of type \"{}\", where JSON belongs", answer.outline(), short(&answer.media_type())));
+    }
+    let found: Option<serde_json::Value> = serde_json::from_slice(&answer.body).ok();
+    let found = found.filter(|found| found["link_id"] == link.link_id.as_str());
+    let Some(found) = found else { return Err("JSON of something else than this link".to_owned()) };
+    let status = found["_service_meta"]["status"].as_str().unwrap_or("unknown");
+    if status == link.status.as_str() {
+        Ok(format!("JSON, {status}"))
+    } else {
+        Err(format!("JSON says that the link is {}", short(status)))
+    }
+}
+
+/// What every answer carries, so that no cache gives one visitor's answer to another.
+fn check_headers(answer: &Answer) -> Result<(), String> {
+    let vary = answer.header("vary").to_ascii_lowercase();
+    let varies = |name: &str| vary.split(',').any(|known| known.trim() == name);
+    if let Some(name) = ["accept", "user-agent", "sec-ch-ua-platform"].into_iter().find(|name| !varies(name)) {
+        return Err(format!("the header Vary does not name {name}"));
+    }
+    let cache = answer.header("cache-control").to_ascii_lowercase();
+    if cache.split(',').any(|word| word.trim() == "no-store") {
+        Ok(())
+    } else {
+        Err("the header Cache-Control does not say no-store".to_owned())
+    }
+}

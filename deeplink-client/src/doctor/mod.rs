@@ -1,0 +1,353 @@
+//! A doctor: looks at an account's domains, apps and links as phones, crawlers and Apple's and Google's servers see them.
+//!
+//! Nothing is written and no click is counted. Every check runs by itself, follows no redirect, ends within its time limit
+//! and says in one line what to do.
+//!
+//! ```no_run
+//! # async fn example(dl: deeplink_client::Client) -> Result<(), deeplink_client::Error> {
+//! use futures_util::StreamExt;
+//!
+//! let examination = dl.doctor().link("spring-42").begin().await?;
+//! let mut checks = Box::pin(examination.run());
+//! while let Some(check) = checks.next().await {
+//!     println!("{} {} {}: {}", check.status, check.id, check.subject, check.message);
+//! }
+//! # Ok(()) }
+//! ```
+
+mod account;
+mod app;
+mod association;
+mod domain;
+mod link;
+mod names;
+mod probe;
+mod robots;
+mod service;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deeplink_core::domain::DomainName;
+use futures_util::{Stream, StreamExt, stream};
+use serde::Serialize;
+use url::Url;
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::transport::BoxFuture;
+use account::Account;
+use probe::{Probe, Settings, Site};
+
+/// Checks that run at the same time.
+const AT_ONCE: usize = 16;
+/// Longest a check may take when nobody says.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Status {
+    /// As it should be.
+    Ok,
+    /// It works, but not for everybody or not for long.
+    Warn,
+    /// It does not work.
+    Fail,
+    /// There is nothing to look at.
+    Skip,
+}
+
+impl Status {
+    /// `ok`, `warn`, `fail` or `skip`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Check {
+    /// What was looked at, such as `domain.txt`.
+    pub id: &'static str,
+    /// Whose: a host, an app, a link.
+    pub subject: String,
+    /// How it came out.
+    pub status: Status,
+    /// What was found, in one line.
+    pub message: String,
+    /// What to do about it, in one line.
+    pub fix: Option<String>,
+}
+
+impl Check {
+    /// A finding of the caller's own, to be shown with the others.
+    pub fn new(
+        id: &'static str,
+        subject: impl Into<String>,
+        status: Status,
+        message: impl Into<String>,
+        fix: Option<String>,
+    ) -> Self {
+        Self { id, subject: subject.into(), status, message: message.into(), fix }
+    }
+}
+
+/// What to look at, and through which servers. Made by [`Client::doctor`].
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Doctor {
+    client: Client,
+    hosts: Vec<String>,
+    links: Vec<String>,
+    apple: String,
+    google: String,
+    settings: Settings,
+}
+
+impl Client {
+    /// Starts to describe an examination of the account that this client's key belongs to. Without a key only the service
+    /// and the hosts that are named are looked at.
+    pub fn doctor(&self) -> Doctor {
+        Doctor {
+            client: self.clone(),
+            hosts: Vec::new(),
+            links: Vec::new(),
+            apple: "https://app-site-association.cdn-apple.com".to_owned(),
+            google: "https://digitalassetlinks.googleapis.com".to_owned(),
+            settings: Settings { limit: LIMIT, dns: None, connect: Vec::new(), roots: Vec::new() },
+        }
+    }
+}
+
+impl Doctor {
+    /// Looks at this host, instead of at every verified domain of the account.
+    pub fn host(mut self, name: impl Into<String>) -> Self {
+        self.hosts.push(name.into());
+        self
+    }
+
+    /// Looks at this link too.
+    pub fn link(mut self, link_id: impl Into<String>) -> Self {
+        self.links.push(link_id.into());
+        self
+    }
+
+    /// Asks this server instead of Apple's for what iPhones are told.
+    pub fn apple_cdn(mut self, base: impl Into<String>) -> Self {
+        self.apple = base.into();
+        self
+    }
+
+    /// Asks this server instead of Google's for what Android is told.
+    pub fn google_api(mut self, base: impl Into<String>) -> Self {
+        self.google = base.into();
+        self
+    }
+
+    /// Asks this name server instead of the system's.
+    pub fn dns_server(mut self, server: SocketAddr) -> Self {
+        self.settings.dns = Some(server);
+        self
+    }
+
+    /// Connects to this address for a host, whatever the domain name system says. A host may have several.
+    pub fn connect_to(mut self, host: impl Into<String>, address: SocketAddr) -> Self {
+        self.settings.connect.push((host.into().to_ascii_lowercase(), address));
+        self
+    }
+
+    /// Trusts this certificate (PEM) too.
+    pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.settings.roots.push(pem.into());
+        self
+    }
+
+    /// Longest that one check may take; 10 s unless set.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.settings.limit = limit;
+        self
+    }
+
+    /// Reads what the account has and lays out the checks.
+    pub async fn begin(self) -> Result<Examination> {
+        let hosts = self.hosts.iter().map(|host| host.parse::<DomainName>().map_err(Error::invalid));
+        let hosts = hosts.collect::<Result<Vec<_>>>()?;
+        let ground = Arc::new(Ground {
+            apple: base_of(&self.apple)?,
+            google: base_of(&self.google)?,
+            probe: Arc::new(Probe::new(self.settings)?),
+            account: Account::read(&self.client).await,
+            client: self.client,
+        });
+        Ok(lay_out(&ground, &hosts, &self.links))
+    }
+}
+
+/// The address of a server, without a slash at the end.
+fn base_of(text: &str) -> Result<String> {
+    let known = Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if known {
+        return Ok(text.trim_end_matches('/').to_owned());
+    }
+    Err(Error::builder(format!("\"{text}\" is no address of a server: it starts with http:// or https://")))
+}
+
+/// What all checks share.
+struct Ground {
+    client: Client,
+    probe: Arc<Probe>,
+    apple: String,
+    google: String,
+    account: Account,
+}
+
+impl Ground {
+    /// Whether the world can reach the service: one on this machine serves nobody else.
+    fn is_loopback(&self) -> bool {
+        match self.client.base_url().host() {
+            Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        }
+    }
+
+    /// Why a host cannot be looked at, if so.
+    fn out_of_reach(&self, host: &str) -> Option<Finding> {
+        let hidden = self.is_loopback() && !self.probe.knows(host);
+        hidden.then(|| Finding::skip("the service is on this machine only: nobody reaches it at this host"))
+    }
+}
+
+/// What a check found.
+struct Finding {
+    status: Status,
+    message: String,
+    fix: Option<String>,
+}
+
+impl Finding {
+    fn ok(message: impl Into<String>) -> Self {
+        Self { status: Status::Ok, message: message.into(), fix: None }
+    }
+
+    fn skip(message: impl Into<String>) -> Self {
+        Self { status: Status::Skip, message: message.into(), fix: None }
+    }
+
+    fn warn(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { status: Status::Warn, message: message.into(), fix: Some(fix.into()) }
+    }
+
+    fn fail(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { status: Status::Fail, message: message.into(), fix: Some(fix.into()) }
+    }
+}
+
+/// A check that is still to run.
+struct Task {
+    id: &'static str,
+    subject: String,
+    /// What it is when it does not end in time.
+    worst: Status,
+    run: BoxFuture<'static, Finding>,
+}
+
+impl Task {
+    fn new(
+        id: &'static str,
+        subject: impl Into<String>,
+        worst: Status,
+        run: impl Future<Output = Finding> + Send + 'static,
+    ) -> Self {
+        Self { id, subject: subject.into(), worst, run: Box::pin(run) }
+    }
+
+    async fn end(self, limit: Duration) -> Check {
+        let finding = tokio::time::timeout(limit, self.run).await.unwrap_or_else(|_| Finding {
+            status: self.worst,
+            message: format!("no answer within {} s", limit.as_secs().max(1)),
+            fix: Some("try again; if it stays so, look at name servers, firewalls and load".to_owned()),
+        });
+        Check { id: self.id, subject: self.subject, status: finding.status, message: finding.message, fix: finding.fix }
+    }
+}
+
+/// Checks that are laid out and have not run yet.
+#[must_use = "nothing is looked at before it runs"]
+pub struct Examination {
+    tasks: Vec<Task>,
+    limit: Duration,
+    packages: Vec<String>,
+    hosts: Vec<String>,
+}
+
+impl Examination {
+    /// Id and subject of every check, in the order in which [`Examination::run`] gives them.
+    pub fn planned(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.tasks.iter().map(|task| (task.id, task.subject.as_str()))
+    }
+
+    /// What to ask a phone itself: commands, and where to look on an iPhone. Empty without apps.
+    pub fn device_commands(&self) -> Vec<String> {
+        let mut commands = Vec::new();
+        for package in &self.packages {
+            commands.push(format!("adb shell pm get-app-links {package}"));
+            commands.push(format!("adb shell pm verify-app-links --re-verify {package}"));
+        }
+        commands.extend(self.hosts.iter().map(|host| format!("sudo swcutil dl -d {host}")));
+        if !self.hosts.is_empty() {
+            commands.push("iOS: Settings \u{2192} Developer \u{2192} Universal Links \u{2192} Diagnostics".to_owned());
+        }
+        commands
+    }
+
+    /// Runs the checks together and gives each in its place as soon as it and those before it have ended.
+    pub fn run(self) -> impl Stream<Item = Check> + Send {
+        let limit = self.limit;
+        stream::iter(self.tasks).map(move |task| task.end(limit)).buffered(AT_ONCE)
+    }
+}
+
+impl fmt::Debug for Examination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.planned()).finish()
+    }
+}
+
+fn lay_out(ground: &Arc<Ground>, named: &[DomainName], links: &[String]) -> Examination {
+    let hosts: Vec<String> = if named.is_empty() {
+        ground.account.verified().map(|domain| domain.domain.clone()).collect()
+    } else {
+        named.iter().map(ToString::to_string).collect()
+    };
+    let mut tasks = service::tasks(ground);
+    tasks.extend(account::tasks(ground));
+    for host in &hosts {
+        let site = Arc::new(Site::new(&ground.probe, host));
+        tasks.extend(domain::tasks(ground, &site));
+        tasks.extend(association::tasks(ground, &site));
+    }
+    tasks.extend(app::tasks(ground, links.first()));
+    for link in links {
+        tasks.extend(link::tasks(ground, link));
+    }
+    let packages = ground.account.android().filter_map(|app| app.package_name.clone()).collect();
+    Examination { tasks, limit: ground.probe.limit(), packages, hosts }
+}

@@ -1,0 +1,85 @@
+//! The service itself: whether it answers, as whom, and at what time.
+
+use std::sync::Arc;
+
+use http::Method;
+
+use super::domain::lifetime;
+use super::probe::{Answer, Fault, Trouble, ask};
+use super::{Finding, Ground, Status, Task};
+use crate::clock;
+
+/// Clocks may differ by this before anything that has a time in it fails.
+const MOST_SKEW_SECONDS: i64 = 60;
+
+/// Bytes of `/health` that are read.
+const HEALTH_BYTES: usize = 4_096;
+
+pub(super) fn tasks(ground: &Arc<Ground>) -> Vec<Task> {
+    let subject = ground.client.base_url().origin().ascii_serialization();
+    let [one, two, three] = [0; 3].map(|_| Arc::clone(ground));
+    vec![
+        Task::new("service.http", &subject, Status::Fail, async move { one.check_service().await }),
+        Task::new("service.tls", &subject, Status::Fail, async move { two.check_service_tls().await }),
+        Task::new("service.clock", subject, Status::Warn, async move { three.check_clock().await }),
+    ]
+}
+
+impl Ground {
+    async fn health(&self) -> Result<Answer, Fault> {
+        let url = format!("{}/health", self.client.base_url().as_str().trim_end_matches('/'));
+        ask(self.probe.plain(), Method::GET, &url, &[], HEALTH_BYTES).await
+    }
+
+    async fn check_service(&self) -> Finding {
+        match self.health().await {
+            Ok(answer) if is_ours(&answer) => Finding::ok(format!("answers in {} ms", answer.took.as_millis())),
+            Ok(answer) => Finding::fail(
+                format!("/health is not this service's: {}", answer.outline()),
+                "is the base URL right? dl config get base_url",
+            ),
+            Err(fault) => {
+                Finding::fail(format!("cannot be reached: {}", fault.text), "check the base URL and the network")
+            }
+        }
+    }
+
+    async fn check_service_tls(&self) -> Finding {
+        if self.client.base_url().scheme() == "http" {
+            return Finding::skip("plain http");
+        }
+        match self.health().await {
+            Ok(answer) => lifetime(&answer),
+            Err(fault) if fault.kind == Trouble::Unreachable => Finding::skip("the service cannot be reached"),
+            Err(fault) => Finding::fail(fault.text, "the certificate must be valid and cover the host"),
+        }
+    }
+
+    async fn check_clock(&self) -> Finding {
+        let Ok(answer) = self.health().await else { return Finding::skip("the service cannot be reached") };
+        let Some(theirs) = crate::retry::http_date(&answer.header("date")) else {
+            return Finding::skip("the service does not say what time it is");
+        };
+        let seconds = clock::now().as_millis() / 1_000 - theirs;
+        let away = seconds.unsigned_abs();
+        match seconds {
+            _ if away <= MOST_SKEW_SECONDS.unsigned_abs() => Finding::ok(format!("{away} s from this machine's clock")),
+            1.. => Finding::warn(
+                format!("this machine's clock is {away} s ahead of the service's"),
+                "set the clock; what carries a time, such as a signature, is refused",
+            ),
+            _ => Finding::warn(
+                format!("this machine's clock is {away} s behind the service's"),
+                "set the clock; what carries a time, such as a signature, is refused",
+            ),
+        }
+    }
+}
+
+/// Whether an answer to `/health` is that of this service.
+pub(super) fn is_ours(answer: &Answer) -> bool {
+    let status = |body: &[u8]| {
+        serde_json::from_slice::<serde_json::Value>(body).ok()?.get("status")?.as_str().map(str::to_owned)
+    };
+    answer.status == 200 && status(&answer.body).as_deref() == Some("ok")
+}

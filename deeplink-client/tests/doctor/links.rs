@@ -1,0 +1,211 @@
+//! One link: what visitors get, its image, its stores.
+
+use deeplink_client::LinkStatus;
+use deeplink_client::doctor::Status::{self, Fail, Ok, Skip, Warn};
+
+use crate::assert_cases;
+use crate::double::{Identity, Reply, Request};
+use crate::scene::{PAGE, PRIMARY, Scene, png};
+
+#[tokio::test]
+async fn a_link_as_each_visitor_sees_it() {
+    let resolves = async |scene: Scene| -> Vec<(Status, String)> {
+        let seen = scene.examine().await;
+        let of_link = seen.checks.iter().filter(|check| check.id == "link.resolve");
+        of_link.map(|check| (check.status, check.message.clone())).collect()
+    };
+    let assert_all = |found: Vec<(Status, String)>, expected: [(Status, &str); 5]| {
+        let found: Vec<_> = found.iter().map(|(status, message)| (*status, message.as_str())).collect();
+        assert_eq!(found, expected);
+    };
+    let mut scene = Scene::default();
+    scene.link(|link| link.url = format!("https://{PRIMARY}/spring-42"));
+    assert_all(
+        resolves(scene).await,
+        [
+            (Ok, "iPhone: redirect to https://example.com/ (D14)"),
+            (Ok, "Android: redirect to https://example.com/ (D14)"),
+            (Ok, "desktop: redirect to https://example.com/ (D14)"),
+            (Ok, "facebookexternalhit: redirect to https://example.com/ (D14)"),
+            (Ok, "JSON: JSON, active"),
+        ],
+    );
+    let rich = || {
+        let mut scene = Scene::default();
+        scene.domains.truncate(1);
+        scene.link(|link| {
+            link.url = format!("https://{PRIMARY}/spring-42");
+            link.ios_deep_link = Some("shop://p/42".into());
+            link.android_deep_link = Some("shop://p/42".into());
+        });
+        scene
+    };
+    assert_all(
+        resolves(rich()).await,
+        [
+            (Ok, "iPhone: page with button to shop://p/42 (D2)"),
+            (
+                Ok,
+                "Android: page with button to intent://p/42#Intent;scheme=shop;package=com.example.app;S.browser_fallback_url=https%3A%2F%2Fexample.com%2F;end (D7)",
+            ),
+            (Ok, "desktop: page with button to https://example.com/ (D13)"),
+            (Ok, "facebookexternalhit: page with button to https://example.com/ (D13)"),
+            (Ok, "JSON: JSON, active"),
+        ],
+    );
+    let mut broken = rich();
+    broken.instead(|request| request.agent.contains("iPhone"), Reply::redirect("https://example.com/"));
+    broken.instead(|request| request.agent.contains("Pixel"), Reply::new(200, "text/html", "<html></html>"));
+    broken.instead(
+        |request| request.agent.contains("Windows"),
+        Reply::new(200, "text/html", PAGE).header("vary", "Accept").header("cache-control", "no-store"),
+    );
+    broken.instead(
+        |request| request.agent.contains("facebook"),
+        Reply::new(200, "text/html", PAGE)
+            .header("vary", "accept, user-agent, sec-ch-ua-platform")
+            .header("cache-control", "public")
+            .without("location"),
+    );
+    broken.instead(|request| request.agent.contains("curl"), Reply::new(200, "text/html", PAGE));
+    assert_all(
+        resolves(broken).await,
+        [
+            (Fail, "iPhone: HTTP 302 to https://example.com/ of type \"text/plain\", where the page of row D2 belongs"),
+            (Fail, "Android: a page without og:title, where the page of row D7 belongs"),
+            (Fail, "desktop: the header Vary does not name user-agent"),
+            (Fail, "facebookexternalhit: the header Cache-Control does not say no-store"),
+            (Fail, "JSON: HTTP 200 of type \"text/html\", where JSON belongs"),
+        ],
+    );
+    let mut ended = Scene::default();
+    ended.link(|link| {
+        link.url = format!("https://{PRIMARY}/spring-42");
+        link.status = LinkStatus::Expired;
+    });
+    ended.instead(
+        |request| request.accept.starts_with("text/html") && request.target == "/spring-42",
+        Reply::new(410, "text/html", "")
+            .header("vary", "accept, user-agent, sec-ch-ua-platform")
+            .header("cache-control", "no-store"),
+    );
+    let found = resolves(ended).await;
+    assert_eq!(found[0], (Warn, "iPhone: notice: the link is expired".to_owned()));
+    assert_eq!(found[4], (Ok, "JSON: JSON, expired".to_owned()));
+    let mut unknown = Scene::default();
+    unknown.asked_links.push("nope");
+    assert!(
+        resolves(unknown).await.iter().all(|(status, message)| *status == Fail && message.contains("cannot be read"))
+    );
+    let mut hidden = rich();
+    hidden.reachable = false;
+    assert!(resolves(hidden).await.iter().all(|(status, _)| *status == Skip));
+}
+
+fn with_image(scene: &mut Scene, url: &str) {
+    scene.link(|link| {
+        let preview = serde_json::json!({"image_url": url});
+        link.social_preview = serde_json::from_value(preview).expect("a preview");
+    });
+}
+
+fn image(request: &Request) -> bool {
+    request.host == "images.example.com"
+}
+
+#[tokio::test]
+async fn the_image_and_the_stores_of_a_link() {
+    const URL: &str = "http://images.example.com/image.png";
+    // The double of images speaks no TLS, so that its address can be http.
+    fn plain(scene: &mut Scene) {
+        scene.identity = Identity::Plain;
+        with_image(scene, URL);
+    }
+    assert_cases(&[
+        ("link.image", plain, Ok, "1200 \u{d7} 630 pixels"),
+        ("link.image", |scene| scene.link(|_| {}), Skip, "no preview image"),
+        (
+            "link.image",
+            |scene| {
+                plain(scene);
+                scene.instead(image, Reply::new(404, "text/plain", ""))
+            },
+            Warn,
+            "HTTP 404",
+        ),
+        (
+            "link.image",
+            |scene| {
+                plain(scene);
+                scene.instead(image, Reply::new(200, "image/png", png(199, 630)))
+            },
+            Warn,
+            "199 \u{d7} 630 pixels are too few",
+        ),
+        (
+            "link.image",
+            |scene| {
+                plain(scene);
+                scene.instead(image, Reply::new(200, "image/png", png(200, 200)))
+            },
+            Ok,
+            "200 \u{d7} 200",
+        ),
+        (
+            "link.image",
+            |scene| {
+                plain(scene);
+                scene.instead(image, Reply::new(200, "text/html", "<html>"))
+            },
+            Warn,
+            "no image",
+        ),
+        (
+            "link.image",
+            |scene| {
+                plain(scene);
+                scene.instead(image, Reply::new(200, "image/png", vec![0; 5 * 1024 * 1024 + 1]))
+            },
+            Warn,
+            "larger than 5 MB",
+        ),
+        ("link.image", |scene| with_image(scene, URL), Warn, "images.example.com"),
+        ("link.stores", |scene| scene.link(|_| {}), Skip, "no store address"),
+        (
+            "link.stores",
+            |scene| {
+                scene.link(|link| {
+                    link.android_store_url =
+                        Some("https://play.google.com/store/apps/details?id=com.example.app".into());
+                    link.ios_store_url = Some("https://apps.apple.com/app/shop/id42".into());
+                })
+            },
+            Ok,
+            "com.example.app, App Store id 42",
+        ),
+        (
+            "link.stores",
+            |scene| {
+                scene.link(|link| {
+                    link.android_store_url =
+                        Some("https://play.google.com/store/apps/details?id=com.example.other".into())
+                })
+            },
+            Warn,
+            "com.example.other is not among",
+        ),
+        (
+            "link.stores",
+            |scene| scene.link(|link| link.android_store_url = Some("https://play.google.com/store".into())),
+            Warn,
+            "names no app",
+        ),
+        (
+            "link.stores",
+            |scene| scene.link(|link| link.ios_store_url = Some("https://apps.apple.com/developer/shop".into())),
+            Warn,
+            "names no app",
+        ),
+    ])
+    .await;
+}

@@ -1,0 +1,241 @@
+//! An account in good health, which a test makes ill in one place.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use deeplink_client::deeplink_core::app::{AppleAssociation, AssetStatement};
+use deeplink_client::doctor::{Check, Status};
+use deeplink_client::mock::fixtures::{self, FINGERPRINT};
+use deeplink_client::{AppDetail, Client, DomainDetail, DomainRole, LinkDetail, SecretKey, Timestamp};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use crate::dns::Dns;
+use crate::double::{Answers, Authority, Identity, Reply, Request, Server};
+
+pub(crate) const PRIMARY: &str = "go.example.com";
+pub(crate) const ALTERNATE: &str = "open.example.com";
+pub(crate) const OTHER_FINGERPRINT: &str =
+    "AA:6D:E9:83:C5:73:06:50:D8:EE:B9:95:2F:34:FC:64:16:A0:83:42:E6:1D:BE:A8:8A:04:96:B2:3F:CF:44:E5";
+
+/// Which request is answered otherwise, and how.
+type Override = (fn(&Request) -> bool, Reply);
+
+/// What there is, and what is asked for.
+pub(crate) struct Scene {
+    pub(crate) apps: Vec<AppDetail>,
+    pub(crate) domains: Vec<DomainDetail>,
+    pub(crate) links: Vec<LinkDetail>,
+    /// Values of the TXT record of the primary domain.
+    pub(crate) txt: Vec<String>,
+    pub(crate) identity: Identity,
+    /// The hosts are at the doubles, and can be reached.
+    pub(crate) reachable: bool,
+    pub(crate) with_key: bool,
+    pub(crate) hosts: Vec<&'static str>,
+    pub(crate) asked_links: Vec<&'static str>,
+    pub(crate) overrides: Vec<Override>,
+    pub(crate) limit: Duration,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        let mut android = fixtures::android_app("com.example.app");
+        android.sha256_fingerprints = Some(vec![FINGERPRINT.to_owned(), OTHER_FINGERPRINT.to_owned()]);
+        let alternate = DomainDetail { role: DomainRole::Alternate, ..fixtures::domain_detail(ALTERNATE) };
+        Self {
+            apps: vec![fixtures::ios_app("com.example.app"), android],
+            domains: vec![fixtures::domain_detail(PRIMARY), alternate],
+            links: vec![fixtures::link_detail("spring-42")],
+            txt: vec![fixtures::verification_token()],
+            identity: Identity::Days(90),
+            reachable: true,
+            with_key: true,
+            hosts: Vec::new(),
+            asked_links: Vec::new(),
+            overrides: Vec::new(),
+            limit: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a run gave.
+pub(crate) struct Seen {
+    pub(crate) checks: Vec<Check>,
+    pub(crate) planned: Vec<(String, String)>,
+    pub(crate) devices: Vec<String>,
+    pub(crate) requests: Vec<Request>,
+}
+
+impl Seen {
+    /// The check of this id, the first of its subject where one is named.
+    pub(crate) fn check(&self, id: &str, subject: &str) -> &Check {
+        let mut found = self.checks.iter().filter(|check| check.id == id);
+        let wanted = found.find(|check| subject.is_empty() || check.subject == subject);
+        wanted.unwrap_or_else(|| panic!("no {id} of {subject:?} in {:#?}", self.checks))
+    }
+
+    /// Every check of this status.
+    pub(crate) fn of(&self, status: Status) -> Vec<&Check> {
+        self.checks.iter().filter(|check| check.status == status).collect()
+    }
+}
+
+impl Scene {
+    /// The account's link, changed.
+    pub(crate) fn link(&mut self, change: impl FnOnce(&mut LinkDetail)) {
+        change(&mut self.links[0]);
+        if self.asked_links.is_empty() {
+            self.asked_links.push("spring-42");
+        }
+    }
+
+    /// Answers some requests otherwise.
+    pub(crate) fn instead(&mut self, which: fn(&Request) -> bool, reply: Reply) {
+        self.overrides.push((which, reply));
+    }
+
+    /// Looks at everything.
+    pub(crate) async fn examine(self) -> Seen {
+        let (dns, authority, seen) = (Dns::start().await, Authority::new(), Arc::new(Mutex::new(Vec::new())));
+        let texts: Vec<&str> = self.txt.iter().map(String::as_str).collect();
+        dns.txt(&format!("_deeplink-verify.{PRIMARY}"), &texts);
+        dns.txt(&format!("_deeplink-verify.{ALTERNATE}"), &[&fixtures::verification_token()]);
+        let (identity, reachable, limit, with_key) = (self.identity, self.reachable, self.limit, self.with_key);
+        let (hosts, links) = (self.hosts.clone(), self.asked_links.clone());
+        let scene = Arc::new(self);
+        let answers: Answers = {
+            let (scene, seen) = (Arc::clone(&scene), Arc::clone(&seen));
+            Arc::new(move |request| {
+                seen.lock().expect("no panic").push(request.clone());
+                scene.answer(request)
+            })
+        };
+        let service = Server::http(Arc::clone(&answers)).await;
+        let tls = authority.acceptor(&[PRIMARY, ALTERNATE], identity);
+        let four = Server::https(false, tls.clone(), Arc::clone(&answers)).await;
+        let six = Server::https(true, tls, answers).await;
+        let mut client = Client::builder(service.url());
+        if with_key {
+            client = client.secret_key(SecretKey::new("dl_live_x"));
+        }
+        let client = client.build().expect("a client");
+        let mut doctor = client
+            .doctor()
+            .dns_server(dns.address())
+            .apple_cdn(format!("{}/apple/", service.url()))
+            .google_api(format!("{}/google", service.url()))
+            .connect_to("images.example.com", four.address)
+            .root_certificate(authority.pem())
+            .limit(limit);
+        for host in [PRIMARY, ALTERNATE].into_iter().filter(|_| reachable) {
+            doctor = doctor.connect_to(host, four.address).connect_to(host, six.address);
+        }
+        doctor = hosts.into_iter().fold(doctor, deeplink_client::doctor::Doctor::host);
+        doctor = links.into_iter().fold(doctor, deeplink_client::doctor::Doctor::link);
+        let examination = doctor.begin().await.expect("an examination");
+        let planned = examination.planned().map(|(id, subject)| (id.to_owned(), subject.to_owned())).collect();
+        let devices = examination.device_commands();
+        let checks = examination.run().collect().await;
+        let requests = seen.lock().expect("no panic").clone();
+        Seen { checks, planned, devices, requests }
+    }
+
+    fn answer(&self, request: &Request) -> Reply {
+        if let Some((_, reply)) = self.overrides.iter().rev().find(|(which, _)| which(request)) {
+            return reply.clone();
+        }
+        let path = request.target.split('?').next().unwrap_or_default();
+        let not_found = || Reply::json(404, &json!({"error": "there is nothing here", "code": "not_found"}));
+        match path {
+            "/health" => Reply::json(200, &json!({"status": "ok"})).header("date", &http_date()),
+            "/v1/apps" => Reply::json(200, &json!(self.apps)),
+            "/v1/domains" => Reply::json(200, &json!(self.domains)),
+            "/v1/links" => Reply::json(200, &json!({"links": self.links, "next_cursor": null})),
+            "/.well-known/apple-app-site-association" if self.apple()["applinks"]["details"][0].is_object() => {
+                Reply::json(200, &self.apple())
+            }
+            "/.well-known/assetlinks.json" if self.google()[0].is_object() => Reply::json(200, &self.google()),
+            _ if path.starts_with("/apple/a/v1/") => Reply::json(200, &self.apple()),
+            "/google/v1/statements:list" => self.statements(),
+            "/image.png" => Reply::new(200, "image/png", png(1_200, 630)),
+            _ => {
+                let id = path.rsplit('/').next().unwrap_or_default();
+                let Some(link) = self.links.iter().find(|link| link.link_id == id) else { return not_found() };
+                if path.starts_with("/v1/links/") { Reply::json(200, &json!(link)) } else { visit(link, request) }
+            }
+        }
+    }
+
+    fn apple(&self) -> Value {
+        let ids = self.apps.iter().filter_map(|app| Some((app.team_id.as_deref()?, app.bundle_id.as_deref()?)));
+        json!(AppleAssociation::of(ids))
+    }
+
+    fn google(&self) -> Value {
+        let statement =
+            |app: &AppDetail| Some(AssetStatement::new(app.package_name.clone()?, app.sha256_fingerprints.clone()?));
+        json!(self.apps.iter().filter_map(statement).collect::<Vec<_>>())
+    }
+
+    /// What Google's service says, one statement for each fingerprint.
+    fn statements(&self) -> Reply {
+        let of_app = |app: &AppDetail| {
+            let package = app.package_name.clone().unwrap_or_default();
+            let prints = app.sha256_fingerprints.clone().unwrap_or_default();
+            prints.into_iter().map(move |print| {
+                json!({"target": {"androidApp": {"packageName": package, "certificate": {"sha256Fingerprint": print}}}})
+            }).collect::<Vec<_>>()
+        };
+        let all: Vec<Value> = self.apps.iter().flat_map(of_app).collect();
+        Reply::json(200, &json!({"statements": all, "maxAge": "3599s"}))
+    }
+}
+
+/// What a service that works answers to a visit of a link: the rows that the tests look at, spelled out.
+fn visit(link: &LinkDetail, request: &Request) -> Reply {
+    let page = || Reply::new(200, "text/html; charset=utf-8", PAGE);
+    let reply = match link.web_url.as_deref() {
+        _ if request.host == ALTERNATE => Reply::redirect("https://apps.apple.com/app/id1"),
+        _ if request.accept == "application/json" => Reply::json(
+            200,
+            &json!({"link_id": link.link_id, "_service_meta": {"source": "tenant_asserted", "status": link.status}}),
+        ),
+        Some(web)
+            if link.ios_deep_link.is_none() && link.android_deep_link.is_none() && link.social_preview.is_none() =>
+        {
+            Reply::redirect(web)
+        }
+        _ => page(),
+    };
+    reply.header("vary", "Accept, User-Agent, Sec-CH-UA-Platform").header("cache-control", "no-store")
+}
+
+pub(crate) const PAGE: &str =
+    r#"<html><head><meta property="og:title" content="T"><meta property="og:url" content="U"></head></html>"#;
+
+/// The head of a PNG image of this size, which is all that its size is read from.
+pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+    bytes.extend(width.to_be_bytes());
+    bytes.extend(height.to_be_bytes());
+    bytes.extend([8, 2, 0, 0, 0, 0, 0, 0, 0]);
+    bytes
+}
+
+/// This moment as the header `Date` has it; nobody reads the day of the week.
+#[expect(clippy::disallowed_methods, reason = "the clock of the doctor is the one on the wall")]
+fn http_date() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time after 1970");
+    let now = Timestamp::from_millis(i64::try_from(since.as_millis()).expect("a time")).to_string();
+    let month: usize = now[5..7].parse().expect("a month");
+    let name = &"JanFebMarAprMayJunJulAugSepOctNovDec"[month * 3 - 3..month * 3];
+    format!("Mon, {} {name} {} {} GMT", &now[8..10], &now[..4], &now[11..19])
+}
+
+/// An address that nobody listens at.
+pub(crate) fn nowhere() -> SocketAddr {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    free.local_addr().expect("an address")
+}
