@@ -5,4 +5,5 @@ mod counting;
 mod forms;
 mod landing;
 mod status;
+mod table;
 mod targets;
