@@ -16,11 +16,12 @@
     } else {
       open = document.createElement("a");
       open.id = "open";
-      open.dir = "auto";
+      open.append(document.createElement("span"));
+      open.firstChild.dir = "auto";
       find("none").replaceWith(open);
     }
     open.href = data.ios.open;
-    open.textContent = data.ios.label;
+    open.firstChild.textContent = data.ios.label;
   }
 
   // Where nothing has opened, the page is still in view after a moment and goes on to the fallback.

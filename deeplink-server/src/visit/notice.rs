@@ -2,10 +2,14 @@
 //!
 //! They hold none of a link's values, no link and no script: whoever made the link cannot speak through them.
 
+use std::sync::LazyLock;
+
 use askama::Template;
 use axum::http::StatusCode;
 
-use super::page::BASE_CSS;
+use super::page::{BASE_CSS, compact};
+
+static CSS: LazyLock<String> = LazyLock::new(|| compact(&[BASE_CSS, include_str!("../../templates/notice.css")]));
 
 /// Why a visit ends here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +42,6 @@ impl Notice {
 #[template(path = "notice.html")]
 struct Page<'a> {
     nonce: &'a str,
-    base_css: &'static str,
     css: &'static str,
     title: &'static str,
     advice: &'static str,
@@ -63,15 +66,7 @@ pub(crate) fn render(notice: Notice, nonce: &str) -> askama::Result<String> {
         }
         Notice::TooMany => ("Too many requests", "Wait a moment, then try again."),
     };
-    Page {
-        nonce,
-        base_css: BASE_CSS,
-        css: include_str!("../../templates/notice.css"),
-        title,
-        advice,
-        is_warning: notice == Notice::Flagged,
-    }
-    .render()
+    Page { nonce, css: &CSS, title, advice, is_warning: notice == Notice::Flagged }.render()
 }
 
 #[cfg(test)]

@@ -10,7 +10,14 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 /// The rules and colours that every page of a visit needs.
-pub(crate) const BASE_CSS: &str = include_str!("../../templates/page.css");
+pub(super) const BASE_CSS: &str = include_str!("../../templates/page.css");
+
+/// Style sheets or scripts without what only people read: indentation, blank lines, and comments, which have lines of
+/// their own.
+pub(super) fn compact(sources: &[&str]) -> String {
+    let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//") && !line.starts_with("/*");
+    sources.iter().flat_map(|source| source.lines()).map(str::trim).filter(is_code).collect::<Vec<_>>().join("\n")
+}
 
 /// The headers of every page; `nonce` is fresh for each answer and is the one given to its template.
 pub(crate) fn headers(nonce: &str) -> [(HeaderName, HeaderValue); 7] {
@@ -101,6 +108,26 @@ mod tests {
     fn a_nonce_that_is_no_header_text_lets_nothing_run() {
         let policy = headers("a\nb").into_iter().find(|(name, _)| name == CONTENT_SECURITY_POLICY);
         assert_eq!(policy.expect("a policy").1, "default-src 'none'");
+    }
+
+    #[test]
+    fn what_only_people_read_is_left_out() {
+        let sheet = "/* Why. */\na {\n  color: red; background: url(\"https://example.com/\") }\n\n";
+        let script = "  // Why.\n  \"use strict\";\n  go(); // not a line of its own\n";
+        assert_eq!(
+            compact(&[sheet, script]),
+            "a {\ncolor: red; background: url(\"https://example.com/\") }\n\"use strict\";\ngo(); // not a line of its own"
+        );
+        for source in [
+            BASE_CSS,
+            include_str!("../../templates/landing.css"),
+            include_str!("../../templates/landing.js"),
+            include_str!("../../templates/notice.css"),
+        ] {
+            let code = compact(&[source]);
+            assert!(!code.contains("/*") && !code.contains("*/"), "a comment is longer than its line");
+            assert!(!code.contains('`'), "a template literal would lose its white space");
+        }
     }
 
     #[test]

@@ -9,16 +9,20 @@ mod tests;
 mod theme;
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use askama::Template;
 use deeplink_core::resolve::{LandingPlan, Target};
 use deeplink_core::visitor::Platform;
 
-use super::page::{BASE_CSS, host_of};
+use super::page::{BASE_CSS, compact, host_of};
 use theme::Theme;
 
-const CSS: &str = include_str!("../../../templates/landing.css");
-const SCRIPT: &str = include_str!("../../../templates/landing.js");
+static CSS: LazyLock<String> = LazyLock::new(|| compact(&[BASE_CSS, include_str!("../../../templates/landing.css")]));
+static SCRIPT: LazyLock<String> = LazyLock::new(|| compact(&[include_str!("../../../templates/landing.js")]));
+
+/// From this many characters on a title is set smaller.
+const LONG_TITLE: usize = 48;
 
 /// Room for most pages, so that rendering seldom grows its text.
 const PAGE_BYTES: usize = 16 * 1024;
@@ -97,11 +101,11 @@ pub(crate) fn render(page: &LandingPage<'_>, nonce: &str) -> askama::Result<Stri
 #[template(path = "landing.html")]
 struct View<'a> {
     nonce: &'a str,
-    base_css: &'static str,
     css: &'static str,
     script: &'static str,
     plan: &'a LandingPlan<'a>,
     title: &'a str,
+    is_long: bool,
     site: &'a str,
     /// For the head: the preview's, else the agent's.
     description: Option<&'a str>,
@@ -140,11 +144,11 @@ impl<'a> View<'a> {
         let label = |target| label(target, app.name, web_host);
         Ok(Self {
             nonce,
-            base_css: BASE_CSS,
-            css: CSS,
-            script: SCRIPT,
+            css: &CSS,
+            script: &SCRIPT,
             plan,
             title,
+            is_long: title.chars().count() >= LONG_TITLE,
             site,
             description: lead.or(agent_description),
             lead,

@@ -3,7 +3,13 @@
 use std::fmt;
 
 /// What pages look like without a colour of the app's.
-const DEFAULT: Rgb = Rgb([0x2f, 0x4a, 0xd0]);
+const DEFAULT: Rgb = Rgb([0x3b, 0x63, 0xf0]);
+/// The card in light and in dark, as `page.css` has it.
+const CARDS: [Rgb; 2] = [Rgb([0xff, 0xff, 0xff]), Rgb([0x19, 0x19, 0x1c])];
+/// Differs enough from both cards.
+const EDGE: &str = "#808080";
+/// What WCAG 2.2 (1.4.11) asks of the outline of a control.
+const OUTLINE_CONTRAST: f64 = 3.0;
 
 /// A page's colours, as CSS values that can be nothing but colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +28,15 @@ impl<'a> Theme<'a> {
         let chosen = theme_color.and_then(|text| Some((text, Rgb::parse(text)?)));
         let brand = chosen.map_or(DEFAULT, |(_, colour)| colour);
         Self { brand, on_brand: brand.readable_on(), chosen: chosen.map(|(text, _)| text) }
+    }
+}
+
+/// As declarations: the colours, and a line around what is painted in them where that hardly differs from the card.
+impl fmt::Display for Theme<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [light, dark] =
+            CARDS.map(|card| if self.brand.contrast(card) < OUTLINE_CONTRAST { EDGE } else { "transparent" });
+        write!(f, "--brand:{};--on-brand:{};--edge-light:{light};--edge-dark:{dark}", self.brand, self.on_brand)
     }
 }
 
@@ -49,11 +64,16 @@ impl Rgb {
         0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     }
 
+    /// Contrast ratio as WCAG 2.2 defines it, from 1 to 21.
+    fn contrast(self, other: Self) -> f64 {
+        let (one, other) = (self.luminance() + 0.05, other.luminance() + 0.05);
+        (one / other).max(other / one)
+    }
+
     /// Black or white, whichever contrasts more with this colour.
     fn readable_on(self) -> Self {
-        let with_flare = self.luminance() + 0.05;
-        let (black, white) = (with_flare / 0.05, 1.05 / with_flare);
-        if black >= white { Self([0; 3]) } else { Self([255; 3]) }
+        let (black, white) = (Self([0; 3]), Self([255; 3]));
+        if self.contrast(black) >= self.contrast(white) { black } else { white }
     }
 }
 
@@ -88,9 +108,32 @@ mod tests {
         for step in (0..0x1000).step_by(7) {
             let text = format!("#{step:03x}");
             let theme = Theme::of(Some(&text));
-            let (one, other) = (theme.brand.luminance() + 0.05, theme.on_brand.luminance() + 0.05);
-            let contrast = (one / other).max(other / one);
+            let contrast = theme.brand.contrast(theme.on_brand);
             assert!(contrast >= 4.5, "{step:03x}: {contrast}");
+        }
+    }
+
+    #[test]
+    fn the_button_stands_out_from_both_cards() {
+        for card in CARDS {
+            assert!(include_str!("../../../templates/page.css").contains(&format!("--card: {}", card.short())));
+            assert!(DEFAULT.contrast(card) >= OUTLINE_CONTRAST, "the default needs no line");
+            assert!(Rgb::parse(EDGE).expect("a colour").contrast(card) >= OUTLINE_CONTRAST);
+        }
+        for (brand, edges) in [
+            ("#fff", "--edge-light:#808080;--edge-dark:transparent"),
+            ("#ff0", "--edge-light:#808080;--edge-dark:transparent"),
+            ("#000", "--edge-light:transparent;--edge-dark:#808080"),
+            ("#3b63f0", "--edge-light:transparent;--edge-dark:transparent"),
+        ] {
+            assert!(Theme::of(Some(brand)).to_string().ends_with(edges), "{brand}");
+        }
+    }
+
+    impl Rgb {
+        /// As people write it: `#fff`.
+        fn short(self) -> String {
+            if self == Self([255; 3]) { "#fff".to_owned() } else { self.to_string() }
         }
     }
 }
