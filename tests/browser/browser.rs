@@ -1,0 +1,232 @@
+//! A headless Chromium of a test's own, driven through chromedriver, and what it noticed while it showed a page.
+
+use std::fmt::Write as _;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine;
+use futures_util::FutureExt;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use thirtyfour::LoggingPrefsLogLevel;
+use thirtyfour::common::capabilities::chromium::ChromiumLikeCapabilities;
+use thirtyfour::prelude::*;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::common::World;
+use crate::device::Device;
+use crate::elsewhere::Elsewhere;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs in every page before its own script: notes what moves, what the policy refuses, and where the page wants to go.
+/// While `held` is set, it stays where it is.
+const WATCH: &str = r#"(() => {
+  const seen = { shift: 0, refused: [], went: [], hidden: 0, held: sessionStorage.held === "yes" };
+  Object.defineProperty(window, "seen", { value: seen });
+  new PerformanceObserver((list) => { for (const entry of list.getEntries()) seen.shift += entry.value; })
+    .observe({ type: "layout-shift", buffered: true });
+  document.addEventListener("securitypolicyviolation", (e) => seen.refused.push(`${e.effectiveDirective} ${e.blockedURI} ${e.sample}`));
+  document.addEventListener("visibilitychange", () => { seen.hidden += document.hidden; });
+  navigation.addEventListener("navigate", (e) => {
+    seen.went.push([e.destination.url, Math.round(performance.now())]);
+    if (seen.held) e.preventDefault();
+  });
+})()"#;
+
+/// A browser, the service it visits, and everything else.
+pub(crate) struct Browser {
+    pub(crate) driver: WebDriver,
+    pub(crate) world: World,
+    pub(crate) elsewhere: Elsewhere,
+    process: Child,
+    _profile: TempDir,
+}
+
+/// Lends a test a browser. It ends with the test, whatever becomes of that.
+pub(crate) async fn browse(world: World, test: impl AsyncFnOnce(&Browser)) {
+    let mut browser = Browser::start(world).await;
+    let outcome = AssertUnwindSafe(test(&browser)).catch_unwind().await;
+    let ended = browser.driver.clone().quit().await;
+    let killed = browser.process.kill().await;
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+    ended.expect("the browser ends");
+    killed.expect("chromedriver ends");
+}
+
+impl Browser {
+    async fn start(world: World) -> Self {
+        let elsewhere = Elsewhere::start().await;
+        let (process, port) = chromedriver().await;
+        let profile = tempfile::tempdir().expect("a directory");
+        let service = world.node(0).address;
+        let mut capabilities = DesiredCapabilities::chrome();
+        for flag in [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            "--force-color-profile=srgb",
+            "--ignore-certificate-errors",
+            // The hosts of tenants are served without TLS here.
+            "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable",
+            &format!("--user-data-dir={}", profile.path().display()),
+            &format!(
+                "--host-resolver-rules=MAP *:443 {}, MAP *.example.com:80 {service}, EXCLUDE localhost",
+                elsewhere.address
+            ),
+        ] {
+            capabilities.add_arg(flag).expect("a flag");
+        }
+        capabilities.set_browser_log_level(LoggingPrefsLogLevel::All).expect("a log level");
+        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), capabilities)
+            .await
+            .unwrap_or_else(|error| panic!("chromedriver could not start Chromium: {error}"));
+        let browser = Self { driver, world, elsewhere, process, _profile: profile };
+        browser.command("Page.addScriptToEvaluateOnNewDocument", json!({ "source": WATCH })).await;
+        browser
+    }
+
+    /// A command of the DevTools protocol.
+    pub(crate) async fn command(&self, method: &str, parameters: Value) -> Value {
+        let reply = self.driver.cdp().send_raw(method, parameters).await;
+        reply.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Becomes a browser on this device, in light or dark.
+    pub(crate) async fn be(&self, device: Device, scheme: &str) {
+        self.be_with(device, "", scheme).await;
+    }
+
+    /// The same with more at the end of its User-Agent, as the browsers inside of apps have it.
+    pub(crate) async fn be_with(&self, device: Device, agent_suffix: &str, scheme: &str) {
+        self.command("Emulation.setUserAgentOverride", device.identity(agent_suffix)).await;
+        self.command("Emulation.setDeviceMetricsOverride", device.metrics()).await;
+        let touch = json!({ "enabled": device.is_touched(), "maxTouchPoints": device.touch_points.max(1) });
+        self.command("Emulation.setTouchEmulationEnabled", touch).await;
+        self.prefer(&[("prefers-color-scheme", scheme)]).await;
+    }
+
+    /// Sets media features.
+    pub(crate) async fn prefer(&self, features: &[(&str, &str)]) {
+        let features: Vec<_> = features.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+        self.command("Emulation.setEmulatedMedia", json!({ "features": features })).await;
+    }
+
+    /// The address of a path on the service's own host.
+    pub(crate) fn service(&self, path: &str) -> String {
+        format!("http://localhost:{}{path}", self.world.node(0).address.port())
+    }
+
+    /// Opens an address and waits until its images are there.
+    pub(crate) async fn open(&self, url: &str) {
+        self.driver.goto(url).await.unwrap_or_else(|error| panic!("{url}: {error}"));
+    }
+
+    /// The value of an expression in the page; promises are awaited.
+    pub(crate) async fn eval<T: DeserializeOwned>(&self, expression: &str) -> T {
+        let parameters =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": false });
+        let reply = self.command("Runtime.evaluate", parameters).await;
+        assert!(reply.get("exceptionDetails").is_none(), "{expression}: {reply}");
+        let value = reply["result"].get("value").cloned().unwrap_or_default();
+        serde_json::from_value(value).unwrap_or_else(|error| panic!("{expression}: {error}: {reply}"))
+    }
+
+    /// From here on the pages of this host stay where they are, and only note where a tap leads.
+    pub(crate) async fn hold(&self) {
+        let _: Value = self.eval("(sessionStorage.held = 'yes', seen.held = true)").await;
+    }
+
+    /// Where the page wanted to go since it was opened, with milliseconds.
+    pub(crate) async fn went(&self) -> Vec<(String, u64)> {
+        self.eval("seen.went").await
+    }
+
+    /// Taps an element as a finger does.
+    pub(crate) async fn tap(&self, id: &str) {
+        let element = self.driver.find(By::Id(id)).await.unwrap_or_else(|error| panic!("no {id}: {error}"));
+        element.click().await.unwrap_or_else(|error| panic!("{id}: {error}"));
+    }
+
+    /// Waits until an expression is true in the page.
+    pub(crate) async fn until(&self, what: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.eval::<bool>(what).await {
+            assert!(Instant::now() < end, "not in {PATIENCE:?}: {what}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until the browser is at an address.
+    pub(crate) async fn until_at(&self, url: &str) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let here = self.driver.current_url().await.expect("an address");
+            if here.as_str() == url {
+                break;
+            }
+            assert!(Instant::now() < end, "at {here}, not at {url}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Writes a picture of the whole page to `target/tmp/screenshots`.
+    pub(crate) async fn picture(&self, name: &str) {
+        let size: (f64, f64) =
+            self.eval("[innerWidth, Math.max(innerHeight, document.documentElement.scrollHeight)]").await;
+        let clip = json!({ "x": 0, "y": 0, "width": size.0, "height": size.1, "scale": 1 });
+        let shot = self.command("Page.captureScreenshot", json!({ "captureBeyondViewport": true, "clip": clip })).await;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().expect("a picture"));
+        let file = screenshots().join(format!("{name}.png"));
+        std::fs::write(&file, bytes.expect("base64")).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+
+    /// What the console holds since it was last asked, without answers that are meant to be errors.
+    pub(crate) async fn complaints(&self) -> Vec<String> {
+        let log = self.driver.browser_log().await.expect("the console");
+        log.into_iter().map(|entry| entry.message).filter(|text| !text.contains("Failed to load resource")).collect()
+    }
+}
+
+/// Where pictures go, for people to look at.
+pub(crate) fn screenshots() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
+    std::fs::create_dir_all(&folder).expect("a directory");
+    folder
+}
+
+async fn chromedriver() -> (Child, u16) {
+    let spawned = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).kill_on_drop(true).spawn();
+    let mut process = spawned.unwrap_or_else(|error| {
+        panic!("chromedriver cannot be started ({error}); tests/run installs it, on Debian the packages are chromium and chromium-driver")
+    });
+    let mut lines = BufReader::new(process.stdout.take().expect("its output")).lines();
+    let mut said = String::new();
+    let port = timeout(PATIENCE, async {
+        while let Some(line) = lines.next_line().await.expect("text") {
+            if let Some(port) = line.strip_suffix('.').and_then(|line| line.rsplit_once("on port ")?.1.parse().ok()) {
+                return Some(port);
+            }
+            let _ = writeln!(said, "{line}");
+        }
+        None
+    });
+    let port = port.await.ok().flatten().unwrap_or_else(|| panic!("chromedriver names no port: {said}"));
+    // What it says later is read by nobody, but must not fill the pipe.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    (process, port)
+}

@@ -1,0 +1,93 @@
+//! How the pages look, on every size of screen, in light and in dark: nothing moves, nothing is cut off, nothing is
+//! refused, nobody is left out, and the first button is in sight.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::axe;
+use crate::browser::{Browser, browse};
+use crate::common::spawn;
+use crate::device::{Device, IPAD, IPHONE, SMALL_IPHONE, WINDOWS};
+use crate::scene::{self, Scene};
+
+const SCREENS: [(&str, Device); 4] =
+    [("phone", IPHONE), ("small-phone", SMALL_IPHONE), ("tablet", IPAD), ("desktop", WINDOWS)];
+
+/// What a page says of itself.
+#[derive(Debug, Deserialize)]
+struct Page {
+    shift: f64,
+    refused: Vec<String>,
+    /// Where it went without a tap.
+    went: Vec<Value>,
+    width: f64,
+    scroll_width: f64,
+    height: f64,
+    /// Elements that reach beyond the left or right edge.
+    outside: Vec<String>,
+    /// Links smaller than a finger.
+    small: Vec<String>,
+    /// Top and bottom of the first button.
+    open: Option<(f64, f64)>,
+}
+
+const MEASURE: &str = "(() => {
+  const name = (e) => e.tagName + '#' + e.id + '.' + e.className;
+  const boxes = [...document.body.querySelectorAll('*')].map((e) => [e, e.getBoundingClientRect()]).filter(([, box]) => box.width > 0);
+  const open = document.getElementById('open')?.getBoundingClientRect();
+  return {
+    shift: seen.shift, refused: seen.refused, went: seen.went, width: innerWidth, height: innerHeight,
+    scroll_width: document.documentElement.scrollWidth,
+    outside: boxes.filter(([, box]) => box.left < -0.5 || box.right > innerWidth + 0.5).map(([e]) => name(e)),
+    small: boxes.filter(([e, box]) => e.tagName === 'A' && (box.width < 44 || box.height < 44)).map(([e]) => name(e)),
+    open: open ? [open.top, open.bottom] : null,
+  };
+})()";
+
+async fn look(browser: &Browser, scene: &Scene, url: &str, screen: &str, device: Device, scheme: &str) {
+    let what = format!("{} {screen} {scheme}", scene.name);
+    browser.open(url).await;
+    // Two frames, so that what would have moved has moved.
+    let () = browser
+        .eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))")
+        .await;
+    let page: Page = browser.eval(MEASURE).await;
+    browser.picture(&format!("{}-{screen}-{scheme}", scene.name)).await;
+    assert!(page.shift < 0.0001, "{what} moved: {page:?}");
+    assert!(page.refused.is_empty(), "{what}: {page:?}");
+    assert!(page.scroll_width <= page.width && page.outside.is_empty(), "{what} is wider than its screen: {page:?}");
+    assert!(page.small.is_empty(), "{what}: {page:?}");
+    if let Some((top, bottom)) = page.open {
+        assert!(top >= 0.0 && bottom <= page.height, "{what}: the first button is out of sight: {page:?}");
+    }
+    assert!(page.went.is_empty(), "{what} goes elsewhere by itself: {page:?}");
+    assert!((page.width - f64::from(device.width)).abs() < 0.5, "{what}: {page:?}");
+    assert_eq!(browser.complaints().await, [""; 0], "{what}");
+}
+
+async fn look_at_all(scheme: &'static str) {
+    browse(spawn().await, async |browser| {
+        for scene in scene::all() {
+            let url = scene.set_up(browser).await;
+            for (screen, device) in SCREENS {
+                browser.be_with(device, scene.agent_suffix, scheme).await;
+                look(browser, &scene, &url, screen, device, scheme).await;
+                if screen == "phone" || scene.name == "full-app" {
+                    let found = axe::violations(browser).await;
+                    assert_eq!(found, [""; 0], "{} {screen} {scheme}", scene.name);
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_page_fits_every_screen_in_light() {
+    look_at_all("light").await;
+}
+
+#[tokio::test]
+async fn every_page_fits_every_screen_in_dark() {
+    look_at_all("dark").await;
+}

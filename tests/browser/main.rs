@@ -1,0 +1,21 @@
+//! The pages in a real browser: a real server, headless Chromium, and everything outside the service played by this
+//! process. `tests/run` installs what it needs; by hand:
+//!
+//! ```sh
+//! cargo test --test browser
+//! ```
+//!
+//! Pictures of every page in every size and scheme are in `target/tmp/screenshots` afterwards.
+
+mod axe;
+mod browser;
+mod buttons;
+#[path = "../common/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "the other suites need more of it")]
+mod common;
+mod device;
+mod elsewhere;
+mod looks;
+mod plain;
+mod scene;
+mod script;

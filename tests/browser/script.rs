@@ -1,0 +1,202 @@
+//! What the page's script does: the timer, the correction of an iPad, the clipboard.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::browser::{Browser, browse};
+use crate::common::{Role, spawn};
+use crate::device::{ANDROID, IPAD, IPHONE, MAC};
+
+const APP: &str = "shop://promo/1";
+const STORE: &str = "https://apps.apple.com/app/id123456789";
+const WEB: &str = "https://shop.example.com/promo";
+
+/// Longer than the timer of 1,500 ms takes.
+const AFTER_THE_TIMER: Duration = Duration::from_millis(1_900);
+
+/// Opens a page that stays where it is whatever is tapped.
+async fn open_held(browser: &Browser, url: &str) {
+    browser.open(url).await;
+    browser.hold().await;
+    browser.open(url).await;
+}
+
+#[tokio::test]
+async fn the_timer_goes_to_the_fallback_after_1500_ms() {
+    let world = spawn().await;
+    world.a.make_of(&json!({"custom_id": "store", "ios_deep_link": APP, "ios_store_url": STORE, "web_url": WEB})).await;
+    world.a.make_of(&json!({"custom_id": "web", "ios_deep_link": APP, "web_url": WEB})).await;
+    world.a.make_of(&json!({"custom_id": "alone", "ios_deep_link": APP})).await;
+    world.a.make_of(&json!({"custom_id": "https", "ios_deep_link": "https://app.example.com/p", "web_url": WEB})).await;
+    browse(world, async |browser| {
+        browser.be(IPHONE, "light").await;
+        for (id, fallback) in [("store", STORE), ("web", WEB)] {
+            open_held(browser, &browser.service(&format!("/r/{id}"))).await;
+            browser.tap("open").await;
+            browser.until("seen.went.length === 2").await;
+            let went = browser.went().await;
+            assert_eq!((went[0].0.as_str(), went[1].0.as_str()), (APP, fallback));
+            let waited = went[1].1 - went[0].1;
+            assert!((1_480..2_500).contains(&waited), "after {waited} ms");
+        }
+        // Tapped twice, it waits once, from the second tap.
+        open_held(browser, &browser.service("/r/store")).await;
+        browser.tap("open").await;
+        sleep(Duration::from_millis(700)).await;
+        browser.tap("open").await;
+        browser.until("seen.went.length >= 3").await;
+        sleep(AFTER_THE_TIMER).await;
+        let went = browser.went().await;
+        assert_eq!(went.iter().map(|(url, _)| url.as_str()).collect::<Vec<_>>(), [APP, APP, STORE]);
+        assert!(went[2].1 - went[1].1 >= 1_480, "{went:?}");
+        // Without a fallback, and where the target is a web address, there is nothing to wait for.
+        for (id, target) in [("alone", APP), ("https", "https://app.example.com/p")] {
+            open_held(browser, &browser.service(&format!("/r/{id}"))).await;
+            browser.tap("open").await;
+            sleep(AFTER_THE_TIMER).await;
+            assert_eq!(browser.went().await.iter().map(|(url, _)| url.as_str()).collect::<Vec<_>>(), [target]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_timer_stops_when_the_page_is_left() {
+    let world = spawn().await;
+    world.a.make_of(&json!({"custom_id": "store", "ios_deep_link": APP, "ios_store_url": STORE})).await;
+    browse(world, async |browser| {
+        browser.be(IPHONE, "light").await;
+        // The app opens, so another window covers the page.
+        open_held(browser, &browser.service("/r/store")).await;
+        let page = browser.driver.window().await.expect("a window");
+        browser.tap("open").await;
+        let app = browser.driver.new_tab().await.expect("another window");
+        browser.driver.switch_to_window(app).await.expect("it is shown");
+        sleep(AFTER_THE_TIMER).await;
+        browser.driver.switch_to_window(page).await.expect("back again");
+        assert!(browser.eval::<u32>("seen.hidden").await > 0, "the page was covered");
+        assert_eq!(browser.went().await.len(), 1, "{:?}", browser.went().await);
+        // A page that is put away for later says so by another event.
+        open_held(browser, &browser.service("/r/store")).await;
+        browser.tap("open").await;
+        let _: Value = browser.eval("dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))").await;
+        sleep(AFTER_THE_TIMER).await;
+        assert_eq!(browser.went().await.len(), 1, "{:?}", browser.went().await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_ipad_in_desktop_mode_is_corrected_and_a_mac_is_not() {
+    let world = spawn().await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.own_domain(&world.b, "alt.example.com", Role::Alternate).await;
+    let link = json!({"custom_id": "spring-42", "ios_deep_link": APP, "ios_store_url": STORE, "web_url": WEB});
+    world.a.make_of(&link).await;
+    world.b.make_of(&link).await;
+    world.a.make_of(&json!({"custom_id": "app-only", "ios_deep_link": APP})).await;
+    world.a.make_of(&json!({"custom_id": "android", "android_store_url": "https://play.google.com/d?id=com.example.app", "web_url": WEB})).await;
+    browse(world, async |browser| {
+        let open = "document.getElementById('open')?.getAttribute('href') ?? null";
+        let label = "document.getElementById('open')?.textContent ?? null";
+        let web = "document.getElementById('web')?.getAttribute('href') ?? null";
+        let state = async || {
+            let seen: (Option<String>, Option<String>, Option<String>) =
+                browser.eval(&format!("[{open}, {label}, {web}]")).await;
+            seen
+        };
+        let said = |text: &str| Some(text.to_owned());
+
+        browser.be(MAC, "light").await;
+        browser.open(&browser.service("/r/spring-42")).await;
+        assert_eq!(state().await, (said(WEB), said("Continue to shop.example.com"), None));
+        browser.open(&browser.service("/r/app-only")).await;
+        assert_eq!(state().await, (None, None, None));
+
+        browser.be(IPAD, "light").await;
+        open_held(browser, &browser.service("/r/spring-42")).await;
+        assert_eq!(state().await, (said(APP), said("Open in the app"), said(WEB)), "the web page stays within reach");
+        browser.tap("open").await;
+        browser.until("seen.went.length === 2").await;
+        let went = browser.went().await;
+        assert_eq!((went[0].0.as_str(), went[1].0.as_str()), (APP, STORE), "with the timer of an iPhone");
+        open_held(browser, &browser.service("/r/app-only")).await;
+        assert_eq!(state().await, (said(APP), said("Open in the app"), None), "the button is made");
+        browser.tap("open").await;
+        browser.until("seen.went.length === 1").await;
+        browser.open(&browser.service("/r/android")).await;
+        assert_eq!(state().await, (said(WEB), said("Continue to shop.example.com"), None), "nothing for iOS");
+
+        open_held(browser, "http://go.example.com/spring-42?utm_source=poster").await;
+        browser.tap("open").await;
+        browser.until("seen.went.length === 1").await;
+        let to_the_alternate = "https://alt.example.com/spring-42?utm_source=poster&os=ios";
+        assert_eq!(browser.went().await[0].0, to_the_alternate);
+        sleep(AFTER_THE_TIMER).await;
+        assert_eq!(browser.went().await.len(), 1, "no timer");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tap_on_the_way_to_the_store_copies_the_link() {
+    let world = spawn().await;
+    world
+        .a
+        .make_of(&json!({"custom_id": "spring-42", "ios_deep_link": APP, "ios_store_url": STORE, "web_url": WEB}))
+        .await;
+    world.a.make_of(&json!({"custom_id": "no-store", "ios_deep_link": APP, "web_url": WEB})).await;
+    browse(world, async |browser| {
+        let (url, no_store) = (browser.service("/r/spring-42"), browser.service("/r/no-store"));
+        let link = browser.world.a.get("/v1/links/spring-42").await.member("url");
+        let permissions = json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]});
+        browser.command("Browser.grantPermissions", permissions).await;
+        // Only the window in front may use the clipboard, and other tests have windows too.
+        browser.command("Emulation.setFocusEmulationEnabled", json!({"enabled": true})).await;
+        let note = "!(document.getElementById('copies')?.hidden ?? true)";
+        // What is on the clipboard after a tap, where a mark was before.
+        let copied = async |url: &str, id: &str| {
+            open_held(browser, url).await;
+            let _: Value = browser.eval("navigator.clipboard.writeText('nothing yet')").await;
+            sleep(Duration::from_millis(100)).await;
+            let untouched: String = browser.eval("navigator.clipboard.readText()").await;
+            assert_eq!(untouched, "nothing yet", "never without a tap");
+            browser.tap(id).await;
+            browser.until("seen.went.length > 0").await;
+            sleep(Duration::from_millis(100)).await;
+            browser.eval::<String>("navigator.clipboard.readText()").await
+        };
+        for (device, id) in [(IPHONE, "open"), (IPHONE, "store"), (IPAD, "open"), (IPAD, "ios-store")] {
+            browser.be(device, "light").await;
+            assert_eq!(copied(&url, id).await, link, "{id}");
+            assert!(browser.eval::<bool>(note).await, "the page says so");
+        }
+        for (device, url, id) in [
+            (IPHONE, &url, "web"),
+            (IPHONE, &no_store, "open"),
+            (ANDROID, &url, "open"),
+            (MAC, &url, "open"),
+            (MAC, &url, "ios-store"),
+        ] {
+            browser.be(device, "light").await;
+            assert_eq!(copied(url, id).await, "nothing yet", "{id}");
+        }
+        browser.be(IPHONE, "light").await;
+        browser.open(&no_store).await;
+        assert!(!browser.eval::<bool>(note).await);
+
+        // A clipboard that may not be used delays nothing and complains to nobody.
+        for permission in ["clipboard-read", "clipboard-write"] {
+            let denied = json!({"permission": {"name": permission}, "setting": "denied"});
+            browser.command("Browser.setPermission", denied).await;
+        }
+        browser.complaints().await;
+        open_held(browser, &url).await;
+        browser.tap("open").await;
+        browser.until("seen.went.length === 2").await;
+        assert_eq!(browser.complaints().await, [""; 0]);
+    })
+    .await;
+}
