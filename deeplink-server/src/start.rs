@@ -107,7 +107,8 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
     let serving = tokio::spawn({
         let app = Arc::clone(&app);
         async move {
-            listen::serve(listeners, limits, stopping, |peer| Service::new(Arc::clone(&app), router.clone(), peer)).await
+            listen::serve(listeners, limits, stopping, |peer| Service::new(Arc::clone(&app), router.clone(), peer))
+                .await
         }
     });
     Ok(Running { address, tls_address, admin_address, app, stop, serving, work })

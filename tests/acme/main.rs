@@ -103,6 +103,11 @@ async fn certified(world: &World, root: &Certificate, known: Option<&[u8]>) -> S
     seen.into_inner().expect("nobody panicked").expect("it was seen")
 }
 
+/// Who orders certificates now.
+async fn holder(world: &World) -> String {
+    world.db.texts("SELECT holder FROM leases WHERE name = 'certificates'").await.concat()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verified_domain_is_served_over_https_until_it_is_lost() {
     let mark = log_mark();
@@ -119,8 +124,14 @@ async fn a_verified_domain_is_served_over_https_until_it_is_lost() {
     assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_challenges").await, 0);
     assert!(open(&world, &root, 0, "other.example.com", "/summer").await.is_none());
 
-    // A restart keeps it.
+    // A restart keeps it, and the lease is given back: the clock stands still, so nobody else could take it.
+    let before = holder(&world).await;
     world.restart(|_| {}).await;
+    eventually("the next run takes the lease", PATIENCE, || async {
+        let now = holder(&world).await;
+        !now.is_empty() && now != before
+    })
+    .await;
     let again = open(&world, &root, 0, NAME, "/summer").await.expect("TLS");
     assert_eq!((again.status, &again.certificate), (302, &first.certificate));
     world.clock.advance(59 * DAY);
@@ -191,4 +202,28 @@ async fn a_name_that_leads_elsewhere_is_tried_again_later() {
     world.clock.advance(Duration::from_secs(60));
     assert_eq!(certified(&world, &root, None).await.status, 302);
     assert_eq!((failures().await, pebble.issued()), (0, 2));
+}
+
+/// An ACME server that has lost its accounts (a test authority does so at will) is given a new one, a minute later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_that_is_not_known_any_more_is_opened_again() {
+    let (world, mut pebble) = spawn(1).await;
+    let root = pebble.root().await;
+    let accounts = async || world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_accounts").await;
+    world.own_domain(&world.b, "well.example.com", Role::Primary).await;
+    eventually("there is an account", PATIENCE, || async { accounts().await == 1 }).await;
+    eventually("the first has its certificate", PATIENCE, || async {
+        world.clock.advance(Duration::from_secs(1));
+        open(&world, &root, 0, "well.example.com", "/").await.is_some()
+    })
+    .await;
+    pebble.begin_anew().await;
+    world.own_domain(&world.a, NAME, Role::Primary).await;
+    world.a.make("summer").await;
+    eventually("the account is forgotten", PATIENCE, || async { accounts().await == 0 }).await;
+    world.clock.advance(Duration::from_secs(60));
+    let root = pebble.root().await;
+    assert_eq!(certified(&world, &root, None).await.status, 302);
+    let failures = world.db.number("SELECT CAST(count(*) AS BIGINT) FROM certificate_failures").await;
+    assert_eq!((accounts().await, failures), (1, 0), "the name is not to blame");
 }

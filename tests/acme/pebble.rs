@@ -1,6 +1,6 @@
 //! Pebble and its name server as child processes, on ports of their own.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -32,7 +32,7 @@ pub(crate) struct Plan {
 pub(crate) struct Pebble {
     plan: Plan,
     client: Client,
-    children: Vec<Child>,
+    children: [Child; 2],
 }
 
 impl Plan {
@@ -69,53 +69,71 @@ impl Plan {
 
     /// Starts it; challenges are looked for at this port of 127.0.0.1, whatever the name.
     pub(crate) async fn start(self, http_port: u16) -> Pebble {
-        let file = |name: &str| self.home.path().join(name);
         let config = json!({"pebble": {
             "listenAddress": format!("127.0.0.1:{}", self.acme),
             "managementListenAddress": format!("127.0.0.1:{}", self.management),
-            "certificate": file("cert.pem"),
-            "privateKey": file("key.pem"),
+            "certificate": self.file("cert.pem"),
+            "privateKey": self.file("key.pem"),
             "httpPort": http_port,
             "tlsPort": http_port,
             "ocspResponderURL": "",
             "externalAccountBindingRequired": false,
             "certificateValidityPeriod": LIFETIME_SECONDS,
         }});
-        fs::write(file("config.json"), config.to_string()).expect("written");
-        let run = |command: &mut Command, log: &str| {
-            let log = File::create(file(log)).expect("a log file");
-            let other = log.try_clone().expect("the same file");
-            let started = command.stdin(Stdio::null()).stdout(log).stderr(other).spawn();
-            started.unwrap_or_else(|error| panic!("{:?} of Debian's pebble: {error}", command.get_program()))
-        };
-        let dns = run(
-            Command::new("pebble-challtestsrv")
-                .args(["-dns01", &format!("127.0.0.1:{}", self.dns), "-defaultIPv4", "127.0.0.1"])
-                .args(["-management", &format!("127.0.0.1:{}", self.dns_management), "-defaultIPv6", ""])
-                .args(["-http01", "", "-https01", "", "-tlsalpn01", ""]),
-            "dns.log",
-        );
-        let acme = run(
-            Command::new("pebble")
-                .args(["-strict", "-dnsserver", &format!("127.0.0.1:{}", self.dns), "-config"])
-                .arg(file("config.json"))
-                // It otherwise waits before each validation; what it refuses at random, it goes on refusing.
-                .env("PEBBLE_VA_NOSLEEP", "1"),
-            "pebble.log",
-        );
+        fs::write(self.file("config.json"), config.to_string()).expect("written");
+        let children = [self.run_acme(), self.run_dns()];
         let client = Client::builder().tls_certs_only([self.authority.clone()]).no_proxy().build().expect("a client");
-        let pebble = Pebble { plan: self, client, children: vec![acme, dns] };
-        eventually("pebble answers", PATIENCE, || async {
-            let acme = pebble.client.get(pebble.plan.directory()).send().await;
-            let dns = pebble.client.get(format!("http://127.0.0.1:{}/", pebble.plan.dns_management)).send().await;
-            acme.is_ok_and(|answer| answer.status().is_success()) && dns.is_ok()
-        })
-        .await;
+        let pebble = Pebble { plan: self, client, children };
+        pebble.until_it_answers().await;
         pebble
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn run_acme(&self) -> Child {
+        let mut command = Command::new("pebble");
+        command.args(["-strict", "-dnsserver", &format!("127.0.0.1:{}", self.dns), "-config"]);
+        // It otherwise waits before each validation. What it refuses at random it goes on refusing.
+        command.arg(self.file("config.json")).env("PEBBLE_VA_NOSLEEP", "1");
+        self.run(command, "pebble.log")
+    }
+
+    fn run_dns(&self) -> Child {
+        let mut command = Command::new("pebble-challtestsrv");
+        command.args(["-dns01", &format!("127.0.0.1:{}", self.dns), "-defaultIPv4", "127.0.0.1", "-defaultIPv6", ""]);
+        command.args(["-management", &format!("127.0.0.1:{}", self.dns_management)]);
+        command.args(["-http01", "", "-https01", "", "-tlsalpn01", ""]);
+        self.run(command, "dns.log")
+    }
+
+    fn run(&self, mut command: Command, log: &str) -> Child {
+        let log = OpenOptions::new().create(true).append(true).open(self.file(log)).expect("a log file");
+        let other = log.try_clone().expect("the same file");
+        let started = command.stdin(Stdio::null()).stdout(log).stderr(other).spawn();
+        started.unwrap_or_else(|error| panic!("{:?} of Debian's pebble: {error}", command.get_program()))
     }
 }
 
 impl Pebble {
+    async fn until_it_answers(&self) {
+        eventually("pebble answers", PATIENCE, || async {
+            let acme = self.client.get(self.plan.directory()).send().await;
+            let dns = self.client.get(format!("http://127.0.0.1:{}/", self.plan.dns_management)).send().await;
+            acme.is_ok_and(|answer| answer.status().is_success()) && dns.is_ok()
+        })
+        .await;
+    }
+
+    /// Ends it and starts another in its place, which knows no account and has another root.
+    pub(crate) async fn begin_anew(&mut self) {
+        self.children[0].kill().expect("it is killed");
+        self.children[0].wait().expect("it ends");
+        self.children[0] = self.plan.run_acme();
+        self.until_it_answers().await;
+    }
+
     /// The root of what it issues.
     pub(crate) async fn root(&self) -> Certificate {
         let url = format!("https://localhost:{}/roots/0", self.plan.management);

@@ -8,6 +8,7 @@ mod apps;
 mod auth;
 mod away;
 mod bulk;
+mod challenges;
 mod cursors;
 mod errors;
 mod headers;

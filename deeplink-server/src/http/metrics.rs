@@ -71,6 +71,10 @@ pub(crate) struct Metrics {
     others: Operation,
     /// Resolves that were answered from memory because the database could not be read.
     pub(crate) stale_answers: AtomicU64,
+    /// Certificates that this node was issued.
+    pub(crate) certificates_issued: AtomicU64,
+    /// Orders of certificates that came to nothing.
+    pub(crate) certificates_failed: AtomicU64,
 }
 
 impl Metrics {
@@ -80,6 +84,8 @@ impl Metrics {
             operations: routes::ALL.iter().map(|route| Operation::new(route.method, route.path)).collect(),
             others: Operation::new("any", "other"),
             stale_answers: AtomicU64::new(0),
+            certificates_issued: AtomicU64::new(0),
+            certificates_failed: AtomicU64::new(0),
         }
     }
 
@@ -121,6 +127,19 @@ impl Metrics {
             "counter",
             "Resolves answered from memory without the database.",
             stale,
+        );
+        let (issued, failed) = (&self.certificates_issued, &self.certificates_failed);
+        page.single(
+            "deeplink_certificates_issued_total",
+            "counter",
+            "Certificates ordered by this node.",
+            issued.load(Relaxed),
+        );
+        page.single(
+            "deeplink_certificates_failed_total",
+            "counter",
+            "Orders of certificates that came to nothing.",
+            failed.load(Relaxed),
         );
     }
 }

@@ -143,6 +143,7 @@ impl Issuer {
             }
             Err(trouble) => trouble,
         };
+        app.metrics.certificates_failed.fetch_add(1, Ordering::Relaxed);
         if trouble.is_everybodys() {
             self.failures += 1;
             let wait = wait_after(self.failures);
@@ -211,6 +212,7 @@ impl Issuer {
             .await?;
         if stored {
             app.certificates.changed();
+            app.metrics.certificates_issued.fetch_add(1, Ordering::Relaxed);
             tracing::info!(name, until = %issued.not_after, "a certificate was issued");
         } else {
             tracing::warn!(name, "a certificate came too late: another node looks after certificates now");

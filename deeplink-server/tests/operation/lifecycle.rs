@@ -72,9 +72,14 @@ fn a_killed_server_leaves_no_lock_behind() {
 
 #[test]
 fn a_bad_setting_stops_the_start_with_its_name() {
-    for (name, value) in
-        [("DEEPLINK_LISTEN", "nowhere"), ("DEEPLINK_QUOTAS", "maybe"), ("DEEPLINK_MASTER_KEY", "short")]
-    {
+    for (name, value) in [
+        ("DEEPLINK_LISTEN", "nowhere"),
+        ("DEEPLINK_QUOTAS", "maybe"),
+        ("DEEPLINK_MASTER_KEY", "short"),
+        // Half of what TLS needs.
+        ("DEEPLINK_TLS_LISTEN", "127.0.0.1:0"),
+        ("DEEPLINK_ACME_DIRECTORY", "https://acme.example.com/directory"),
+    ] {
         let mut home = Home::on_sqlite();
         home.set(name, value);
         let ended = home.run(&[]);
