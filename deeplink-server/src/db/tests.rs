@@ -2,7 +2,8 @@
 
 mod certificates;
 
-use deeplink_core::id::{AffiliateId, MailId, SecretKeyId, TenantId};
+use deeplink_core::domain::DomainRole;
+use deeplink_core::id::{AffiliateId, DomainId, MailId, SecretKeyId, TenantId};
 use deeplink_core::link::{CreateLink, LinkStatus};
 use deeplink_core::secret::{Random, SecretKey, Token};
 use deeplink_core::time::Timestamp;
@@ -10,6 +11,8 @@ use futures_util::FutureExt;
 use sqlx::AssertSqlSafe;
 
 use super::accounts::NewAccount;
+use super::domain_proofs::Proved;
+use super::domains::Domain;
 use super::inspect::{Inspected, inspect};
 use super::keys::NewKey;
 use super::link_status::Owner;
@@ -348,7 +351,7 @@ async fn an_inspection_sees_what_is_there() {
         other => panic!("{other:?}"),
     }
     assert!(matches!(inspect(&format!("{}_missing", scratch.url)).await, Ok(Inspected::Missing)));
-    scratch.execute("UPDATE _sqlx_migrations SET version = 9999".to_owned()).await;
+    scratch.execute("UPDATE _sqlx_migrations SET version = 9999 WHERE version = 1".to_owned()).await;
     assert!(matches!(inspect(&scratch.url).await, Err(OpenError::Newer(_))));
 }
 
@@ -361,18 +364,35 @@ async fn the_oldest_verified_primary_domain_counts() {
         domains::primary_of(&mut reader.conn(), &tenant).await.expect("an answer")
     };
     assert_eq!(primary().await, None);
-    for (id, domain, role, verified, created) in [
-        ("dom_1", "alternate.example.com", "alternate", "1", 1),
-        ("dom_2", "unverified.example.com", "primary", "NULL", 2),
-        ("dom_3", "second.example.com", "primary", "1", 4),
-        ("dom_4", "first.example.com", "primary", "9", 3),
+    let mut random = Random::seeded(4);
+    for (name, role, proved, age_millis) in [
+        ("alternate.example.com", DomainRole::Alternate, Some(false), 4),
+        ("unverified.example.com", DomainRole::Primary, None, 3),
+        ("second.example.com", DomainRole::Primary, Some(true), 1),
+        ("first.example.com", DomainRole::Primary, Some(false), 2),
     ] {
-        scratch
-            .execute(format!(
-                "INSERT INTO domains (id, tenant_id, domain, role, verified_at, created_at)
-                 VALUES ('{id}', '{tenant}', '{domain}', '{role}', {verified}, {created})"
-            ))
-            .await;
+        let created_at = now().plus_millis(-age_millis);
+        let claim = Domain {
+            id: DomainId::new(created_at, &mut random),
+            tenant: tenant.clone(),
+            name: name.parse().expect("a name"),
+            role,
+            is_verified: false,
+            token: Token::generate(&mut random).expose().to_owned(),
+            created_at,
+        };
+        let outcome = scratch.write(move |mut tx| {
+            let claim = claim.clone();
+            async move {
+                assert!(domains::insert(&mut tx, &claim).await?);
+                match proved {
+                    Some(_) => domain_proofs::prove(&mut tx, &claim, now(), now()).await.map(Some),
+                    None => Ok(None),
+                }
+            }
+            .boxed()
+        });
+        assert_eq!(outcome.await, proved.map(|is_first_primary| Proved::Now { is_first_primary }), "{name}");
     }
     assert_eq!(primary().await.as_deref(), Some("first.example.com"));
 }

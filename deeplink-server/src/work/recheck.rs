@@ -85,22 +85,22 @@ async fn round(app: &Shared) -> Result<bool, DbError> {
     let until = now.plus_millis(LEASE_MILLIS);
     let claimed =
         app.db.write(move |mut tx| async move { domain_proofs::claim_due(&mut tx, now, until).await }.boxed()).await?;
-    let any = !claimed.is_empty();
     let checks = claimed.into_iter().map(|due| check(app, due, until));
-    let settled: Vec<_> = stream::iter(checks).buffer_unordered(AT_ONCE).collect().await;
-    settled.into_iter().collect::<Result<Vec<()>, _>>()?;
-    Ok(any)
+    let said: Vec<_> = stream::iter(checks).buffer_unordered(AT_ONCE).collect().await;
+    let said = said.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // While nobody answers at all, one round at each look is enough.
+    Ok(said.iter().any(|said| *said != Said::Nothing))
 }
 
 /// What DNS said of a domain.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Proved,
     NotProved,
     Nothing,
 }
 
-async fn check(app: &Shared, due: Due, until: Timestamp) -> Result<(), DbError> {
+async fn check(app: &Shared, due: Due, until: Timestamp) -> Result<Said, DbError> {
     let said = match app.dns.txt(&due.name.txt_record()).await {
         Ok(values) if values.contains(&due.token) => Said::Proved,
         Ok(_) => Said::NotProved,
@@ -109,7 +109,8 @@ async fn check(app: &Shared, due: Due, until: Timestamp) -> Result<(), DbError> 
             Said::Nothing
         }
     };
-    settle(app, due, until, said).await
+    settle(app, due, until, said).await?;
+    Ok(said)
 }
 
 /// Keeps what was said. Runs to its end, because caches must forget a domain that is lost.
