@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use http::Method;
 use serde_json::json;
 
-use crate::common::{Ask, World, eventually, spawn};
+use crate::common::{Ask, Role, World, eventually, spawn};
 
 const SOON: Duration = Duration::from_secs(15);
 
@@ -17,6 +17,7 @@ fn reads(world: &World) -> Vec<Ask> {
         ask("/v1/links"),
         ask("/v1/links/spring-42"),
         ask("/v1/links/spring-42/timeseries"),
+        ask("/v1/domains"),
         ask("/r/unknown"),
         ask("/ready"),
     ]
@@ -28,6 +29,9 @@ fn writes(world: &World) -> Vec<Ask> {
         world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "custom_ids": ["bulk-meanwhile"]})),
         world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": "https://example.com/changed"})),
         world.a.ask(Method::DELETE, "/v1/links/spring-42"),
+        world.a.ask(Method::POST, "/v1/domains").json(&json!({"domain": "meanwhile.example.com"})),
+        world.a.ask(Method::POST, "/v1/domains/go.example.com/verify"),
+        world.a.ask(Method::DELETE, "/v1/domains/go.example.com"),
         world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
     ]
 }
@@ -36,6 +40,7 @@ fn writes(world: &World) -> Vec<Ask> {
 async fn known_links_lead_on_and_nothing_else_is_promised() {
     let world = spawn().await;
     world.a.make("spring-42").await;
+    world.claim_domain(&world.a, "go.example.com", Role::Primary).await;
     assert_eq!(world.nobody.tap("spring-42").await.status, 302);
     // The keys are known too, so that it is the operation that meets the missing database.
     assert_eq!(world.a.get("/v1/links").await.status, 200);

@@ -210,7 +210,8 @@ async fn l17_a_body_may_have_sixty_four_kibibytes() {
 async fn x2_what_failed_inside_stays_inside() {
     let world = spawn().await;
     world.a.make("spring-42").await;
-    let hide = "ALTER TABLE links RENAME TO hidden; ALTER TABLE users RENAME TO hidden_users";
+    let hide = "ALTER TABLE links RENAME TO hidden; ALTER TABLE users RENAME TO hidden_users;
+        ALTER TABLE domains RENAME TO hidden_domains";
     world.db.execute(hide).await;
     let mark = crate::common::log_mark();
     let mut ids = Vec::new();
@@ -222,6 +223,10 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": null})),
         world.a.ask(Method::DELETE, "/v1/links/spring-42"),
         world.a.ask(Method::GET, "/v1/links/spring-42/timeseries"),
+        world.a.ask(Method::GET, "/v1/domains"),
+        world.a.ask(Method::POST, "/v1/domains").json(&json!({"domain": "go.example.com"})),
+        world.a.ask(Method::POST, "/v1/domains/go.example.com/verify"),
+        world.a.ask(Method::DELETE, "/v1/domains/go.example.com"),
         world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
         world.nobody.ask(Method::GET, "/r/other-one").header("accept", "application/json"),
     ] {
@@ -233,7 +238,9 @@ async fn x2_what_failed_inside_stays_inside() {
     for id in ids {
         assert!(log.lines().any(|line| line.contains(&id) && line.contains("ERROR")), "no error names request {id}");
     }
-    world.db.execute("ALTER TABLE hidden RENAME TO links; ALTER TABLE hidden_users RENAME TO users").await;
+    let show = "ALTER TABLE hidden RENAME TO links; ALTER TABLE hidden_users RENAME TO users;
+        ALTER TABLE hidden_domains RENAME TO domains";
+    world.db.execute(show).await;
     assert_eq!(world.a.get("/v1/links/spring-42").await.status, 200, "the service goes on");
 }
 
