@@ -12,6 +12,7 @@ mod tests;
 mod transport;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -32,6 +33,8 @@ use crate::vault::Unopened;
 const NAMES: usize = 4_096;
 /// Names that are looked up at one time: whoever makes names up must not keep the database from others.
 const LOOKUPS: usize = 4;
+/// How long nobody asks a database that has just failed: handshakes must not wait for it one after the other.
+const AWAY_MILLIS: u64 = 1_000;
 
 /// A certificate that is served.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ struct Served {
 pub(crate) struct Certificates {
     names: Brief<Option<Arc<Served>>>,
     lookups: Semaphore,
+    /// Until when the database counts as away.
+    away_until: AtomicU64,
     /// Seals what a client needs to resume its session; shared by all names, each bound to its own.
     tickets: Option<Arc<dyn ProducesTickets>>,
     /// Ends the work on certificates with the service.
@@ -74,6 +79,7 @@ impl Certificates {
         Self {
             names: Brief::new(NAMES),
             lookups: Semaphore::new(LOOKUPS),
+            away_until: AtomicU64::new(0),
             // Without tickets every connection is agreed on in full.
             tickets: rustls::crypto::aws_lc_rs::Ticketer::new().ok(),
             stop: Notify::new(),
@@ -98,6 +104,9 @@ impl Certificates {
         }
         let generation = self.names.generation();
         let old = self.names.old(name, now).flatten();
+        if now < self.away_until.load(Ordering::Relaxed) {
+            return old;
+        }
         match self.load(app, name, old.as_deref()).await {
             Ok(Read::Same) => {
                 self.names.fill(name, old.clone(), generation, now);
@@ -109,7 +118,10 @@ impl Certificates {
                 found
             }
             // While the database cannot be read, what was true a while ago is the better answer.
-            Err(Failed::Database(_)) => old,
+            Err(Failed::Database(_)) => {
+                self.away_until.store(now + AWAY_MILLIS, Ordering::Relaxed);
+                old
+            }
             Err(error) => {
                 tracing::error!(name, %error, "a stored certificate cannot be served");
                 self.names.fill(name, None, generation, now);

@@ -180,3 +180,22 @@ async fn x18_a_sealed_key_opens_in_its_own_row_only() {
     assert!(world.is_refused("links.example.com", &own).await);
     world.end().await;
 }
+
+/// What was true when the database could last be read is served for ten minutes, and asked about once a second only.
+#[tokio::test]
+async fn certificates_are_served_while_the_database_is_away() {
+    let world = World::new().await;
+    let own = world.certified("links.example.com", "own").await;
+    assert_eq!(world.ask("links.example.com", &own).await.expect("TLS"), "HTTP/1.1 200 OK");
+    world.running.app().db.close().await;
+    for _ in 0..3 {
+        world.clock.advance(Duration::from_secs(190));
+        for _ in 0..2 {
+            assert_eq!(world.ask("links.example.com", &own).await.expect("TLS"), "HTTP/1.1 200 OK");
+        }
+        assert!(world.is_refused("other.example.com", &own).await);
+    }
+    world.clock.advance(Duration::from_secs(60));
+    assert!(world.is_refused("links.example.com", &own).await, "nobody knows what is true by now");
+    world.end().await;
+}

@@ -236,6 +236,8 @@ where
 }
 
 #[cfg(test)]
+mod certifying;
+#[cfg(test)]
 mod cut_writes;
 #[cfg(test)]
 mod tests;

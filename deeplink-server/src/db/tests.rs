@@ -1,7 +1,5 @@
 //! Queries whose rules no single operation shows, on SQLite or, with `TEST_DATABASE_URL`, on PostgreSQL.
 
-mod certificates;
-
 use deeplink_core::domain::DomainRole;
 use deeplink_core::id::{AffiliateId, DomainId, MailId, SecretKeyId, TenantId};
 use deeplink_core::link::{CreateLink, LinkStatus};
@@ -23,18 +21,18 @@ use super::users::Standing;
 use super::*;
 
 /// A database of its own.
-struct Scratch {
-    db: Db,
-    url: String,
+pub(super) struct Scratch {
+    pub(super) db: Db,
+    pub(super) url: String,
     _folder: tempfile::TempDir,
 }
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     Timestamp::from_millis(1_795_167_000_000)
 }
 
 impl Scratch {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a directory");
         #[expect(clippy::disallowed_methods, reason = "which database tests run on is no setting of the service")]
         let server = std::env::var("TEST_DATABASE_URL").ok().filter(|url| !url.is_empty());
@@ -51,7 +49,7 @@ impl Scratch {
     }
 
     /// Runs a statement.
-    async fn execute(&self, sql: String) {
+    pub(super) async fn execute(&self, sql: String) {
         self.write(move |tx| {
             let sql = sql.clone();
             async move {
@@ -64,7 +62,7 @@ impl Scratch {
         .await;
     }
 
-    async fn write<T, F>(&self, work: F) -> T
+    pub(super) async fn write<T, F>(&self, work: F) -> T
     where
         T: Send + 'static,
         F: for<'c> Fn(Conn<'c>) -> BoxFuture<'c, Result<T, DbError>> + Send + Sync + 'static,
@@ -90,7 +88,7 @@ impl Scratch {
         (drawn, opened.is_ok())
     }
 
-    async fn tenant(&self, email: &str) -> TenantId {
+    pub(super) async fn tenant(&self, email: &str) -> TenantId {
         let (account, opened) = self.account(email, Standing::Verified).await;
         assert!(opened);
         account.owner.tenant

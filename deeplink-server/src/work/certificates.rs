@@ -28,6 +28,8 @@ const LEASE_MILLIS: i64 = 120_000;
 const LONGEST_ORDER: Duration = Duration::from_secs(90);
 /// Orders between two looks: authorities ration them, and names that were verified meanwhile come first.
 const ORDERS: i64 = 4;
+/// The longest pause after failures that are not about a name: an authority that was away for hours is back for all.
+const LONGEST_PAUSE_MILLIS: i64 = 3_600_000;
 /// Between two sweeps, in milliseconds.
 const SWEEP_MILLIS: u64 = 3_600_000;
 
@@ -146,7 +148,7 @@ impl Issuer {
         app.metrics.certificates_failed.fetch_add(1, Ordering::Relaxed);
         if trouble.is_everybodys() {
             self.failures += 1;
-            let wait = wait_after(self.failures);
+            let wait = wait_after(self.failures).min(LONGEST_PAUSE_MILLIS);
             self.paused_until = app.clock.monotonic_millis() + u64::try_from(wait).unwrap_or(0);
             // The ACME server is asked anew where everything is.
             self.account = None;

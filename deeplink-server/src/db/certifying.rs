@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use deeplink_core::id::DomainId;
+use deeplink_core::id::{DomainId, TenantId};
+use deeplink_core::secret::Random;
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
 use tokio::sync::Barrier;
 
-use super::*;
+use super::acme::{self, Challenge};
+use super::certificates::{self, NewCertificate};
+use super::tests::{Scratch, now};
+use super::{Access, Db, DbError, leases};
 use crate::config::Config;
-use crate::db::acme::Challenge;
-use crate::db::certificates::{self, NewCertificate};
 use crate::vault::{MasterKey, Vault};
 
 fn at(millis: i64) -> Timestamp {
