@@ -1,12 +1,20 @@
 //! The way in with TLS: the same limits, and nobody but whom a certificate is for.
 
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll, Waker};
+
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{AlertDescription, ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::super::deadline::{Shared, TICK, millis};
+use super::super::socket::{Carrier, Socket};
+use super::super::watch::{Order, Watch};
 use super::*;
 use crate::http::listen::Certificates;
 
@@ -184,6 +192,56 @@ async fn t1_a_client_that_does_not_read_inside_tls_is_put_out() {
     let after = began.elapsed();
     assert!(after + Duration::from_millis(200) >= limits().write_stall, "{after:?}");
     assert!(after <= limits().write_stall + 2 * LATE, "{after:?}");
+}
+
+/// Takes every byte, as TLS does up to its limit, and sends none.
+struct Sponge(Arc<AtomicBool>);
+
+impl AsyncRead for Sponge {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for Sponge {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+impl Carrier for Sponge {
+    const BUFFERS: bool = true;
+
+    fn say_without_waiting(&mut self, _: &[u8]) {}
+
+    fn reset_on_close(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// T1: what TLS has taken is not sent: a client that does not read the last bytes of an answer is put out as well.
+#[test]
+fn t1_bytes_that_tls_holds_back_count_as_unread() {
+    let shared = Shared::new(Limits::default());
+    let watch = Arc::new(Watch::new(Arc::clone(&shared)));
+    let was_reset = Arc::new(AtomicBool::new(false));
+    let mut socket = Socket::new(Sponge(Arc::clone(&was_reset)), Arc::clone(&watch));
+    let mut cx = Context::from_waker(Waker::noop());
+    watch.begin_exchange();
+    assert!(Pin::new(&mut socket).poll_write(&mut cx, b"the end").is_ready());
+    assert!(Pin::new(&mut socket).poll_flush(&mut cx).is_pending());
+    let due = shared.now_ms() + millis(Limits::default().write_stall + TICK);
+    assert_eq!((watch.verdict(due - 1), watch.verdict(due)), (None, Some(Order::Cut)));
+    drop(socket);
+    assert!(was_reset.load(Ordering::SeqCst), "the kernel would keep what nobody reads");
 }
 
 #[tokio::test]
