@@ -72,11 +72,11 @@ where
         let picture = picture(&url);
         heard.lock().expect("nobody panicked with it").push(url);
         let (status, kind, body) = match picture {
-            Some(Some(svg)) => {
+            Some(Picture::Svg(svg)) => {
                 tokio::time::sleep(IMAGE_DELAY).await;
                 ("200 OK", "image/svg+xml", svg)
             }
-            Some(None) => ("404 Not Found", "text/plain", String::new()),
+            Some(Picture::Gone) => ("404 Not Found", "text/plain", String::new()),
             None => ("200 OK", "text/html", "<!DOCTYPE html><title>Elsewhere</title><p>Elsewhere".to_owned()),
         };
         let head = format!(
@@ -89,17 +89,22 @@ where
     }
 }
 
-/// The picture at an address; `Some(None)` is one that is gone.
-fn picture(url: &str) -> Option<Option<String>> {
+enum Picture {
+    Svg(String),
+    Gone,
+}
+
+/// The picture at an address, if pictures are there.
+fn picture(url: &str) -> Option<Picture> {
     let name = url.strip_prefix("https://images.example.com/")?;
     let (width, height) = match name {
-        "icon.svg" => return Some(Some(ICON.to_owned())),
+        "icon.svg" => return Some(Picture::Svg(ICON.to_owned())),
         "cover.svg" => (1200, 630),
         "tall.svg" => (600, 1200),
         "wide.svg" => (2400, 400),
-        _ => return Some(None),
+        _ => return Some(Picture::Gone),
     };
-    Some(Some(SCENE.replace("{width}", &width.to_string()).replace("{height}", &height.to_string())))
+    Some(Picture::Svg(SCENE.replace("{width}", &width.to_string()).replace("{height}", &height.to_string())))
 }
 
 const ICON: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" width="256" height="256" viewBox="0 0 64 64"><rect width="64" height="64" fill="#e9f5ec"/><path d="M14 46C12 24 30 12 52 12c0 24-12 36-32 34" fill="#2e7d4f"/><path d="M12 54c6-14 14-22 26-28" fill="none" stroke="#14532d" stroke-width="3" stroke-linecap="round"/></svg>"##;

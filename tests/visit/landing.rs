@@ -78,10 +78,31 @@ fn link(id: &str, text: &str) -> serde_json::Value {
         "ios_deep_link": format!("myapp://x/{}", text.replace(char::is_control, "")),
         "android_deep_link": "myapp://x",
         "web_url": format!("https://example.com/?q={text}"),
-        "metadata": {"k": text, text: 1},
+        "metadata": {"k": format!("shown nowhere {text}"), text: 1},
         "agent_context": {"action": "open", "cta": cut(120), "description": cut(500)},
         "social_preview": {"title": cut(120), "description": cut(300), "image_url": format!("https://example.com/{text}.png")},
     })
+}
+
+/// Gives A an app for each platform, with this text wherever one is free to choose; a colour is not free.
+async fn apps(world: &World, text: &str) {
+    let name: String = text.chars().take(100).collect();
+    let icon = format!("https://example.com/{text}.svg");
+    let print = "14:6D:E9:83:C5:73:06:50:D8:EE:B9:95:2F:34:FC:64:16:A0:83:42:E6:1D:BE:A8:8A:04:96:B2:3F:CF:44:E5";
+    for identity in [
+        json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"}),
+        json!({"platform": "android", "package_name": "com.example.app", "sha256_fingerprints": [print]}),
+    ] {
+        let mut app = identity;
+        app["app_name"] = name.as_str().into();
+        app["icon_url"] = icon.as_str().into();
+        app["theme_color"] = "#2e7d4f".into();
+        let reply = world.a.post("/v1/apps", &app).await;
+        assert_eq!(reply.status, 201, "{text}: {}", reply.text());
+        app["theme_color"] = text.into();
+        let refused = world.a.post("/v1/apps", &app).await;
+        assert_eq!(refused.outcome(), "400 invalid_theme_color theme_color", "{text}");
+    }
 }
 
 async fn pages(world: &World, id: &str) -> Vec<String> {
@@ -111,13 +132,16 @@ async fn l4_pages_are_inert() {
     let world = spawn().await;
     world.own_domain(&world.a, "go.example.com", Role::Primary).await;
     world.a.make_of(&link("plain", "plain text")).await;
+    apps(&world, "plain text").await;
     let plain: Vec<_> = pages(&world, "plain").await.iter().map(|page| shape(page)).collect();
     assert!(plain[0].len() > 20, "{plain:?}");
     for (number, polyglot) in POLYGLOTS.iter().enumerate() {
         let id = format!("polyglot-{number}");
         world.a.make_of(&link(&id, polyglot)).await;
+        apps(&world, polyglot).await;
         for (page, plain) in pages(&world, &id).await.iter().zip(&plain) {
             assert_eq!(&shape(page), plain, "{polyglot}");
+            assert!(!page.contains("shown nowhere"), "metadata is for programs");
             for script in page.split("<script").skip(1) {
                 let inside = script.split("</script>").next().expect("a script");
                 let data = inside.split_once('>').expect("a tag").1;

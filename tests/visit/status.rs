@@ -86,6 +86,9 @@ async fn l14_links_that_are_not_active() {
             }
             let head = world.nobody.browse(Method::HEAD, &path).header("host", host).send().await;
             assert_eq!((head.status, head.body.len()), (page_status, 0));
+            let ask = world.nobody.ask(Method::HEAD, &path).header("host", host);
+            let head = ask.header("accept", "application/json").send().await;
+            assert_eq!((head.status, head.header("content-type"), head.body.len()), (200, "application/json", 0));
         }
         let detail = world.b.get(&format!("/v1/links/{id}")).await.json();
         assert_eq!(

@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use askama::Template;
 use axum::http::StatusCode;
 
-use super::page::{BASE_CSS, compact};
+use super::page::{BASE_CSS, compact_css};
 
-static CSS: LazyLock<String> = LazyLock::new(|| compact(&[BASE_CSS, include_str!("../../templates/notice.css")]));
+static CSS: LazyLock<String> = LazyLock::new(|| compact_css(&[BASE_CSS, include_str!("../../templates/notice.css")]));
 
 /// Why a visit ends here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,11 +15,12 @@ use askama::Template;
 use deeplink_core::resolve::{LandingPlan, Target};
 use deeplink_core::visitor::Platform;
 
-use super::page::{BASE_CSS, compact, host_of};
+use super::page::{BASE_CSS, compact_css, compact_js, host_of};
 use theme::Theme;
 
-static CSS: LazyLock<String> = LazyLock::new(|| compact(&[BASE_CSS, include_str!("../../../templates/landing.css")]));
-static SCRIPT: LazyLock<String> = LazyLock::new(|| compact(&[include_str!("../../../templates/landing.js")]));
+static CSS: LazyLock<String> =
+    LazyLock::new(|| compact_css(&[BASE_CSS, include_str!("../../../templates/landing.css")]));
+static SCRIPT: LazyLock<String> = LazyLock::new(|| compact_js(include_str!("../../../templates/landing.js")));
 
 /// From this many characters on a title is set smaller.
 const LONG_TITLE: usize = 48;

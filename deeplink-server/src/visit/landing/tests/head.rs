@@ -139,9 +139,23 @@ fn the_whole_head_table_comes_early_even_with_the_longest_values() {
 }
 
 #[test]
-fn a_page_is_small() {
-    let page = html(LINUX, &EVERYTHING, TEXTS);
-    assert!(page.len() < 20 * 1024, "{} bytes", page.len());
+fn a_page_is_small_whatever_people_write() {
+    // Every text at its greatest length: in letters of one and two bytes, and in the larger ones, of which people need
+    // fewer to say the same, and in what has to be escaped.
+    for (letter, most) in [("x", 20), ("é", 20), ("漢", 22), ("\u{1f33b}", 26), ("<", 32)] {
+        let text = |characters| letter.repeat(characters);
+        let (line, lead, context, name) = (text(120), text(300), text(500), text(100));
+        let preview =
+            Preview { title: Some(&line), description: Some(&lead), image_url: Some("https://example.com/image.jpg") };
+        let agent = Agent { action: Some("purchase"), cta: Some(&line), description: Some(&context) };
+        let display = DisplayApp { name: Some(&name), ..TEXTS.apps.display.unwrap_or_default() };
+        let apps = Apps { display: Some(display), ios_name: Some(&name), android_name: Some(&name) };
+        for agent_name in [IPHONE, ANDROID, MAC, LINUX] {
+            let texts = Texts { preview: Some(preview), agent: Some(agent), apps, ..TEXTS };
+            let page = html(agent_name, &EVERYTHING, texts);
+            assert!(page.len() < most * 1024, "{} bytes of {letter} for {agent_name}", page.len());
+        }
+    }
 }
 
 #[test]
