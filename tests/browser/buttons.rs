@@ -9,7 +9,7 @@ use thirtyfour::By;
 
 use crate::browser::{Browser, browse};
 use crate::common::{Caller, Role, spawn};
-use crate::device::{ANDROID, Device, IPHONE, MAC, WINDOWS};
+use crate::device::{ANDROID, ANDROID_TABLET, Device, IPHONE, MAC, WINDOWS};
 use rows::{CAMPAIGN, LINK_ID, Row, TABLE, destinations, symbol};
 
 const HOST: &str = "go.example.com";
@@ -104,6 +104,7 @@ async fn a_tap_arrives() {
             (IPHONE, &here, "web", "https://shop.example.com/promo"),
             (ANDROID, &here, "open", play.as_str()),
             (ANDROID, &here, "web", "https://shop.example.com/promo"),
+            (ANDROID_TABLET, &here, "open", play.as_str()),
             (WINDOWS, &here, "open", "https://shop.example.com/promo"),
             (WINDOWS, &here, "android-store", play.as_str()),
             (MAC, &here, "ios-store", "https://apps.apple.com/app/id123456789"),

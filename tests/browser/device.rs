@@ -51,6 +51,15 @@ pub(crate) const WINDOWS: Device = Device {
     touch_points: 0,
 };
 
+/// A tablet that asks for desktop pages: its User-Agent is a desktop's, its client hint is not.
+pub(crate) const ANDROID_TABLET: Device = Device {
+    agent: "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+    hint: Some("Android"),
+    width: 820,
+    height: 1180,
+    touch_points: 5,
+};
+
 impl Device {
     /// The override of everything that a page or a server can ask about the browser.
     pub(crate) fn identity(self, agent_suffix: &str) -> Value {
