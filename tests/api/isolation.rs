@@ -146,18 +146,24 @@ async fn i1_each_route_with_each_caller() {
     }
 }
 
-/// I1, the other direction: A on a link of B's.
+/// I1, the other direction: A on a link and on domains of B's.
 #[tokio::test]
 async fn i1_and_the_other_way_round() {
     let world = spawn().await;
     world.b.make("of-b").await;
     world.b1.make("of-b1").await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.claim_domain(&world.b, "claimed.example.com", Role::Primary).await;
     let before = world.db.dump().await;
     for caller in [&world.a, &world.a1] {
-        for id in ["of-b", "of-b1"] {
-            for operation in operations::all()
-                .iter()
-                .filter(|operation| operation.path.contains("{link_id}") && !operation.is_public)
+        for (id, kind) in [
+            ("of-b", "{link_id}"),
+            ("of-b1", "{link_id}"),
+            ("go.example.com", "{domain}"),
+            ("claimed.example.com", "{domain}"),
+        ] {
+            for operation in
+                operations::all().iter().filter(|operation| operation.path.contains(kind) && !operation.is_public)
             {
                 let body = operation.has_body.then(|| json!({"web_url": null}));
                 let reply = call(caller, operation, id, body.as_ref()).await;
@@ -173,6 +179,7 @@ async fn i1_and_the_other_way_round() {
         let listed = caller.get("/v1/links").await.json();
         assert_eq!(listed["links"], json!([]));
     }
+    assert_eq!(world.a.get("/v1/domains").await.json(), json!([]));
     assert_eq!(world.db.dump().await, before);
 }
 
