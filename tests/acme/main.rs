@@ -28,7 +28,7 @@ const NAME: &str = "go.example.com";
 /// An order takes a second or two once it is looked for, which is every five.
 const PATIENCE: Duration = Duration::from_secs(30);
 const FIVE_SECONDS: Duration = Duration::from_secs(5);
-const DAY: Duration = Duration::from_secs(86_400);
+const DAY: Duration = Duration::from_hours(24);
 
 /// A world whose nodes order certificates from an ACME server of its own.
 async fn spawn(nodes: usize) -> (World, Pebble) {
@@ -199,7 +199,7 @@ async fn a_name_that_leads_elsewhere_is_tried_again_later() {
     assert_eq!((failures().await, pebble.issued()), (1, 1));
 
     pebble.leads_to(NAME, "127.0.0.1").await;
-    world.clock.advance(Duration::from_secs(60));
+    world.clock.advance(Duration::from_mins(1));
     assert_eq!(certified(&world, &root, None).await.status, 302);
     assert_eq!((failures().await, pebble.issued()), (0, 2));
 }
@@ -221,7 +221,7 @@ async fn an_account_that_is_not_known_any_more_is_opened_again() {
     world.own_domain(&world.a, NAME, Role::Primary).await;
     world.a.make("summer").await;
     eventually("the account is forgotten", PATIENCE, || async { accounts().await == 0 }).await;
-    world.clock.advance(Duration::from_secs(60));
+    world.clock.advance(Duration::from_mins(1));
     let root = pebble.root().await;
     assert_eq!(certified(&world, &root, None).await.status, 302);
     let failures = world.db.number("SELECT CAST(count(*) AS BIGINT) FROM certificate_failures").await;

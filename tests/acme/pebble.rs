@@ -112,7 +112,7 @@ impl Plan {
         let log = OpenOptions::new().create(true).append(true).open(self.file(log)).expect("a log file");
         let other = log.try_clone().expect("the same file");
         let started = command.stdin(Stdio::null()).stdout(log).stderr(other).spawn();
-        started.unwrap_or_else(|error| panic!("{:?} of Debian's pebble: {error}", command.get_program()))
+        started.unwrap_or_else(|error| panic!("{} of Debian's pebble: {error}", command.get_program().display()))
     }
 }
 

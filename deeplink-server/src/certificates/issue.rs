@@ -32,6 +32,8 @@ use crate::vault::Unopened;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a challenge is answered when nobody ends it.
 const CHALLENGE_MILLIS: i64 = 600_000;
+/// Characters of a problem that are kept.
+const LONGEST_PROBLEM: usize = 500;
 
 /// A certificate that was issued, with its key in PEM.
 pub(crate) struct Issued {
@@ -134,6 +136,17 @@ impl From<Error> for Trouble {
 }
 
 impl Trouble {
+    /// The problem in one line. An authority repeats what it was answered, and so what a tenant's server made up.
+    pub(crate) fn in_words(&self) -> String {
+        let text = self.to_string();
+        let mut line: String =
+            text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_PROBLEM).collect();
+        if line.len() < text.len() {
+            line.push('…');
+        }
+        line
+    }
+
     /// Whether every other name would meet the same.
     pub(crate) fn is_everybodys(&self) -> bool {
         matches!(self, Self::Authority(_) | Self::Account(_) | Self::Sealed(_) | Self::Stored | Self::Database(_))
@@ -287,6 +300,15 @@ mod tests {
             assert!(examine(broken, &key, "go.example.com").is_err(), "{broken:?}");
         }
         assert!(examine(&chain, "", "go.example.com").is_err());
+    }
+
+    #[test]
+    fn a_problem_is_one_short_line() {
+        let long = format!("Invalid response: \"\u{1b}[2J\nwell{}\"", "x".repeat(5_000));
+        let said = Trouble::Unproved(long).in_words();
+        assert!(said.starts_with("the name was not proved to lead here: Invalid response: \" [2J wellxxx"), "{said}");
+        assert!(said.ends_with("x…") && said.chars().count() == LONGEST_PROBLEM + 1);
+        assert_eq!(Trouble::NoChallenge.in_words(), Trouble::NoChallenge.to_string());
     }
 
     #[test]

@@ -146,6 +146,7 @@ impl Issuer {
             Err(trouble) => trouble,
         };
         app.metrics.certificates_failed.fetch_add(1, Ordering::Relaxed);
+        let problem = trouble.in_words();
         if trouble.is_everybodys() {
             self.failures += 1;
             let wait = wait_after(self.failures).min(LONGEST_PAUSE_MILLIS);
@@ -155,16 +156,15 @@ impl Issuer {
             if matches!(trouble, Trouble::Account(_)) {
                 issue::forget(app, &self.tls.directory).await?;
             }
-            tracing::warn!(name, problem = %trouble, again_in_s = wait / 1_000, "no certificate can be ordered");
+            tracing::warn!(name, problem, again_in_s = wait / 1_000, "no certificate can be ordered");
             return Ok(());
         }
         self.failures = 0;
         let now = app.clock.now();
-        let problem = trouble.to_string();
         let failures = app
             .db
             .write({
-                let name = name.clone();
+                let (name, problem) = (name.clone(), problem.clone());
                 move |mut tx| {
                     let (name, problem) = (name.clone(), problem.clone());
                     async move {
@@ -179,7 +179,7 @@ impl Issuer {
             })
             .await?;
         let again_in_s = wait_after(failures) / 1_000;
-        tracing::warn!(name, problem = %trouble, failures, again_in_s, "there is no certificate for a name yet");
+        tracing::warn!(name, problem, failures, again_in_s, "there is no certificate for a name yet");
         Ok(())
     }
 
