@@ -34,7 +34,8 @@ use crate::state::Shared;
         (name = "account", description = "Accounts"),
         (name = "service", description = "The service itself"),
     ),
-    components(schemas(deeplink_core::error::ErrorBody)),
+    // What only a parameter names is not found by itself.
+    components(schemas(deeplink_core::error::ErrorBody, deeplink_core::visitor::ClickKind)),
 )]
 struct Base;
 
