@@ -26,6 +26,16 @@ fn nothing_is_sent_by_any_command() {
         ("links resolve spring-42", "HEAD /r/spring-42\n"),
         ("signup --email you@example.com", "POST /v1/auth/signup\n{\"email\":\"you@example.com\"}\n"),
         ("whoami", "GET /v1/links?limit=1\n"),
+        (
+            "apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Shop",
+            "POST /v1/apps\n{\"platform\":\"ios\",\"app_name\":\"Shop\",\"bundle_id\":\"com.example.app\",\"team_id\":\"ABCDE12345\"}\n",
+        ),
+        ("apps delete app_1", "DELETE /v1/apps/app_1\n"),
+        ("domains add go.example.com", "POST /v1/domains\n{\"domain\":\"go.example.com\"}\n"),
+        ("domains delete go.example.com", "DELETE /v1/domains/go.example.com\n"),
+        ("domains verify go.example.com --wait 30m", "POST /v1/domains/go.example.com/verify\n"),
+        ("wellknown apple --host go.example.com", "GET /.well-known/apple-app-site-association\n"),
+        ("doctor --host go.example.com", "GET /health\n"),
         ("ping", "GET /health\n"),
         ("api POST /v1/links -f a=b", "POST /v1/links\n{\"a\":\"b\"}\n"),
     ] {

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::authority::Authority;
 use crate::dl::Dl;
+use crate::double::FINGERPRINT;
 use crate::server::Server;
 
 fn rows(prefix: &str, count: usize) -> String {
@@ -132,4 +134,89 @@ fn an_interrupted_import_is_resumed_and_each_row_is_there_once() {
     let ids: HashSet<&str> = listed.ok().lines().collect();
     assert_eq!((ids.len(), listed.ok().lines().count()), (ROWS, ROWS));
     assert_eq!(dl.run("imports list --fields state").ok(), "finished\n");
+}
+
+/// From the claim to a link that opens on the domain, without a step that is not here.
+#[test]
+fn a_domain_goes_from_a_claim_to_a_resolving_link() {
+    let (server, dns) = Server::start_with_dns();
+    let dl = server.user("you");
+    let early = dl.run("links create https://example.com/early --id early-1");
+    assert!(early.ok().contains("/r/early-1") && early.stderr.contains("the link ends in 30d"), "{early}");
+
+    let claimed = dl.run("domains add go.example.com");
+    assert_eq!(claimed.ok(), "go.example.com\n");
+    assert!(dl.run("domains verify go.example.com").fails(12).contains("_deeplink-verify.go.example.com"));
+    let mut lines = claimed.stderr.lines().skip_while(|line| !line.starts_with("  TXT "));
+    let name = lines.next().and_then(|line| line.trim().strip_prefix("TXT ")).expect("the name of a TXT record");
+    let value = lines.next().expect("its value");
+    dns.txt(name.trim(), &["v=spf1 -all", value.trim()]);
+    assert!(dl.run("domains verify go.example.com --wait 1m -o json").json()["verified"] == true);
+    assert!(dl.run("domains list --fields domain,verified").ok().contains("go.example.com\ttrue"));
+
+    dl.run("apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Shop").ok();
+    let android = dl.run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT}"));
+    dl.run("links create https://example.com/p/42 --id spring-42").ok();
+    assert_eq!(dl.run("links get spring-42 --fields url,expires_at").ok(), "https://go.example.com/spring-42\t\n");
+    assert_eq!(dl.run("links get early-1 --fields expires_at").ok(), "\n", "links made before live on");
+    assert_eq!(dl.run("links resolve spring-42 --host go.example.com").ok(), "302\thttps://example.com/p/42\n");
+    dl.run("links resolve spring-42 --host www.example.com").fails(5);
+    assert_eq!(
+        dl.run("wellknown apple --host go.example.com").json()["webcredentials"]["apps"][0],
+        "ABCDE12345.com.example.app"
+    );
+    let links = dl.run("wellknown android --host go.example.com").json();
+    assert_eq!(links[0]["target"]["sha256_cert_fingerprints"][0], FINGERPRINT);
+    dl.run("wellknown apple").fails(5);
+
+    let authority = Authority::new();
+    let pem = dl.file("root.pem", &authority.pem());
+    let at = server.https(&authority, &["go.example.com"]);
+    let doctor = format!(
+        "doctor --link spring-42 --dns-server {} --connect-to go.example.com={at} --root-certificate {} \
+         --apple-cdn {url} --google-api {url} -o jsonl",
+        dns.address(),
+        pem.display(),
+        url = server.url
+    );
+    let looked = dl.run(&doctor);
+    let of = |id: &str| -> Vec<String> {
+        let checks =
+            looked.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a check"));
+        let found = checks.filter(|check| check["id"] == id);
+        found
+            .map(|check| {
+                format!(
+                    "{} {}",
+                    check["status"].as_str().expect("a status"),
+                    check["message"].as_str().expect("a message")
+                )
+            })
+            .collect()
+    };
+    for (id, found) in [
+        ("domain.txt", "ok the TXT record is there"),
+        ("domain.route", "ok leads here (127.0.0.1)"),
+        ("domain.tls", "ok valid for another 90 days"),
+        ("domain.robots", "ok /robots.txt bars nothing"),
+        ("aasa.origin", "ok served, with ABCDE12345.com.example.app"),
+        ("assetlinks.origin", "ok served, with com.example.app"),
+        ("app.alternate", "warn no alternate domain: iOS opens no app from a page on the link's own host"),
+        ("account.domain", "ok verified: go.example.com"),
+    ] {
+        assert_eq!(of(id), [found], "{looked}");
+    }
+    assert!(of("app.fingerprints")[0].starts_with("warn one signing certificate"), "{looked}");
+    assert!(of("link.resolve").iter().all(|found| found.starts_with("ok ")), "{looked}");
+    assert_eq!(of("link.resolve").len(), 5);
+    let clicks = dl.run("links timeseries spring-42 --from 1d -o json").json();
+    let clicks = clicks["data"].as_array().expect("buckets").iter().filter_map(|bucket| bucket["clicks"].as_i64());
+    assert_eq!(clicks.sum::<i64>(), 0, "a doctor is no visitor");
+
+    let id = android.ok().trim();
+    dl.run(&format!("apps delete {id} --yes")).ok();
+    dl.run("wellknown android --host go.example.com").fails(5);
+    dl.run("domains delete go.example.com --yes").ok();
+    dl.run("links resolve spring-42 --host go.example.com").fails(5);
+    assert_eq!(dl.run("domains list -o id").ok(), "");
 }

@@ -147,6 +147,15 @@ fn wrong_input_is_3_and_nothing_is_sent() {
         ("links update spring-42 --web example.com", "invalid_url"),
         ("links timeseries spring-42 --from 500d", "bad_request"),
         ("signup --email you", "invalid_email"),
+        ("apps add ios --bundle-id app --team-id ABCDE12345", "invalid_bundle_id"),
+        ("apps add ios --bundle-id com.example.app --team-id abcde12345", "invalid_team_id"),
+        ("apps add ios --bundle-id ' ' --team-id ABCDE12345", "missing_fields"),
+        ("apps add ios --bundle-id a.b --team-id ABCDE12345 --theme blue", "invalid_theme_color"),
+        ("apps add ios --bundle-id a.b --team-id ABCDE12345 --icon http://10.0.0.1/i.png", "invalid_icon_url"),
+        ("apps add android --package app --sha256 00", "invalid_fingerprint"),
+        ("domains add https://go.example.com", "invalid_domain"),
+        ("domains add go.localhost", "invalid_domain"),
+        ("doctor --host https://go.example.com", "invalid_domain"),
     ] {
         let ran = dl.run(line);
         assert!(ran.fails(3).starts_with(&format!("error[{code}]: ")), "{line}: {ran}");
@@ -192,6 +201,18 @@ fn wrong_usage_is_2_and_nothing_is_sent() {
         "--api-key-file missing.txt links list",
         "links list --fields link_id,nothing",
         "help nothing",
+        "apps add",
+        "apps add ios --bundle-id com.example.app",
+        "apps add android --package com.example.app",
+        "apps delete app_1",
+        "domains delete go.example.com",
+        "domains add go.example.com --role owner",
+        "domains verify go.example.com --wait 5",
+        "wellknown",
+        "wellknown google",
+        "doctor --connect-to go.example.com",
+        "doctor --apple-cdn ftp://example.com",
+        "doctor --root-certificate missing.pem",
     ] {
         assert_eq!(dl.run(line).code, Some(2), "{line}: {}", dl.run(line));
     }

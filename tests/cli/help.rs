@@ -1,10 +1,10 @@
 //! Help, completions and the manual: every command is in them, and every example works.
 
 use deeplink_core::routes;
+use serde_json::json;
 
 use crate::dl::Dl;
-use crate::double::Answer;
-use crate::double::Double;
+use crate::double::{Answer, Double, FINGERPRINT, app, asset_links, association, domain, verification};
 
 /// Every command that has no further commands below it.
 pub(crate) fn leaves() -> Vec<String> {
@@ -40,7 +40,7 @@ fn examples(leaf: &str) -> Vec<String> {
 #[test]
 fn every_command_says_what_it_is_for_and_gives_two_examples() {
     let leaves = leaves();
-    assert!(leaves.len() > 25, "{leaves:?}");
+    assert!(leaves.len() > 35, "{leaves:?}");
     for leaf in leaves {
         let help = Dl::new().run(&format!("{leaf} --help"));
         let about = help.ok().lines().next().unwrap_or_default();
@@ -71,6 +71,13 @@ fn every_example_works() {
             let links: Vec<_> = ids.iter().map(|id| serde_json::json!({"link_id": id, "url": format!("https://go.example.com/{}", id.as_str().unwrap_or_default())})).collect();
             Answer::json(201, &serde_json::json!({"links": links}))
         }
+        ("GET", "/v1/apps") => Answer::json(200, &json!([app("ios")])),
+        ("POST", "/v1/apps") => Answer::json(201, &app("ios")),
+        ("GET", "/v1/domains") => Answer::json(200, &json!([domain(true)])),
+        ("POST", "/v1/domains") => Answer::json(201, &domain(false)),
+        ("POST", "/v1/domains/go.example.com/verify") => Answer::json(200, &verification(None)),
+        (_, "/.well-known/apple-app-site-association") => Answer::json(200, &association()),
+        (_, "/.well-known/assetlinks.json") => Answer::json(200, &asset_links()),
         ("POST", "/v1/auth/signup") => Answer::json(
             201,
             &serde_json::json!({
@@ -109,6 +116,8 @@ fn every_example_works() {
                 ("links.csv", "custom_id,web_url\nspring-1,https://example.com/\n"),
                 ("promo.json", r#"{"web_url": "https://example.com/"}"#),
                 ("ids.txt", "spring-1\nspring-2\n"),
+                ("fingerprint.txt", FINGERPRINT),
+                ("prints.txt", &format!("{FINGERPRINT}\n{}\n", FINGERPRINT.replace("14:", "AA:"))),
             ] {
                 dl.file(name, content);
             }
@@ -169,6 +178,15 @@ fn every_route_has_a_command() {
         "update_link" => "links update spring-42 --unset metadata",
         "delete_link" => "links delete spring-42",
         "link_timeseries" => "links timeseries spring-42",
+        "apple_association" => "wellknown apple",
+        "asset_links" => "wellknown android",
+        "list_apps" => "apps list",
+        "create_app" => "apps add ios --bundle-id com.example.app --team-id ABCDE12345",
+        "delete_app" => "apps delete app_0123456789abcdef01234567 --yes",
+        "list_domains" => "domains list",
+        "create_domain" => "domains add go.example.com",
+        "delete_domain" => "domains delete go.example.com --yes",
+        "verify_domain" => "domains verify go.example.com",
         other => panic!("no command is known for {other}"),
     };
     for route in routes::ALL {
@@ -176,7 +194,8 @@ fn every_route_has_a_command() {
         let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
         dl.file("t.json", "{}");
         dl.run(line(route.operation));
-        let wanted = format!("{} {}", route.method, route.path.replace("{link_id}", "spring-42"));
+        let path = route.path.replace("{link_id}", "spring-42").replace("{domain}", "go.example.com");
+        let wanted = format!("{} {}", route.method, path.replace("{app_id}", "app_0123456789abcdef01234567"));
         assert_eq!(double.lines(), [wanted], "{}", route.operation);
         let keyed = double.only().header("authorization").is_some();
         assert_eq!(keyed, route.credential != routes::Credential::Public, "{}", route.operation);

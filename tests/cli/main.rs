@@ -4,8 +4,17 @@
 //! against the real service.
 
 mod api;
+mod apps;
+#[path = "../common/authority.rs"]
+#[expect(dead_code, reason = "other suites ask it for more")]
+mod authority;
 mod config;
 mod dl;
+#[path = "../common/dns.rs"]
+#[expect(dead_code, reason = "other suites ask it for more")]
+mod dns;
+mod doctor;
+mod domains;
 mod double;
 mod dry_run;
 mod end_to_end;
@@ -27,3 +36,4 @@ mod settings;
 mod signals;
 mod startup;
 mod terminal;
+mod wellknown;

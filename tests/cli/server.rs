@@ -1,14 +1,18 @@
 //! The real service, in this process, on a database of its own.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use deeplink_server::clock::Clock;
 use deeplink_server::config::Config;
 use deeplink_server::start::{Running, start};
 use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
+use crate::authority::{Authority, Identity};
 use crate::dl::Dl;
+use crate::dns::Dns;
 
 /// A running service.
 pub(crate) struct Server {
@@ -21,12 +25,44 @@ pub(crate) struct Server {
 impl Server {
     /// Starts on a free port.
     pub(crate) fn start() -> Self {
-        let home = tempfile::tempdir().expect("a directory");
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-        let config = Config::for_tests(home.path());
+        Self::start_in(runtime, |_| {})
+    }
+
+    /// Starts on a free port, with a name server of its own.
+    pub(crate) fn start_with_dns() -> (Self, Dns) {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let dns = runtime.block_on(Dns::start());
+        (Self::start_in(runtime, |config| config.dns_server = Some(dns.address())), dns)
+    }
+
+    fn start_in(runtime: Runtime, adjust: impl FnOnce(&mut Config)) -> Self {
+        let home = tempfile::tempdir().expect("a directory");
+        let mut config = Config::for_tests(home.path());
+        adjust(&mut config);
         let running = runtime.block_on(start(config, Clock::system())).expect("the service starts");
         Self { url: format!("http://{}", running.address), runtime, running: Some(running), _home: home }
+    }
+
+    /// Opens a way in over https, as a proxy with certificates for these names would.
+    pub(crate) fn https(&self, authority: &Authority, names: &[&str]) -> SocketAddr {
+        let tls = authority.acceptor(names, Identity::Days(90)).expect("it speaks TLS");
+        let to = self.running.as_ref().expect("it runs").address;
+        let listener = self.runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        self.runtime.spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let tls = tls.clone();
+                tokio::spawn(async move {
+                    let mut from = tls.accept(socket).await?;
+                    let mut to = TcpStream::connect(to).await?;
+                    tokio::io::copy_bidirectional(&mut from, &mut to).await
+                });
+            }
+        });
+        address
     }
 
     /// Somebody with an account of their own, signed in.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pty_process::blocking::Pty;
 
 use crate::dl::{Dl, KEY};
-use crate::double::{Answer, Double, link, with_links};
+use crate::double::{Answer, Double, domain, link, with_links};
 
 /// `dl` on a terminal of 40 rows.
 struct Screen {
@@ -226,6 +226,52 @@ fn a_question_is_asked_and_answered() {
         let (code, text) = Screen::open(dl, &format!("links delete spring-1 spring-2{flag}")).end();
         assert!(code == Some(2) && text.contains("--yes answers it"), "{text}");
     }
+}
+
+#[test]
+fn what_would_be_lost_is_named_before_it_goes() {
+    let double = with_links(0);
+    for (line, question, answer, code, sent) in [
+        ("apps delete app_1", "Remove the app app_1? [y/N] ", "y\n", 0, 1),
+        ("apps delete app_1", "[y/N] ", "\n", 2, 0),
+        ("domains delete go.example.com", "Type go.example.com to go on: ", "go.example.com\n", 0, 1),
+        ("domains delete go.example.com", "to go on: ", "yes\n", 2, 0),
+        ("domains delete go.example.com", "to go on: ", "\n", 2, 0),
+    ] {
+        let before = double.requests().len();
+        let screen = Screen::open(Dl::at(&double.url), line);
+        screen.wait_for(question);
+        screen.send(answer);
+        assert_eq!(screen.end().0, Some(code), "{line} {answer:?}");
+        assert_eq!(double.requests().len() - before, sent, "{line} {answer:?}");
+    }
+}
+
+#[test]
+fn yes_and_no_are_words() {
+    let double = Double::new(|_| Answer::json(200, &serde_json::json!([domain(true), domain(false)])));
+    let text = plain(&shown(Dl::at(&double.url), "domains list"));
+    let verified: Vec<_> = text.lines().skip(1).take(2).filter_map(|line| line.split_whitespace().nth(2)).collect();
+    assert_eq!(verified, ["yes", "no"], "{text}");
+    assert!(text.starts_with("DOMAIN          ROLE     VERIFIED  CREATED\n"), "{text}");
+}
+
+#[test]
+fn a_doctor_groups_what_it_found_and_breaks_lines_between_words() {
+    let double = Double::new(|_| Answer::error(401, "invalid_key", "the key\u{1b}[31m is not known"));
+    let (code, text) = Screen::sized(Dl::at(&double.url).env("TERM", "xterm"), "doctor", 60).end();
+    assert_eq!(code, Some(1));
+    assert!(text.contains("\u{1b}[31mfail\u{1b}[0m  account.key"), "{text:?}");
+    let text = plain(&text);
+    assert!(text.starts_with("default\n  skip  config.files       no configuration:"), "{text}");
+    let group = format!("\n\n{}\n  fail  service.http       ", double.url);
+    assert!(text.contains(&group) && text.contains("\n                           \u{2192} "), "{text}");
+    assert!(text.contains("the key\\u{1b}[31m is not known"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+    assert!(
+        text.contains("\n2 ok, 0 warnings, 2 failed, ") || text.contains("\n1 ok, 0 warnings, 2 failed, "),
+        "{text}"
+    );
 }
 
 #[test]

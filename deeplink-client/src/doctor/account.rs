@@ -106,7 +106,7 @@ impl Account {
         if !verified.is_empty() {
             return Finding::ok(format!("verified: {}", verified.join(", ")));
         }
-        let fix = match domains.iter().filter(primary).next_back() {
+        let fix = match domains.iter().rfind(primary) {
             Some(waiting) => format!("dl domains verify {} says what is missing", waiting.domain),
             None => "dl domains add go.example.com, then dl domains verify".to_owned(),
         };

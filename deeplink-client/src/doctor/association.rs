@@ -178,15 +178,11 @@ impl Ground {
         }
         let codes = found["errorCode"].as_array().map(Vec::as_slice).unwrap_or_default();
         let codes: Vec<_> = codes.iter().filter_map(Value::as_str).collect();
-        let mut said = if codes.is_empty() { String::new() } else { format!("; {}", codes.join(", ")) };
-        if let Some(debug) = found["debugString"].as_str().map(str::trim).filter(|debug| !debug.is_empty()) {
-            said.push_str(&format!("; {}", short(debug)));
-        }
+        let debug = found["debugString"].as_str().map(str::trim).unwrap_or_default();
         let what = if missing.is_empty() { "any app".to_owned() } else { missing.join(", ") };
-        Finding::warn(
-            format!("Google does not list {what}{said}"),
-            "see assetlinks.origin; Google reads it again within the hour",
-        )
+        let mut said = vec![format!("Google does not list {what}")];
+        said.extend([codes.join(", "), short(debug)].into_iter().filter(|text| !text.is_empty()));
+        Finding::warn(said.join("; "), "see assetlinks.origin; Google reads it again within the hour")
     }
 }
 

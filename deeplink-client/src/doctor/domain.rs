@@ -74,7 +74,7 @@ impl Ground {
             }
             Ok(answer) => Finding::fail(format!("somebody else answers: /health gives {}", answer.outline()), fix),
             Err(fault) if fault.kind == Trouble::Tls => {
-                Finding::fail(format!("no secure connection: {}", fault.text), "see domain.tls")
+                Finding::fail(format!("answers, but {}", fault.text), "see domain.tls")
             }
             Err(fault) => Finding::fail(format!("does not lead here: {}", fault.text), fix),
         }

@@ -299,7 +299,7 @@ fn judge_json(link: &LinkDetail, answer: &Answer) -> Result<String, String> {
     let Some(found) = found else { return Err("JSON of something else than this link".to_owned()) };
     let status = found["_service_meta"]["status"].as_str().unwrap_or("unknown");
     if status == link.status.as_str() {
-        Ok(format!("JSON, {status}"))
+        Ok(status.to_owned())
     } else {
         Err(format!("JSON says that the link is {}", short(status)))
     }

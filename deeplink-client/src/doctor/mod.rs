@@ -295,6 +295,7 @@ pub struct Examination {
     tasks: Vec<Task>,
     limit: Duration,
     packages: Vec<String>,
+    /// Hosts whose association file an iPhone may hold.
     hosts: Vec<String>,
 }
 
@@ -304,7 +305,8 @@ impl Examination {
         self.tasks.iter().map(|task| (task.id, task.subject.as_str()))
     }
 
-    /// What to ask a phone itself: commands, and where to look on an iPhone. Empty without apps.
+    /// What to ask a phone itself: commands for each Android app, and where the account has iOS apps for each host, with
+    /// the place to look on an iPhone.
     pub fn device_commands(&self) -> Vec<String> {
         let mut commands = Vec::new();
         for package in &self.packages {
@@ -348,6 +350,8 @@ fn lay_out(ground: &Arc<Ground>, named: &[DomainName], links: &[String]) -> Exam
     for link in links {
         tasks.extend(link::tasks(ground, link));
     }
+    let has_ios = ground.account.apps.is_none() || ground.account.ios().next().is_some();
+    let hosts = if has_ios { hosts } else { Vec::new() };
     let packages = ground.account.android().filter_map(|app| app.package_name.clone()).collect();
     Examination { tasks, limit: ground.probe.limit(), packages, hosts }
 }

@@ -239,7 +239,24 @@ fn fault(error: &reqwest::Error) -> Fault {
         (false, false) => Trouble::Broken,
     };
     let text = cause.to_string();
-    Fault { kind, text: text.split(" (os error ").next().unwrap_or(&text).to_lowercase() }
+    let text = text.split(" (os error ").next().unwrap_or(&text).to_lowercase();
+    Fault { kind, text: if kind == Trouble::Tls { handshake(&text) } else { text } }
+}
+
+/// Why a handshake failed, in words.
+fn handshake(text: &str) -> String {
+    let known = [
+        ("expired", "the certificate has expired"),
+        ("not valid yet", "the certificate is not valid yet"),
+        ("not valid for name", "the certificate is for another name"),
+        ("unknownissuer", "the certificate is not signed by anybody who is trusted, or its chain is not complete"),
+        ("badsignature", "the certificate is not signed by anybody who is trusted, or its chain is not complete"),
+        ("corrupt message", "TLS is not spoken there"),
+        ("eof", "TLS is not spoken there"),
+        ("protocolversion", "TLS 1.2 or later is not spoken there"),
+    ];
+    let words = known.iter().find(|(part, _)| text.contains(part)).map(|(_, words)| (*words).to_owned());
+    words.unwrap_or_else(|| format!("no secure connection: {text}"))
 }
 
 /// Whether a handshake failed: it comes as invalid data, or ends too early where TLS is not spoken.

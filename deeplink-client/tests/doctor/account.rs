@@ -35,7 +35,7 @@ async fn the_account_and_its_service() {
                     |request| request.target == "/health",
                     Reply::new(200, "application/json", r#"{"status":"ok"}"#)
                         .header("date", "Sun, 06 Nov 1994 08:49:37 GMT"),
-                )
+                );
             },
             Warn,
             "ahead of the service's",
@@ -48,7 +48,7 @@ async fn the_account_and_its_service() {
                 scene.instead(
                     |request| request.target.starts_with("/v1/"),
                     Reply::new(401, "application/json", r#"{"error":"the key is not known","code":"invalid_key"}"#),
-                )
+                );
             },
             Fail,
             "the key is not known",
@@ -59,7 +59,7 @@ async fn the_account_and_its_service() {
                 scene.instead(
                     |request| request.target == "/v1/apps",
                     Reply::new(403, "application/json", r#"{"error":"no","code":"forbidden_scope"}"#),
-                )
+                );
             },
             Warn,
             "belongs to an affiliate",

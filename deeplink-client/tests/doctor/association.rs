@@ -4,7 +4,8 @@ use deeplink_client::AppPlatform;
 use deeplink_client::doctor::Status::{Fail, Ok, Skip, Warn};
 use deeplink_client::mock::fixtures::FINGERPRINT;
 
-use crate::double::{Identity, Reply};
+use crate::authority::Identity;
+use crate::double::Reply;
 use crate::scene::{ALTERNATE, PRIMARY, Scene};
 use crate::{assert_cases, at};
 
@@ -54,7 +55,7 @@ async fn the_file_for_apple() {
                 scene.instead(
                     |request| request.target == AASA,
                     Reply::new(200, "application/json", " ".repeat(128 * 1024 + 1)),
-                )
+                );
             },
             Fail,
             "larger than 128 KiB",
@@ -65,7 +66,7 @@ async fn the_file_for_apple() {
                 scene.instead(
                     |request| request.target == AASA,
                     Reply::new(200, "application/json", r#"{"applinks":{"details":[]}}"#),
-                )
+                );
             },
             Fail,
             "lacks ABCDE12345.com.example.app",
@@ -76,7 +77,7 @@ async fn the_file_for_apple() {
                 scene.instead(
                     |request| request.target == AASA && request.agent.starts_with("Mozilla"),
                     Reply::new(403, "text/html", "no"),
-                )
+                );
             },
             Fail,
             "a browser gets HTTP 403",
@@ -87,7 +88,7 @@ async fn the_file_for_apple() {
                 scene.instead(
                     |request| request.target == AASA && request.agent.starts_with("Mozilla"),
                     Reply::new(200, "application/json", "{}"),
-                )
+                );
             },
             Fail,
             "a browser gets other bytes",
@@ -95,8 +96,10 @@ async fn the_file_for_apple() {
         (
             "aasa.origin",
             |scene| {
-                scene
-                    .instead(|request| request.target == AASA && request.six, Reply::new(200, "application/json", "{}"))
+                scene.instead(
+                    |request| request.target == AASA && request.six,
+                    Reply::new(200, "application/json", "{}"),
+                );
             },
             Fail,
             "who comes over IPv6 gets other bytes",
@@ -108,8 +111,10 @@ async fn the_file_for_apple() {
         (
             "aasa.cdn",
             |scene| {
-                scene
-                    .instead(|request| request.target.starts_with("/apple/"), Reply::new(200, "application/json", "{}"))
+                scene.instead(
+                    |request| request.target.starts_with("/apple/"),
+                    Reply::new(200, "application/json", "{}"),
+                );
             },
             Warn,
             "Apple still has another file",
@@ -120,7 +125,7 @@ async fn the_file_for_apple() {
                 scene.instead(
                     |request| request.target.starts_with("/apple/"),
                     Reply::new(404, "text/plain", "").header("apple-failure-reason", "SWCERR00301 Timeout"),
-                )
+                );
             },
             Fail,
             "apple-failure-reason: SWCERR00301 Timeout",

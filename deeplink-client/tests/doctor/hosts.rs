@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use deeplink_client::doctor::Status::{Fail, Ok, Skip, Warn};
 
-use crate::double::{Identity, Reply};
+use crate::authority::Identity;
+use crate::double::Reply;
 use crate::scene::PRIMARY;
 use crate::{assert_cases, at};
 
@@ -38,7 +39,12 @@ async fn the_way_to_a_host() {
             Fail,
             "HTTP 302 to https://example.com/",
         ),
-        ("domain.route", |scene| scene.identity = Identity::SelfSigned, Fail, "no secure connection"),
+        (
+            "domain.route",
+            |scene| scene.identity = Identity::SelfSigned,
+            Fail,
+            "answers, but the certificate is not signed",
+        ),
         ("domain.route", |scene| scene.reachable = false, Skip, "on this machine only"),
         (
             "domain.route",
@@ -53,9 +59,9 @@ async fn the_way_to_a_host() {
         ("domain.tls", |scene| scene.identity = Identity::Days(14), Ok, "another 14 days"),
         ("domain.tls", |scene| scene.identity = Identity::Days(13), Warn, "ends in 13 days"),
         ("domain.tls", |scene| scene.identity = Identity::Ended, Fail, "expired"),
-        ("domain.tls", |scene| scene.identity = Identity::Other, Fail, "not valid for name"),
-        ("domain.tls", |scene| scene.identity = Identity::SelfSigned, Fail, "certificate"),
-        ("domain.tls", |scene| scene.identity = Identity::Plain, Fail, ""),
+        ("domain.tls", |scene| scene.identity = Identity::Other, Fail, "for another name"),
+        ("domain.tls", |scene| scene.identity = Identity::SelfSigned, Fail, "chain is not complete"),
+        ("domain.tls", |scene| scene.identity = Identity::Plain, Fail, "TLS is not spoken there"),
         ("domain.tls", |scene| scene.reachable = false, Skip, "on this machine only"),
         ("domain.robots", |_| {}, Ok, "bars nothing"),
         (
@@ -64,7 +70,7 @@ async fn the_way_to_a_host() {
                 scene.instead(
                     |request| at(request, PRIMARY, "/robots.txt"),
                     Reply::new(200, "text/plain", "User-agent: *\nDisallow: /r/"),
-                )
+                );
             },
             Ok,
             "leaves",
@@ -75,7 +81,7 @@ async fn the_way_to_a_host() {
                 scene.instead(
                     |request| at(request, PRIMARY, "/robots.txt"),
                     Reply::new(200, "text/plain", "User-agent: *\nDisallow: /"),
-                )
+                );
             },
             Fail,
             "keeps aasa-bot from",

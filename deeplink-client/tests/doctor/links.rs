@@ -4,7 +4,8 @@ use deeplink_client::LinkStatus;
 use deeplink_client::doctor::Status::{self, Fail, Ok, Skip, Warn};
 
 use crate::assert_cases;
-use crate::double::{Identity, Reply, Request};
+use crate::authority::Identity;
+use crate::double::{Reply, Request};
 use crate::scene::{PAGE, PRIMARY, Scene, png};
 
 #[tokio::test]
@@ -27,7 +28,7 @@ async fn a_link_as_each_visitor_sees_it() {
             (Ok, "Android: redirect to https://example.com/ (D14)"),
             (Ok, "desktop: redirect to https://example.com/ (D14)"),
             (Ok, "facebookexternalhit: redirect to https://example.com/ (D14)"),
-            (Ok, "JSON: JSON, active"),
+            (Ok, "JSON: active"),
         ],
     );
     let rich = || {
@@ -50,7 +51,7 @@ async fn a_link_as_each_visitor_sees_it() {
             ),
             (Ok, "desktop: page with button to https://example.com/ (D13)"),
             (Ok, "facebookexternalhit: page with button to https://example.com/ (D13)"),
-            (Ok, "JSON: JSON, active"),
+            (Ok, "JSON: active"),
         ],
     );
     let mut broken = rich();
@@ -91,7 +92,7 @@ async fn a_link_as_each_visitor_sees_it() {
     );
     let found = resolves(ended).await;
     assert_eq!(found[0], (Warn, "iPhone: notice: the link is expired".to_owned()));
-    assert_eq!(found[4], (Ok, "JSON: JSON, expired".to_owned()));
+    assert_eq!(found[4], (Ok, "JSON: expired".to_owned()));
     let mut unknown = Scene::default();
     unknown.asked_links.push("nope");
     assert!(
@@ -128,7 +129,7 @@ async fn the_image_and_the_stores_of_a_link() {
             "link.image",
             |scene| {
                 plain(scene);
-                scene.instead(image, Reply::new(404, "text/plain", ""))
+                scene.instead(image, Reply::new(404, "text/plain", ""));
             },
             Warn,
             "HTTP 404",
@@ -137,7 +138,7 @@ async fn the_image_and_the_stores_of_a_link() {
             "link.image",
             |scene| {
                 plain(scene);
-                scene.instead(image, Reply::new(200, "image/png", png(199, 630)))
+                scene.instead(image, Reply::new(200, "image/png", png(199, 630)));
             },
             Warn,
             "199 \u{d7} 630 pixels are too few",
@@ -146,7 +147,7 @@ async fn the_image_and_the_stores_of_a_link() {
             "link.image",
             |scene| {
                 plain(scene);
-                scene.instead(image, Reply::new(200, "image/png", png(200, 200)))
+                scene.instead(image, Reply::new(200, "image/png", png(200, 200)));
             },
             Ok,
             "200 \u{d7} 200",
@@ -155,7 +156,7 @@ async fn the_image_and_the_stores_of_a_link() {
             "link.image",
             |scene| {
                 plain(scene);
-                scene.instead(image, Reply::new(200, "text/html", "<html>"))
+                scene.instead(image, Reply::new(200, "text/html", "<html>"));
             },
             Warn,
             "no image",
@@ -164,7 +165,7 @@ async fn the_image_and_the_stores_of_a_link() {
             "link.image",
             |scene| {
                 plain(scene);
-                scene.instead(image, Reply::new(200, "image/png", vec![0; 5 * 1024 * 1024 + 1]))
+                scene.instead(image, Reply::new(200, "image/png", vec![0; 5 * 1024 * 1024 + 1]));
             },
             Warn,
             "larger than 5 MB",
@@ -178,7 +179,7 @@ async fn the_image_and_the_stores_of_a_link() {
                     link.android_store_url =
                         Some("https://play.google.com/store/apps/details?id=com.example.app".into());
                     link.ios_store_url = Some("https://apps.apple.com/app/shop/id42".into());
-                })
+                });
             },
             Ok,
             "com.example.app, App Store id 42",
@@ -188,8 +189,8 @@ async fn the_image_and_the_stores_of_a_link() {
             |scene| {
                 scene.link(|link| {
                     link.android_store_url =
-                        Some("https://play.google.com/store/apps/details?id=com.example.other".into())
-                })
+                        Some("https://play.google.com/store/apps/details?id=com.example.other".into());
+                });
             },
             Warn,
             "com.example.other is not among",

@@ -2,6 +2,8 @@
 
 mod account;
 mod association;
+#[path = "../../../tests/common/authority.rs"]
+mod authority;
 #[path = "../../../tests/common/dns.rs"]
 #[expect(dead_code, reason = "other suites ask it for more")]
 mod dns;
@@ -24,8 +26,7 @@ async fn assert_cases(cases: &[Case]) {
         let mut scene = Scene::default();
         change(&mut scene);
         let seen = scene.examine().await;
-        let subject = if id.starts_with("domain.") || id.starts_with("a") && id.contains("asa") { PRIMARY } else { "" };
-        let check = seen.check(id, subject);
+        let check = seen.check(id);
         assert_eq!(check.status, *status, "case {at}: {check:#?}");
         assert!(check.message.contains(message), "case {at}: {check:#?}");
         assert_eq!(check.fix.is_some(), matches!(status, Warn | Fail), "case {at}: {check:#?}");

@@ -11,8 +11,9 @@ use deeplink_client::{AppDetail, Client, DomainDetail, DomainRole, LinkDetail, S
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
+use crate::authority::{Authority, Identity};
 use crate::dns::Dns;
-use crate::double::{Answers, Authority, Identity, Reply, Request, Server};
+use crate::double::{Answers, Reply, Request, Server};
 
 pub(crate) const PRIMARY: &str = "go.example.com";
 pub(crate) const ALTERNATE: &str = "open.example.com";
@@ -69,11 +70,10 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The check of this id, the first of its subject where one is named.
-    pub(crate) fn check(&self, id: &str, subject: &str) -> &Check {
-        let mut found = self.checks.iter().filter(|check| check.id == id);
-        let wanted = found.find(|check| subject.is_empty() || check.subject == subject);
-        wanted.unwrap_or_else(|| panic!("no {id} of {subject:?} in {:#?}", self.checks))
+    /// The first check of this id: of several hosts, the one of the primary.
+    pub(crate) fn check(&self, id: &str) -> &Check {
+        let found = self.checks.iter().find(|check| check.id == id);
+        found.unwrap_or_else(|| panic!("no {id} in {:#?}", self.checks))
     }
 
     /// Every check of this status.

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use deeplink_client::doctor::{Check, Examination, Status};
 use deeplink_client::Client;
+use deeplink_client::doctor::{Check, Examination, Status};
 use futures_util::StreamExt;
 
 use crate::cli::help;

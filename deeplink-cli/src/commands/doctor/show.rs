@@ -71,7 +71,8 @@ impl<'a> Shown<'a> {
         if let Some(fix) = &check.fix {
             let fix = wrapped(&format!("\u{2192} {}", escape::one_line(fix)), room);
             let fix: Vec<String> = fix.split('\n').map(|line| self.paint("36", line.trim_start())).collect();
-            text.push_str(&format!("{:INDENT$}{}\n", "", fix.join(&format!("\n{:INDENT$}  ", ""))));
+            let below = format!("\n{:INDENT$}  ", "");
+            text = format!("{text}{:INDENT$}{}\n", "", fix.join(&below));
         }
         text
     }
@@ -94,10 +95,11 @@ const fn place(status: Status) -> usize {
 /// as an address, stays whole.
 fn wrapped(text: &str, room: usize) -> String {
     let (mut out, mut used) = (String::with_capacity(text.len() + 32), 0);
+    let next = format!("\n{:INDENT$}", "");
     for word in text.split(' ') {
         let long = word.chars().count();
         if used > 0 && used + 1 + long > room {
-            out.push_str(&format!("\n{:INDENT$}", ""));
+            out.push_str(&next);
             used = 0;
         } else if used > 0 {
             out.push(' ');

@@ -53,16 +53,11 @@ impl Add {
     }
 }
 
-/// The two records as a person copies them into a form or a zone file.
+/// The two records as a person copies them: each value on a line of its own, which no usual terminal breaks.
 fn instructions(made: &CreatedDomain) -> String {
-    let rows = [("TXT", &made.txt_record, &made.verification_token), ("CNAME", &made.domain, &made.cname_target)];
-    let widest = rows.iter().map(|(_, name, _)| name.len()).max().unwrap_or_default();
-    let row = |kind: &str, name: &str, value: &str| format!("  {kind:<5}  {name:<widest$}  {value}\n");
-    let mut text = "\nwrite these two records into DNS:\n\n".to_owned();
-    text.push_str(&row("TYPE", "NAME", "VALUE"));
-    for (kind, name, value) in rows {
-        text.push_str(&row(kind, name, value));
-    }
-    text.push_str(&format!("\nthen: dl domains verify {} --wait 30m", made.domain));
-    text
+    let record = |kind: &str, name: &str, value: &str| format!("  {kind:<5}  {name}\n         {value}\n");
+    let txt = record("TXT", &made.txt_record, &made.verification_token);
+    let cname = record("CNAME", &made.domain, &made.cname_target);
+    let next = format!("dl domains verify {} --wait 30m", made.domain);
+    format!("\nwrite these two records, name and value, into DNS:\n\n{txt}\n{cname}\nthen: {next}")
 }

@@ -12,8 +12,8 @@ use crate::output;
 #[command(after_help = help(
     "Every link on the domain stops working at once, and whoever proves to own the domain may claim it.",
     &[
-    "dl domains delete go.example.com",
     "dl domains delete go.example.com --yes",
+    "dl domains delete go.example.com --dry-run",
 ]
 ))]
 pub(crate) struct Delete {

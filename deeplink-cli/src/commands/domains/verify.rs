@@ -10,7 +10,7 @@ use crate::clock::parse_duration;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Format};
 
 /// Before the second look; each later one waits twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(15);
@@ -45,9 +45,13 @@ impl Verify {
             let left = end.saturating_duration_since(Instant::now());
             let last = left.is_zero();
             let why = match self.look(ctx, &client).await {
-                Ok((found, raw)) if found.verified || last => {
-                    sheet.one(&raw)?;
-                    return if found.verified { Ok(()) } else { Err(self.pending(&found).into()) };
+                Ok((found, raw)) if found.verified => return sheet.one(&raw),
+                Ok((found, raw)) if last => {
+                    // People read the reason in the error.
+                    if ctx.out.format != Format::Table || sheet.fields.is_some() {
+                        sheet.one(&raw)?;
+                    }
+                    return Err(self.pending(&found).into());
                 }
                 Ok((found, _)) => reason(&found),
                 // The service may be away for a moment; the next look decides.
@@ -67,7 +71,8 @@ impl Verify {
     }
 
     async fn look(&self, ctx: &Context, client: &Client) -> Outcome<(DomainVerification, String)> {
-        let found = client.domains().verify(&self.domain).full().await.map_err(|error| ctx.stop_among(&error, "domains"))?;
+        let found =
+            client.domains().verify(&self.domain).full().await.map_err(|error| ctx.stop_among(&error, "domains"))?;
         Ok((found.value, String::from_utf8_lossy(&found.raw).into_owned()))
     }
 

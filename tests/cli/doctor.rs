@@ -1,0 +1,121 @@
+//! What the doctor says and how it ends. What each check looks at is tested beside the checks.
+
+use serde_json::{Value, json};
+
+use crate::dl::{Dl, chmod};
+use crate::double::{Answer, Double, domain};
+
+/// A service on this machine, whose hosts nobody can reach.
+fn service() -> Double {
+    Double::new(|request| match request.path() {
+        "/health" => Answer::new(200, r#"{"status":"ok"}"#),
+        "/v1/apps" => Answer::new(200, "[]"),
+        "/v1/domains" => Answer::json(200, &json!([domain(true)])),
+        "/v1/links" => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
+        _ => Answer::error(404, "not_found", "there is nothing here"),
+    })
+}
+
+fn statuses(checks: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    checks.as_array().expect("checks").iter().map(|check| (text(&check["id"]), text(&check["status"]))).collect()
+}
+
+#[test]
+fn an_account_on_this_machine_has_nothing_to_mend() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let ran = dl.run("doctor");
+    insta::with_settings!({filters => vec![
+        (r"http://127\.0\.0\.1:\d+", "http://HERE"), (r"\d+ ms", "N ms"), ("\t", "<TAB>"),
+    ]}, {
+        insta::assert_snapshot!(ran, @"
+        skip<TAB>config.files<TAB>default<TAB>no configuration: all comes from flags and variables<TAB>
+        ok<TAB>config.key<TAB>default<TAB>dl_live_3fa91c07be... from DL_API_KEY, read in N ms<TAB>
+        ok<TAB>service.http<TAB>http://HERE<TAB>answers in N ms<TAB>
+        skip<TAB>service.tls<TAB>http://HERE<TAB>plain http<TAB>
+        skip<TAB>service.clock<TAB>http://HERE<TAB>the service does not say what time it is<TAB>
+        ok<TAB>account.key<TAB>http://HERE<TAB>accepted, for the whole account<TAB>
+        ok<TAB>account.domain<TAB>http://HERE<TAB>verified: go.example.com<TAB>
+        skip<TAB>domain.txt<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
+        skip<TAB>domain.route<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
+        skip<TAB>domain.tls<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
+        skip<TAB>domain.robots<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
+        skip<TAB>aasa.origin<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
+        skip<TAB>aasa.cdn<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
+        skip<TAB>assetlinks.origin<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
+        skip<TAB>assetlinks.google<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
+        skip<TAB>app.alternate<TAB>iOS<TAB>the account has no iOS app<TAB>
+        --- stderr
+
+        4 ok, 0 warnings, 0 failed, 12 skipped
+        ");
+    });
+    let seen = double.requests();
+    assert!(seen.iter().all(|request| request.method == "GET"), "{:?}", double.lines());
+}
+
+#[test]
+fn json_is_an_array_and_jsonl_a_line_a_check() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let ran = dl.run("doctor -o json");
+    let checks = ran.json();
+    assert_eq!(ran.stderr, "");
+    assert!(
+        ran.stdout.starts_with("[{\"id\":\"config.files\",\"subject\":\"default\",\"status\":\"skip\",\"message\":"),
+        "{ran}"
+    );
+    assert_eq!(dl.run("doctor -o jsonl").ok().lines().count(), checks.as_array().expect("checks").len());
+    assert!(dl.run("doctor -o csv").ok().starts_with("id,subject,status,message,fix\r\n"));
+}
+
+#[test]
+fn a_failed_check_is_exit_1_after_all_have_run() {
+    let double = Double::new(|_| Answer::error(401, "invalid_key", "the key is not known"));
+    let dl = Dl::at(&double.url);
+    let ran = dl.run("doctor -o json");
+    assert_eq!(ran.code, Some(1), "{ran}");
+    let checks = serde_json::from_str(&ran.stdout).expect("checks");
+    let statuses = statuses(&checks);
+    let of = |id: &str| statuses.iter().find(|(known, _)| known == id).map(|(_, status)| status.as_str());
+    assert_eq!(
+        (of("service.http"), of("account.key"), of("account.domain")),
+        (Some("fail"), Some("fail"), Some("skip"))
+    );
+    assert_eq!(ran.error()["code"], "checks_failed");
+    assert_eq!(ran.error()["message"], "2 of 7 checks failed");
+}
+
+#[test]
+fn without_a_key_or_a_service_it_says_so_and_goes_on() {
+    let double = service();
+    let no_key = Dl::new().env("DL_BASE_URL", &double.url).run("doctor");
+    assert!(no_key.code == Some(1) && no_key.stdout.contains("fail\tconfig.key\tdefault\tno secret key"), "{no_key}");
+    assert!(no_key.stdout.contains("ok\tservice.http") && no_key.stdout.contains("skip\taccount.key"), "{no_key}");
+    let nothing = Dl::new().run("doctor");
+    assert!(
+        nothing.code == Some(1) && nothing.stdout.contains("fail\tservice.http\tdefault\tno service is named"),
+        "{nothing}"
+    );
+}
+
+#[test]
+fn a_directory_that_others_may_enter_is_a_warning() {
+    let double = service();
+    let dl = Dl::new().stored("default", &double.url, crate::dl::KEY);
+    let dir = dl.config("");
+    chmod(&dir, 0o755);
+    let ran = dl.run("doctor");
+    assert!(ran.ok().contains("warn\tconfig.files") && ran.stdout.contains("chmod 700"), "{ran}");
+    chmod(&dir, 0o700);
+    assert!(dl.run("doctor").ok().contains("ok\tconfig.files"));
+}
+
+/// Nothing of the key is in what it says, on either stream.
+#[test]
+fn the_key_is_not_shown() {
+    let double = service();
+    let ran = Dl::at(&double.url).run("doctor -vv");
+    assert!(!ran.to_string().contains(&crate::dl::KEY[20..]), "{ran}");
+}

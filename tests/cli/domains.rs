@@ -1,0 +1,172 @@
+//! What the commands on domains send and say.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::dl::Dl;
+use crate::double::{Answer, Double, Request, TOKEN, domain, verification};
+
+fn willing() -> Double {
+    Double::new(|request| match request.line().as_str() {
+        "POST /v1/domains" => Answer::json(201, &domain(false)),
+        "POST /v1/domains/go.example.com/verify" => Answer::json(200, &verification(None)),
+        "DELETE /v1/domains/go.example.com" => Answer::new(204, ""),
+        "GET /v1/domains" => Answer::json(200, &json!([domain(false), domain(true)])),
+        _ => Answer::error(404, "not_found", "there is no such domain"),
+    })
+}
+
+#[test]
+fn add_prints_the_domain_and_the_records_to_copy() {
+    let double = willing();
+    let dl = Dl::at(&double.url);
+    insta::assert_snapshot!(dl.run("domains add go.example.com"), @"
+    go.example.com
+    --- stderr
+
+    write these two records, name and value, into DNS:
+
+      TXT    _deeplink-verify.go.example.com
+             3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
+
+      CNAME  go.example.com
+             links.example.com
+
+    then: dl domains verify go.example.com --wait 30m
+    ");
+    dl.run("domains add go.example.com --role alternate").ok();
+    let bodies: Vec<_> = double.requests().iter().map(Request::json).collect();
+    assert_eq!(bodies, [json!({"domain": "go.example.com"}), json!({"domain": "go.example.com", "role": "alternate"})]);
+    let quiet = dl.run("domains add go.example.com -q");
+    assert_eq!((quiet.ok(), quiet.stderr.as_str()), ("go.example.com\n", ""));
+    let record = dl.run("domains add go.example.com -o json");
+    assert_eq!((&record.json()["verification_token"], record.stderr.as_str()), (&json!(TOKEN), ""));
+    assert_eq!(
+        dl.run("domains add go.example.com --fields txt_record,cname_target -o csv").ok(),
+        "txt_record,cname_target\r\n_deeplink-verify.go.example.com,links.example.com\r\n"
+    );
+}
+
+#[test]
+fn a_domain_that_is_taken_says_what_to_do() {
+    for (code, hint) in [("domain_taken", "dl domains list shows yours"), ("alternate_limit", "one verified alternate")]
+    {
+        let double = Double::new(move |_| Answer::error(409, code, "no"));
+        let ran = Dl::at(&double.url).run("domains add go.example.com");
+        assert!(ran.fails(6).contains(hint), "{ran}");
+    }
+}
+
+#[test]
+fn a_list_shows_what_still_waits() {
+    let dl = Dl::at(&willing().url);
+    let listed = dl.run("domains list");
+    insta::assert_snapshot!(listed.to_string().replace('\t', "<TAB>"), @"
+    go.example.com<TAB>primary<TAB>false<TAB>2026-11-20T09:30:00.000Z
+    go.example.com<TAB>primary<TAB>true<TAB>2026-11-20T09:30:00.000Z
+    --- stderr
+    note: go.example.com is not verified: dl domains verify go.example.com says why
+    ");
+    assert_eq!(dl.run("domains list -o json").json()[0], domain(false));
+    assert_eq!(dl.run("domains list -o id").ok(), "go.example.com\ngo.example.com\n");
+    assert_eq!(
+        dl.run("domains list -o csv").ok().lines().next(),
+        Some("domain,role,verified,created_at,txt_record,verification_token,cname_target")
+    );
+}
+
+#[test]
+fn verify_shows_what_was_found() {
+    let dl = Dl::at(&willing().url);
+    insta::assert_snapshot!(dl.run("domains verify go.example.com").to_string().replace('\t', "<TAB>"), @r#"
+    domain<TAB>go.example.com
+    verified<TAB>true
+    checked_at<TAB>2026-11-20T09:30:00.000Z
+    txt_found<TAB>["3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846"]
+    reason<TAB>
+    "#);
+    insta::assert_snapshot!(dl.run("domains verify www.example.com"), @"
+    --- stderr
+    error[not_found]: there is no such domain (HTTP 404)
+      hint: dl domains list shows what this account has
+      request id: req-1
+    --- exit 5
+    ");
+}
+
+const MISSING: &str = "there is no TXT record at _deeplink-verify.go.example.com";
+
+#[test]
+fn what_is_not_verified_is_12_with_the_reason() {
+    let double = Double::new(|_| Answer::json(200, &verification(Some(MISSING))));
+    let dl = Dl::at(&double.url);
+    let ran = dl.run("domains verify go.example.com -o json");
+    assert_eq!(ran.code, Some(12));
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&ran.stdout).expect("the answer")["verified"], false);
+    let error = ran.error();
+    assert_eq!(error["code"], "domain_not_verified");
+    assert_eq!(error["message"], format!("go.example.com is not verified: {MISSING}"));
+    insta::assert_snapshot!(dl.run("domains verify go.example.com"), @"
+    --- stderr
+    error[domain_not_verified]: go.example.com is not verified: there is no TXT record at _deeplink-verify.go.example.com
+      hint: dl domains verify go.example.com --wait 30m goes on looking
+    --- exit 12
+    ");
+}
+
+#[test]
+fn wait_goes_on_looking_until_it_is_there() {
+    let looks = AtomicUsize::new(0);
+    let double = Double::new(move |_| match looks.fetch_add(1, Ordering::Relaxed) {
+        0 => Answer::json(200, &verification(Some(MISSING))),
+        _ => Answer::json(200, &verification(None)),
+    });
+    let start = Instant::now();
+    let ran = Dl::at(&double.url).run("domains verify go.example.com --wait 1s -o id");
+    assert_eq!(ran.ok(), "go.example.com\n");
+    assert!(start.elapsed() >= Duration::from_millis(900), "the last look is at the end of the wait");
+    assert!(ran.stderr.starts_with("go.example.com is not verified yet: there is no TXT record"), "{ran}");
+    let keys: Vec<_> =
+        double.requests().iter().map(|request| request.header("idempotency-key").map(str::to_owned)).collect();
+    assert!(keys.len() == 2 && keys[0].is_some() && keys[0] != keys[1], "each look is a new one: {keys:?}");
+}
+
+#[test]
+fn a_wait_that_runs_out_is_12() {
+    let double = Double::new(|_| Answer::json(200, &verification(Some(MISSING))));
+    let ran = Dl::at(&double.url).run("domains verify go.example.com --wait 1s");
+    assert!(ran.fails(12).ends_with("shows what DNS should say\n"), "{ran}");
+    assert_eq!(double.requests().len(), 2);
+}
+
+#[test]
+fn a_service_that_is_away_for_a_moment_does_not_end_the_wait() {
+    let looks = AtomicUsize::new(0);
+    let double = Double::new(move |_| match looks.fetch_add(1, Ordering::Relaxed) {
+        0 => Answer::error(503, "database_unavailable", "away").header("retry-after", "0"),
+        _ => Answer::json(200, &verification(None)),
+    });
+    let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
+    dl.run("domains verify go.example.com --wait 1s").ok();
+    assert_eq!(double.requests().len(), 2);
+}
+
+#[test]
+fn delete_needs_a_yes_and_says_what_is_lost() {
+    let double = willing();
+    let dl = Dl::at(&double.url);
+    insta::assert_snapshot!(dl.run("domains delete go.example.com"), @"
+    --- stderr
+    error[needs_yes]: this needs a yes: Every link on go.example.com stops working at once.
+      hint: --yes answers it
+    --- exit 2
+    ");
+    assert!(double.requests().is_empty());
+    assert_eq!(dl.run("domains delete go.example.com --yes").ok(), "go.example.com\n");
+    assert_eq!(
+        dl.run("domains delete go.example.com --yes -o json").ok(),
+        "{\"id\":\"go.example.com\",\"deleted\":true}\n"
+    );
+}
