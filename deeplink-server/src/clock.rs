@@ -115,6 +115,23 @@ mod tests {
         assert_eq!((clone.now().as_millis(), clone.monotonic_millis()), (500, 2_000));
     }
 
+    #[tokio::test]
+    async fn a_pause_ends_when_a_settable_clock_is_moved() {
+        const LONG: Duration = Duration::from_secs(600);
+        let clock = Clock::fixed(Timestamp::from_millis(1_000));
+        let since = clock.now();
+        let waiting = tokio::spawn({
+            let clock = clock.clone();
+            async move { clock.pause(LONG, since).await }
+        });
+        tokio::task::yield_now().await;
+        clock.advance(Duration::from_millis(1));
+        let soon = Duration::from_secs(5);
+        assert!(tokio::time::timeout(soon, waiting).await.is_ok_and(|ended| ended.is_ok()));
+        let late = tokio::time::timeout(soon, clock.pause(LONG, since)).await;
+        assert!(late.is_ok(), "it was moved before anybody waited");
+    }
+
     #[test]
     fn the_system_clock_is_in_this_century_and_ignores_being_set() {
         let clock = Clock::system();
