@@ -11,8 +11,8 @@ use sqlx::FromRow;
 use super::domains::{self, Domain};
 use super::{Conn, DbError, notices, on, tenants};
 
-/// Definite failures in a row that a verified domain survives, less one.
-const MOST_FAILURES: i64 = 3;
+/// So many definite failures in a row cost a verified domain.
+const FATAL_FAILURES: i64 = 3;
 /// For how long they must have lasted.
 const FAILING_MILLIS: i64 = 72 * 3_600_000;
 
@@ -72,8 +72,10 @@ pub(crate) async fn prove(
 
 /// Holds the rows of all tenants that claim a name. SQLite has one writer, so there nothing needs to be held.
 async fn hold_claimants(db: &mut Conn<'_>, name: &DomainName) -> Result<(), DbError> {
+    // Held against changes only: rows that name one of these tenants may be written meanwhile.
     const POSTGRES: &str = "
-        SELECT id FROM tenants WHERE id IN (SELECT tenant_id FROM domains WHERE domain = $1) ORDER BY id FOR UPDATE";
+        SELECT id FROM tenants WHERE id IN (SELECT tenant_id FROM domains WHERE domain = $1)
+        ORDER BY id FOR NO KEY UPDATE";
     if let Conn::Postgres(conn) = db {
         sqlx::query(POSTGRES).bind(name.as_str()).fetch_all(&mut **conn).await?;
     }
@@ -191,7 +193,7 @@ pub(crate) async fn missed(
         .bind(due.id.as_str()).bind(&due.token).bind(until.as_millis()).bind(now.as_millis())
         .bind(check_at.as_millis()).fetch_optional(c).await)?;
     match counted {
-        Some((failures, since)) if failures >= MOST_FAILURES && now.as_millis() - since >= FAILING_MILLIS => {}
+        Some((failures, since)) if failures >= FATAL_FAILURES && now.as_millis() - since >= FAILING_MILLIS => {}
         _ => return Ok(false),
     }
     on!(db, c => sqlx::query(LOSE).bind(due.id.as_str()).bind(now.as_millis()).execute(c).await.map(|_| ()))?;
