@@ -24,6 +24,9 @@
     open.firstChild.textContent = data.ios.label;
   }
 
+  // Now it is known, so the page shows itself.
+  document.body.className = "";
+
   // Where nothing has opened, the page is still in view after a moment and goes on to the fallback.
   let timer;
   const stop = () => clearTimeout(timer);
@@ -38,7 +41,9 @@
 
   // A store carries nothing to the app, so the link itself waits on the clipboard. The tap never waits for it.
   if (copy && navigator.clipboard) {
-    find("copies").hidden = false;
+    const note = find("copies");
+    note.hidden = false;
+    note.className = "";
     for (const id of ["open", "store", "ios-store"]) {
       const way = find(id);
       if (way) way.addEventListener("click", () => navigator.clipboard.writeText(copy).catch(() => {}));

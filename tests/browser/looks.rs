@@ -2,12 +2,12 @@
 //! refused, nobody is left out, and the first button is in sight.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::axe;
 use crate::browser::{Browser, browse};
-use crate::common::spawn;
-use crate::device::{Device, IPAD, IPHONE, SMALL_IPHONE, WINDOWS};
+use crate::common::{Role, spawn, spawn_with};
+use crate::device::{Device, IPAD, IPHONE, MAC, SMALL_IPHONE, WINDOWS};
 use crate::scene::{self, Scene};
 
 const SCREENS: [(&str, Device); 4] =
@@ -66,7 +66,10 @@ async fn look(browser: &Browser, scene: &Scene, url: &str, screen: &str, device:
 }
 
 async fn look_at_all(scheme: &'static str) {
-    browse(spawn().await, async |browser| {
+    let world = spawn_with(|config| config.limits.misses_per_minute = 60).await;
+    // Whoever has an app has a domain as well, which the page names.
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
+    browse(world, async |browser| {
         for scene in scene::all() {
             let url = scene.set_up(browser).await;
             for (screen, device) in SCREENS {
@@ -90,4 +93,28 @@ async fn every_page_fits_every_screen_in_light() {
 #[tokio::test]
 async fn every_page_fits_every_screen_in_dark() {
     look_at_all("dark").await;
+}
+
+/// Over a slow network a page arrives in pieces and is shown in one.
+#[tokio::test]
+async fn nothing_moves_on_a_slow_network_either() {
+    browse(spawn().await, async |browser| {
+        let scene = scene::all().into_iter().find(|scene| scene.name == "full-app").expect("it is there");
+        let url = scene.set_up(browser).await;
+        let slow = json!({"offline": false, "latency": 50, "downloadThroughput": 8_000, "uploadThroughput": 8_000});
+        browser.command("Network.enable", json!({})).await;
+        browser.command("Network.emulateNetworkConditions", slow).await;
+        for (name, device) in [("iPhone", IPHONE), ("iPad", IPAD), ("Mac", MAC)] {
+            browser.be(device, "light").await;
+            browser.open(&url).await;
+            browser.until("performance.getEntriesByName('first-paint').length > 0").await;
+            let (whole, shift): (f64, f64) =
+                browser.eval("[performance.getEntriesByType('navigation')[0].responseEnd, seen.shift]").await;
+            let painted: f64 = browser.eval("performance.getEntriesByName('first-paint')[0].startTime").await;
+            assert!(whole > 1_000.0, "{name}: the network was not slow: {whole} ms");
+            assert!(painted >= whole, "{name}: painted at {painted} ms, whole at {whole} ms");
+            assert!(shift < 0.0001, "{name}: it moved by {shift}");
+        }
+    })
+    .await;
 }

@@ -25,6 +25,8 @@ enum Fate {
     Row(&'static str),
     /// There is no such link.
     Missing,
+    /// There is none, and too many others were asked for before.
+    MissingAgain,
 }
 
 impl Scene {
@@ -57,6 +59,14 @@ impl Scene {
         }
         let id = match self.fate {
             Fate::Missing => "no-such-link".to_owned(),
+            Fate::MissingAgain => {
+                for guess in 0.. {
+                    if browser.world.nobody.resolve(&format!("guess-{guess}")).await.status == 429 {
+                        break;
+                    }
+                }
+                "no-such-link".to_owned()
+            }
             Fate::Active | Fate::Row(_) => owner.make_of(&self.link).await,
         };
         if let Fate::Row(change) = self.fate {
@@ -103,7 +113,7 @@ pub(crate) fn longest(words: &str) -> Value {
     })
 }
 
-/// Every page, in the order in which the pictures are told apart.
+/// Every page. The last is the last: nothing unknown is answered after it.
 pub(crate) fn all() -> Vec<Scene> {
     let image = |name: &str| format!("https://images.example.com/{name}");
     let sale = json!({
@@ -165,5 +175,6 @@ pub(crate) fn all() -> Vec<Scene> {
         Scene::of("disabled", everywhere(&sale)).with_fate(Fate::Row("status = 'disabled'")),
         Scene::of("flagged", everywhere(&sale)).with_fate(Fate::Row("status = 'flagged'")),
         Scene::of("not-found", json!({})).with_fate(Fate::Missing),
+        Scene::of("too-many", json!({})).with_fate(Fate::MissingAgain),
     ]
 }

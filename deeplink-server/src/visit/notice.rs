@@ -45,28 +45,38 @@ struct Page<'a> {
     css: &'static str,
     title: &'static str,
     advice: &'static str,
+    /// A path of lines in a square of 24 units.
+    sign: &'static str,
     is_warning: bool,
 }
 
+const CLOCK: &str = "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18M12 7.5V12l3 2";
+const BROKEN_LINK: &str = "m12.5 7.5 3.5-3.5a4.24 4.24 0 0 1 6 6l-3.5 3.5M11.5 16.5 8 20a4.24 4.24 0 0 1-6-6l3.5-3.5M8.5 5V2.5M5 8.5H2.5M15.5 19v2.5M19 15.5h2.5";
+const TRIANGLE: &str = "M12 3 2.5 20h19zM12 10v4.5M12 17.2v.1";
+const LENS: &str = "M10.5 3.5a7 7 0 1 0 0 14 7 7 0 0 0 0-14M15.5 15.5l5 5";
+
 /// The page for a notice; it goes out with [`Notice::status`] and [`super::page::headers`].
 pub(crate) fn render(notice: Notice, nonce: &str) -> askama::Result<String> {
-    let (title, advice) = match notice {
+    let (sign, title, advice) = match notice {
         Notice::Expired => {
-            ("This link has expired", "It was made for a limited time. Ask whoever shared it for a new one.")
+            (CLOCK, "This link has expired", "It was made for a limited time. Ask whoever shared it for a new one.")
         }
         Notice::Disabled => (
+            BROKEN_LINK,
             "This link is no longer available",
             "It has been switched off. Ask whoever shared it where to find what you were looking for.",
         ),
-        Notice::Flagged => {
-            ("This link has been reported as unsafe", "To protect you, it leads no further. You can close this page.")
-        }
+        Notice::Flagged => (
+            TRIANGLE,
+            "This link has been reported as unsafe",
+            "To protect you, it leads no further. You can close this page.",
+        ),
         Notice::NotFound => {
-            ("There is no such link", "Check that the address is complete; capital and small letters differ.")
+            (LENS, "There is no such link", "Check that the address is complete; capital and small letters differ.")
         }
-        Notice::TooMany => ("Too many requests", "Wait a moment, then try again."),
+        Notice::TooMany => (CLOCK, "Too many requests", "Wait a moment, then try again."),
     };
-    Page { nonce, css: &CSS, title, advice, is_warning: notice == Notice::Flagged }.render()
+    Page { nonce, css: &CSS, title, advice, sign, is_warning: notice == Notice::Flagged }.render()
 }
 
 #[cfg(test)]

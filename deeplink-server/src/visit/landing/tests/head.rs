@@ -59,6 +59,7 @@ fn every_head_tag_has_its_value() {
         ("al:web:url", "https://shop.example.com/promo?a=1&b=2"),
         ("apple-itunes-app", "app-id=123456789, app-argument=https://go.example.com/AbC12345"),
         ("theme-color", "#2E7D4F"),
+        ("expect", "#end"),
         ("icon", "https://example.com/icon.png"),
     ]);
     for agent in [IPHONE, ANDROID, MAC, LINUX, "facebookexternalhit/1.1"] {
@@ -83,6 +84,7 @@ fn a_head_tag_without_a_value_is_absent() {
         ("og:site_name", "go.example.com"),
         ("twitter:card", "summary"),
         ("twitter:title", "go.example.com"),
+        ("expect", "#end"),
         ("icon", "data:,"),
     ]);
     assert_eq!(head_tags(&dom(LINUX, &NOTHING, NO_TEXTS)), expected);
