@@ -39,19 +39,22 @@ fn segment(value: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The fields of a struct as query pairs; absent ones are left out by its own serialisation.
+/// The fields of a struct as query pairs; absent ones are left out by its own serialisation. They stand in the order of
+/// their names: whether serde_json keeps another one is decided by features that any crate of a build may switch on.
 pub(crate) fn pairs(query: &impl Serialize) -> Result<Vec<(String, String)>> {
     let value = serde_json::to_value(query)
         .map_err(|why| Error::from_source(crate::Kind::Validation, "the query cannot be written", why))?;
     let serde_json::Value::Object(fields) = value else { return Ok(Vec::new()) };
-    Ok(fields
+    let mut pairs: Vec<_> = fields
         .into_iter()
         .filter_map(|(name, value)| match value {
             serde_json::Value::Null => None,
             serde_json::Value::String(text) => Some((name, text)),
             other => Some((name, other.to_string())),
         })
-        .collect())
+        .collect();
+    pairs.sort();
+    Ok(pairs)
 }
 
 /// Appends pairs to the query of a path.

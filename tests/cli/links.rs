@@ -129,8 +129,8 @@ fn list_sends_its_filters() {
     dl.run("links list --affiliate aff_0123456789abcdef01234567 --status expired --created-after 2026-11-01 --created-before 2026-11-02T10:00:00+02:00 --q spring- --limit 7").ok();
     assert_eq!(
         double.only().target,
-        "/v1/links?affiliate_id=aff_0123456789abcdef01234567&status=expired&created_after=2026-11-01T00%3A00%3A00.000Z\
-         &created_before=2026-11-02T08%3A00%3A00.000Z&q=spring-&limit=7"
+        "/v1/links?affiliate_id=aff_0123456789abcdef01234567&created_after=2026-11-01T00%3A00%3A00.000Z\
+         &created_before=2026-11-02T08%3A00%3A00.000Z&q=spring-&status=expired&limit=7"
     );
     dl.run("links list --status resting").fails(3);
 }
@@ -257,7 +257,7 @@ fn timeseries_shows_buckets_and_their_sum() {
     dl.run("links timeseries spring-42 --from 2026-11-01 --to 2026-11-02T12:00:00Z --kind preview").ok();
     assert_eq!(
         double.requests()[1].target,
-        "/v1/links/spring-42/timeseries?from=2026-11-01T00%3A00%3A00.000Z&to=2026-11-02T12%3A00%3A00.000Z&granularity=daily&kind=preview"
+        "/v1/links/spring-42/timeseries?from=2026-11-01T00%3A00%3A00.000Z&granularity=daily&kind=preview&to=2026-11-02T12%3A00%3A00.000Z"
     );
     assert_eq!(dl.run("links timeseries spring-42 -o csv").ok(), "date,clicks\r\n2026-11-01,40\r\n2026-11-02,2\r\n");
     assert_eq!(dl.run("links timeseries spring-42 -o json").json()["data"][0]["clicks"], 40);

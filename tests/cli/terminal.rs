@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pty_process::blocking::Pty;
 
 use crate::dl::{Dl, KEY};
-use crate::double::{Answer, Double, domain, link, with_links};
+use crate::double::{Answer, Double, domain, link, verification, with_links};
 
 /// `dl` on a terminal of 40 rows.
 struct Screen {
@@ -282,6 +282,16 @@ fn ctrl_c_at_a_question_is_130() {
     screen.send("\u{3}");
     assert_eq!(screen.end().0, Some(130));
     assert!(double.requests().is_empty());
+}
+
+#[test]
+fn ctrl_c_ends_a_wait_with_130() {
+    let double = Double::new(|_| Answer::json(200, &verification(Some("there is no TXT record"))));
+    let screen = Screen::open(Dl::at(&double.url), "domains verify go.example.com --wait 10m");
+    screen.wait_for("looking again in 15 s, for another 10 min");
+    screen.send("\u{3}");
+    assert_eq!(screen.end().0, Some(130));
+    assert_eq!(double.requests().len(), 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use serde_json::Value;
 
-use super::probe::{Answer, Headers, Site, ask, short};
+use super::probe::{Answer, Fault, Headers, Site, Trouble, ask, short};
 use super::{Finding, Ground, Status, Task};
 
 /// Largest file that Apple reads.
@@ -256,7 +256,9 @@ fn lacking(found: &Value, file: File, app: &str, prints: &[String]) -> Option<St
 
 /// How another visitor, or another way, gets something else than the first; `None` when all get the same.
 async fn differs(site: &Site, file: File, first: &Answer) -> Option<String> {
-    let compare = |who: &str, other: Result<Answer, super::probe::Fault>| match other {
+    let compare = |who: &str, other: Result<Answer, Fault>| match other {
+        // A machine without IPv6 cannot say what others get over it.
+        Err(fault) if fault.kind == Trouble::NoWay => None,
         Err(fault) => Some(format!("{who} gets nothing ({})", fault.text)),
         Ok(other) if other.status != first.status => Some(format!("{who} gets {}", other.outline())),
         Ok(other) if other.body != first.body => Some(format!("{who} gets other bytes")),

@@ -86,7 +86,7 @@ impl Ground {
         }
         match site.get("/health", &[], HEALTH_BYTES).await {
             Ok(answer) => lifetime(&answer),
-            Err(fault) if fault.kind == Trouble::Unreachable => {
+            Err(fault) if matches!(fault.kind, Trouble::Unreachable | Trouble::NoWay) => {
                 Finding::skip(format!("nobody answers at port 443: {}", fault.text))
             }
             Err(fault) => Finding::fail(

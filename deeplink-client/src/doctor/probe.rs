@@ -187,6 +187,8 @@ impl Answer {
 pub(super) enum Trouble {
     /// Nobody is there.
     Unreachable,
+    /// There is no way there from this machine, such as one without IPv6; it says nothing about the host.
+    NoWay,
     /// Somebody is there, but not as who they should be.
     Tls,
     /// The answer broke off.
@@ -228,15 +230,19 @@ pub(super) async fn ask(
 
 fn fault(error: &reqwest::Error) -> Fault {
     let mut cause: &dyn StdError = error;
-    let mut tls = false;
+    let (mut tls, mut no_way) = (false, false);
     while let Some(next) = cause.source() {
-        tls |= error.is_connect() && next.downcast_ref::<io::Error>().is_some_and(is_handshake);
+        if let Some(io) = next.downcast_ref::<io::Error>().filter(|_| error.is_connect()) {
+            tls |= is_handshake(io);
+            no_way |= matches!(io.kind(), io::ErrorKind::NetworkUnreachable | io::ErrorKind::AddrNotAvailable);
+        }
         cause = next;
     }
-    let kind = match (tls, error.is_connect()) {
-        (true, _) => Trouble::Tls,
-        (false, true) => Trouble::Unreachable,
-        (false, false) => Trouble::Broken,
+    let kind = match error.is_connect() {
+        _ if tls => Trouble::Tls,
+        _ if no_way => Trouble::NoWay,
+        true => Trouble::Unreachable,
+        false => Trouble::Broken,
     };
     let text = cause.to_string();
     let text = text.split(" (os error ").next().unwrap_or(&text).to_lowercase();

@@ -50,7 +50,9 @@ impl Ground {
         }
         match self.health().await {
             Ok(answer) => lifetime(&answer),
-            Err(fault) if fault.kind == Trouble::Unreachable => Finding::skip("the service cannot be reached"),
+            Err(fault) if matches!(fault.kind, Trouble::Unreachable | Trouble::NoWay) => {
+                Finding::skip("the service cannot be reached")
+            }
             Err(fault) => Finding::fail(fault.text, "the certificate must be valid and cover the host"),
         }
     }

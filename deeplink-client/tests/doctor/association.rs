@@ -1,14 +1,17 @@
 //! The association files, and the apps in them.
 
+use std::net::{Ipv6Addr, SocketAddr};
+
 use deeplink_client::AppPlatform;
 use deeplink_client::doctor::Status::{Fail, Ok, Skip, Warn};
 use deeplink_client::mock::fixtures::FINGERPRINT;
 
 use crate::authority::Identity;
 use crate::double::Reply;
-use crate::scene::{ALTERNATE, PRIMARY, Scene};
+use crate::scene::{ALTERNATE, PRIMARY, Scene, nowhere};
 use crate::{assert_cases, at};
 
+const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const AASA: &str = "/.well-known/apple-app-site-association";
 const LINKS: &str = "/.well-known/assetlinks.json";
 
@@ -104,6 +107,9 @@ async fn the_file_for_apple() {
             Fail,
             "who comes over IPv6 gets other bytes",
         ),
+        ("aasa.origin", |scene| scene.six = Some(nowhere()), Fail, "who comes over IPv6 gets nothing"),
+        // No machine has a way to a group address over TCP, as one without IPv6 has to no address at all.
+        ("aasa.origin", |scene| scene.six = Some(SocketAddr::from((GROUP, 443))), Ok, "served, with"),
         ("aasa.origin", |scene| scene.identity = Identity::Ended, Fail, "cannot be fetched"),
         ("aasa.cdn", |_| {}, Ok, "Apple has this file"),
         ("aasa.cdn", |scene| scene.apps.clear(), Skip, "no iOS app"),

@@ -33,6 +33,8 @@ pub(crate) struct Scene {
     pub(crate) identity: Identity,
     /// The hosts are at the doubles, and can be reached.
     pub(crate) reachable: bool,
+    /// Where the hosts are over IPv6, instead of at the doubles.
+    pub(crate) six: Option<SocketAddr>,
     pub(crate) with_key: bool,
     pub(crate) hosts: Vec<&'static str>,
     pub(crate) asked_links: Vec<&'static str>,
@@ -52,6 +54,7 @@ impl Default for Scene {
             txt: vec![fixtures::verification_token()],
             identity: Identity::Days(90),
             reachable: true,
+            six: None,
             with_key: true,
             hosts: Vec::new(),
             asked_links: Vec::new(),
@@ -103,6 +106,7 @@ impl Scene {
         dns.txt(&format!("_deeplink-verify.{PRIMARY}"), &texts);
         dns.txt(&format!("_deeplink-verify.{ALTERNATE}"), &[&fixtures::verification_token()]);
         let (identity, reachable, limit, with_key) = (self.identity, self.reachable, self.limit, self.with_key);
+        let elsewhere = self.six;
         let (hosts, links) = (self.hosts.clone(), self.asked_links.clone());
         let scene = Arc::new(self);
         let answers: Answers = {
@@ -130,7 +134,7 @@ impl Scene {
             .root_certificate(authority.pem())
             .limit(limit);
         for host in [PRIMARY, ALTERNATE].into_iter().filter(|_| reachable) {
-            doctor = doctor.connect_to(host, four.address).connect_to(host, six.address);
+            doctor = doctor.connect_to(host, four.address).connect_to(host, elsewhere.unwrap_or(six.address));
         }
         doctor = hosts.into_iter().fold(doctor, deeplink_client::doctor::Doctor::host);
         doctor = links.into_iter().fold(doctor, deeplink_client::doctor::Doctor::link);
@@ -236,6 +240,6 @@ fn http_date() -> String {
 
 /// An address that nobody listens at.
 pub(crate) fn nowhere() -> SocketAddr {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let free = std::net::TcpListener::bind("[::1]:0").expect("a port");
     free.local_addr().expect("an address")
 }
