@@ -27,12 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Runs in every page before its own script: notes what moves, what the policy refuses, and where the page wants to go.
 /// While `held` is set, it stays where it is.
 const WATCH: &str = r#"(() => {
-  const seen = { shift: 0, refused: [], went: [], hidden: 0, held: sessionStorage.held === "yes" };
+  const seen = { shift: 0, refused: [], went: [], hidden: [], held: sessionStorage.held === "yes" };
   Object.defineProperty(window, "seen", { value: seen });
   new PerformanceObserver((list) => { for (const entry of list.getEntries()) seen.shift += entry.value; })
     .observe({ type: "layout-shift", buffered: true });
   document.addEventListener("securitypolicyviolation", (e) => seen.refused.push(`${e.effectiveDirective} ${e.blockedURI} ${e.sample}`));
-  document.addEventListener("visibilitychange", () => { seen.hidden += document.hidden; });
+  document.addEventListener("visibilitychange", () => { if (document.hidden) seen.hidden.push(Math.round(performance.now())); });
   navigation.addEventListener("navigate", (e) => {
     seen.went.push([e.destination.url, Math.round(performance.now())]);
     if (seen.held) e.preventDefault();

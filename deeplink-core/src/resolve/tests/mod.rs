@@ -99,7 +99,7 @@ fn a_plain_redirect_is_the_stored_text_itself() {
         let link = link("W");
         match decide(&link, &Surroundings::default(), visitor(IPHONE), query) {
             Outcome::Redirect(Cow::Borrowed(to)) => {
-                assert!(link.web_url.is_some_and(|stored| std::ptr::eq(to, stored)))
+                assert!(link.web_url.is_some_and(|stored| std::ptr::eq(to, stored)));
             }
             other => panic!("{other:?}"),
         }
