@@ -117,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_pause_ends_when_a_settable_clock_is_moved() {
-        const LONG: Duration = Duration::from_secs(600);
+        const LONG: Duration = Duration::from_mins(10);
         let clock = Clock::fixed(Timestamp::from_millis(1_000));
         let since = clock.now();
         let waiting = tokio::spawn({
