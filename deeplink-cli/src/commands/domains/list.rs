@@ -20,9 +20,15 @@ impl List {
         if domains.value.is_empty() {
             ctx.console.say("no domains yet; dl domains add go.example.com claims one");
         }
-        for waiting in domains.value.iter().filter(|domain| !domain.verified) {
-            let name = &waiting.domain;
-            ctx.console.note(&format!("{name} is not verified: dl domains verify {name} says why"));
+        let waiting: Vec<_> =
+            domains.value.iter().filter(|domain| !domain.verified).map(|domain| &domain.domain).collect();
+        match waiting.as_slice() {
+            [] => {}
+            [name] => ctx.console.note(&format!("{name} is not verified: dl domains verify {name} says why")),
+            several => {
+                let count = several.len();
+                ctx.console.note(&format!("{count} domains are not verified: dl domains verify NAME says why"));
+            }
         }
         Ok(())
     }
