@@ -4,7 +4,9 @@
 
 use deeplink_client::deeplink_core::routes::{self, Credential};
 use deeplink_client::mock::fixtures;
-use deeplink_client::{Client, CreateApp, CreateDomain, CreateLink, LinkFilter, Patch, SecretKey, Signup, TimeseriesQuery, UpdateLink};
+use deeplink_client::{
+    Client, CreateApp, CreateDomain, CreateLink, LinkFilter, Patch, SecretKey, Signup, TimeseriesQuery, UpdateLink,
+};
 
 /// Calls the method of an operation; `false` for an operation that has none.
 async fn call(dl: &Client, operation: &str) -> bool {

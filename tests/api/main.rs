@@ -10,6 +10,8 @@ mod away;
 mod bulk;
 mod challenges;
 mod cursors;
+#[path = "../domains/mod.rs"]
+mod domains;
 mod errors;
 mod headers;
 mod health;
@@ -27,7 +29,5 @@ mod texts;
 mod tidy;
 mod timeseries;
 mod urls;
-#[path = "../domains/mod.rs"]
-mod domains;
 #[path = "../visit/mod.rs"]
 mod visit;
