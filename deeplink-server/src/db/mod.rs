@@ -32,6 +32,8 @@ pub(crate) mod users;
 pub(crate) mod vault_check;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqlx::pool::PoolConnection;
@@ -132,10 +134,15 @@ impl Db {
                 let _place = waiting.try_acquire().map_err(|_| DbError::Overloaded)?;
                 // Spawned, because a `begin()` or a job dropped midway would hand an open transaction to the next
                 // borrower of the connection (launchbadge/sqlx: dropped begin futures).
-                match tokio::spawn(write_postgres(writers.clone(), work)).await {
-                    Ok(result) => result,
-                    Err(_) => Err(DbError::Panicked.into()),
-                }
+                let last_word = Arc::new(LastWord::default());
+                let mut running = tokio::spawn(write_postgres(writers.clone(), work, Arc::clone(&last_word)));
+                let ended = match tokio::time::timeout(PATIENCE, &mut running).await {
+                    // It waits for a connection or a lock, and nothing of it stays.
+                    Err(_) if last_word.take() => return Err(DbError::Overloaded.into()),
+                    Err(_) => running.await,
+                    Ok(ended) => ended,
+                };
+                ended.unwrap_or_else(|_| Err(DbError::Panicked.into()))
             }
         }
     }
@@ -204,7 +211,21 @@ impl Db {
     }
 }
 
-async fn write_postgres<T, E, F>(writers: PgPool, work: F) -> Result<T, E>
+/// How long a write on PostgreSQL may take until its COMMIT; on SQLite the writer's queue has a deadline of its own.
+const PATIENCE: Duration = Duration::from_millis(2_050);
+
+/// The last word on a write. The transaction that is about to commit and the caller that has waited enough both reach
+/// for it, and one gets it.
+#[derive(Debug, Default)]
+struct LastWord(AtomicBool);
+
+impl LastWord {
+    fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
+async fn write_postgres<T, E, F>(writers: PgPool, work: F, last_word: Arc<LastWord>) -> Result<T, E>
 where
     T: Send + 'static,
     E: WriteError,
@@ -217,6 +238,10 @@ where
         let mut tx = writer::begin(&writers).await?;
         match work(Conn::Postgres(&mut tx)).await {
             Ok(value) => {
+                if !last_word.take() {
+                    drop(tx.rollback().await);
+                    return Err(DbError::Overloaded.into());
+                }
                 return match tx.commit().await {
                     Ok(()) => Ok(value),
                     Err(error) => Err(DbError::commit(error).into()),
