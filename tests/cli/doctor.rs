@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::dl::{Dl, chmod};
 use crate::double::{Answer, Double, domain};
+use crate::server::Server;
 
 /// A service on this machine, whose hosts nobody can reach.
 fn service() -> Double {
@@ -37,14 +38,7 @@ fn an_account_on_this_machine_has_nothing_to_mend() {
         skip<TAB>service.clock<TAB>http://HERE<TAB>the service does not say what time it is<TAB>
         ok<TAB>account.key<TAB>http://HERE<TAB>accepted, for the whole account<TAB>
         ok<TAB>account.domain<TAB>http://HERE<TAB>verified: go.example.com<TAB>
-        skip<TAB>domain.txt<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
-        skip<TAB>domain.route<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
-        skip<TAB>domain.tls<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
-        skip<TAB>domain.robots<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
-        skip<TAB>aasa.origin<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
-        skip<TAB>aasa.cdn<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
-        skip<TAB>assetlinks.origin<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
-        skip<TAB>assetlinks.google<TAB>go.example.com<TAB>the service is on this machine only: nobody reaches it at this host<TAB>
+        skip<TAB>domain.txt, domain.route, domain.tls, domain.robots, aasa.origin, aasa.cdn, assetlinks.origin, assetlinks.google<TAB>go.example.com<TAB>the service is on this machine only: host checks need one that others reach, or --connect-to go.example.com=IP:PORT<TAB>
         skip<TAB>app.alternate<TAB>iOS<TAB>the account has no iOS app<TAB>
         --- stderr
 
@@ -118,4 +112,52 @@ fn the_key_is_not_shown() {
     let double = service();
     let ran = Dl::at(&double.url).run("doctor -vv");
     assert!(!ran.to_string().contains(&crate::dl::KEY[20..]), "{ran}");
+}
+
+/// In a table what is skipped for one reason is one line a host; scripts get a record a check.
+#[test]
+fn what_is_skipped_alike_shares_a_line_in_a_table_only() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let hosts = "doctor --host go.example.com --host www.example.com";
+    let of_host = |lines: &str, host: &str| lines.lines().filter(|line| line.contains(host)).count();
+    let table = dl.run(hosts).ok().to_owned();
+    let (csv, jsonl) = (dl.run(&format!("{hosts} -o csv")), dl.run(&format!("{hosts} -o jsonl")));
+    let fields = dl.run(&format!("{hosts} --fields id,subject,status"));
+    for host in ["go.example.com", "www.example.com"] {
+        let lines: Vec<_> = table.lines().filter(|line| line.contains(&format!("\t{host}\t"))).collect();
+        assert_eq!(lines.len(), 1, "{table}");
+        assert!(lines[0].ends_with(&format!("--connect-to {host}=IP:PORT\t")), "{table}");
+        assert_eq!(of_host(csv.ok(), &format!(",{host},")), 8, "{csv}");
+        assert_eq!(of_host(jsonl.ok(), &format!("\"subject\":\"{host}\"")), 8, "{jsonl}");
+        assert_eq!(of_host(fields.ok(), host), 8, "{fields}");
+    }
+}
+
+/// The pages of a real service are those that the doctor has in mind, each address as it is stored.
+#[test]
+fn the_pages_of_the_service_are_as_the_doctor_wants_them() {
+    let server = Server::start();
+    let dl = server.user("you");
+    dl.run(
+        "links create https://example.com/p/42?a=1&b=2 --id spring-42 --ios shop://p/42?a=1&b=2 \
+         --android shop://p/42?a=1&b=2 --android-store https://play.google.com/store/apps/details?id=com.example.app",
+    )
+    .ok();
+    let looked = dl.run("doctor --link spring-42 -o jsonl");
+    let found: Vec<Value> = looked.ok().lines().map(|line| serde_json::from_str(line).expect("a check")).collect();
+    let found: Vec<_> =
+        found.iter().filter(|check| check["id"] == "link.resolve").map(|check| &check["message"]).collect();
+    assert_eq!(
+        found,
+        [
+            "iPhone: page with button to shop://p/42?a=1&b=2 (D2)",
+            "Android: page with button to intent://p/42?a=1&b=2#Intent;scheme=shop;package=com.example.app;\
+             S.browser_fallback_url=https%3A%2F%2Fplay.google.com%2\u{2026} (D7)",
+            "desktop: page with button to https://example.com/p/42?a=1&b=2 (D13)",
+            "facebookexternalhit: page with button to https://example.com/p/42?a=1&b=2 (D13)",
+            "JSON: active",
+        ],
+        "{looked}"
+    );
 }

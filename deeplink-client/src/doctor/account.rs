@@ -58,6 +58,11 @@ impl Account {
         self.domains.iter().flatten().filter(|domain| domain.verified)
     }
 
+    /// Whether the key shows what a landing page's button depends on.
+    pub(super) fn is_read(&self) -> bool {
+        self.apps.is_some() && self.domains.is_some()
+    }
+
     /// The account's domain of this name.
     pub(super) fn domain(&self, name: &str) -> Option<&DomainDetail> {
         self.domains.iter().flatten().find(|domain| domain.domain == name)

@@ -11,7 +11,7 @@ use super::link::IPHONE;
 use super::probe::{Site, ask};
 use super::{Finding, Ground, Status, Task};
 
-pub(super) fn tasks(ground: &Arc<Ground>, link: Option<&String>) -> Vec<Task> {
+pub(super) fn tasks(ground: &Arc<Ground>, links: &[String]) -> Vec<Task> {
     let mut tasks: Vec<Task> = ground
         .account
         .android()
@@ -23,12 +23,12 @@ pub(super) fn tasks(ground: &Arc<Ground>, link: Option<&String>) -> Vec<Task> {
         .collect();
     if ground.account.apps.is_some() {
         let subject = ground.account.alternate().unwrap_or("iOS").to_owned();
-        let (ground, link) = (Arc::clone(ground), link.cloned());
+        let (ground, links) = (Arc::clone(ground), links.to_vec());
         tasks.push(Task::new(
             "app.alternate",
             subject,
             Status::Fail,
-            async move { ground.check_alternate(link).await },
+            async move { ground.check_alternate(&links).await },
         ));
     }
     tasks
@@ -45,7 +45,7 @@ fn fingerprints(app: &AppDetail) -> Finding {
 }
 
 impl Ground {
-    async fn check_alternate(&self, link: Option<String>) -> Finding {
+    async fn check_alternate(&self, named: &[String]) -> Finding {
         if self.account.ios().next().is_none() {
             return Finding::skip("the account has no iOS app");
         }
@@ -69,7 +69,7 @@ impl Ground {
         {
             return broken(what);
         }
-        let Some(id) = self.some_link(link).await else {
+        let Some(id) = self.some_link(named).await else {
             return Finding::ok("both files are served; there is no link to try");
         };
         let url = format!("https://{alternate}/{id}");
@@ -84,10 +84,15 @@ impl Ground {
         }
     }
 
-    /// A link to try: the one that was named, else the newest that works.
-    async fn some_link(&self, named: Option<String>) -> Option<String> {
-        if named.is_some() {
-            return named;
+    /// A link to try: the first of those that were named which works, else the newest. One that has ended shows a notice
+    /// on every host, which says nothing about the host.
+    async fn some_link(&self, named: &[String]) -> Option<String> {
+        for id in named {
+            if let Ok(link) = self.client.links().get(id).await
+                && link.status == LinkStatus::Active
+            {
+                return Some(link.link_id);
+            }
         }
         let filter = LinkFilter::new().status(LinkStatus::Active);
         let page = self.client.links().list(&filter).page_size(1).first_page().await.ok()?;

@@ -11,13 +11,16 @@ use http::Method;
 use tokio::sync::OnceCell;
 use url::Url;
 
+use super::page::Page;
 use super::probe::{Answer, Fault, Site, ask, short};
 use super::{Finding, Ground, Status, Task};
 
-/// Bytes of a page that are read; its head is within the first 32 KiB.
-const PAGE_BYTES: usize = 64 * 1024;
+/// Bytes of a page that are read: room for every address a link can have, in each place where the page names it.
+const PAGE_BYTES: usize = 512 * 1024;
 /// Largest preview image that every network takes.
 const IMAGE_BYTES: usize = 5 * 1024 * 1024;
+/// Characters that are shown of what two long addresses begin with alike.
+const SHARED: usize = 30;
 /// Smallest preview image that is shown large, in pixels a side.
 const IMAGE_PIXELS: usize = 200;
 
@@ -53,7 +56,11 @@ pub(super) fn tasks(ground: &Arc<Ground>, link: &str) -> Vec<Task> {
             let case = Arc::clone(&case);
             Task::new("link.resolve", link, Status::Fail, async move {
                 let finding = case.check_visit(agent, json).await;
-                Finding { message: format!("{who}: {}", finding.message), ..finding }
+                match finding.status {
+                    // Nobody was let in, whoever they are.
+                    Status::Skip => finding,
+                    _ => Finding { message: format!("{who}: {}", finding.message), ..finding },
+                }
             })
         })
         .collect();
@@ -140,10 +147,16 @@ impl Case {
             }
             Outcome::Landing(plan) => {
                 let row = row(&view, &around, visitor.platform, Some(&plan));
-                judge_landing(answer).map_err(|what| format!("{what}, where the page of row {row} belongs"))?;
-                let target =
-                    plan.open().map_or_else(|| "no button".to_owned(), |open| format!("button to {}", short(open)));
-                Ok(format!("page with {target} ({row})"))
+                let page = read_landing(answer);
+                // An affiliate's key does not show the domains and apps that lead a phone's button.
+                if !account.is_read() && matches!(visitor.platform, Platform::Ios | Platform::Android) {
+                    let page = page.map_err(|what| format!("{what}, where a landing page belongs"))?;
+                    let found = page.href("open").map_or_else(no_button, button);
+                    return Ok(format!("page with {found} (apps and domains cannot be read, so not compared)"));
+                }
+                page.and_then(|page| judge_button(page.href("open"), plan.open()))
+                    .map_err(|what| format!("{what}, where the page of row {row} belongs"))?;
+                Ok(format!("page with {} ({row})", plan.open().map_or_else(no_button, button)))
             }
             Outcome::Notice => match (answer.status, &link.status) {
                 (200, LinkStatus::Flagged) | (410, LinkStatus::Expired | LinkStatus::Disabled) => {
@@ -279,15 +292,48 @@ fn row(
     }
 }
 
-fn judge_landing(answer: &Answer) -> Result<(), String> {
+fn read_landing(answer: &Answer) -> Result<Page, String> {
     if answer.status != 200 || answer.media_type() != "text/html" {
         return Err(format!("{} of type \"{}\"", answer.outline(), short(&answer.media_type())));
     }
-    let page = String::from_utf8_lossy(&answer.body);
-    match ["og:title", "og:url"].into_iter().find(|tag| !page.contains(&format!("property=\"{tag}\""))) {
+    let page = Page::read(&String::from_utf8_lossy(&answer.body));
+    match ["og:title", "og:url"].into_iter().find(|tag| !page.has_property(tag)) {
         Some(tag) => Err(format!("a page without {tag}")),
-        None => Ok(()),
+        None => Ok(page),
     }
+}
+
+/// Compares where the primary button leads with where it should.
+fn judge_button(found: Option<&str>, wanted: Option<&str>) -> Result<(), String> {
+    match (found, wanted) {
+        (None, None) => Ok(()),
+        (Some(found), Some(wanted)) if found == wanted => Ok(()),
+        (None, Some(wanted)) => Err(format!("a page without a {}", button(wanted))),
+        (Some(""), _) => Err("a page whose button leads nowhere".to_owned()),
+        (Some(found), Some(wanted)) => {
+            let (found, wanted) = apart(found, wanted);
+            Err(format!("a page whose button leads to {found} and not to {wanted}"))
+        }
+        (Some(found), None) => Err(format!("a page with a {} instead of none", button(found))),
+    }
+}
+
+fn button(to: &str) -> String {
+    format!("button to {}", short(to))
+}
+
+fn no_button() -> String {
+    "no button".to_owned()
+}
+
+/// Two texts that differ, cut so that the place where they do is among what is shown.
+fn apart(one: &str, two: &str) -> (String, String) {
+    let same = one.chars().zip(two.chars()).take_while(|(one, two)| one == two).count();
+    let cut = |text: &str| match same.checked_sub(SHARED) {
+        Some(skip) if skip > SHARED => short(&format!("\u{2026}{}", text.chars().skip(skip).collect::<String>())),
+        _ => short(text),
+    };
+    (cut(one), cut(two))
 }
 
 fn judge_json(link: &LinkDetail, answer: &Answer) -> Result<String, String> {

@@ -21,6 +21,7 @@ mod association;
 mod domain;
 mod link;
 mod names;
+mod page;
 mod probe;
 mod robots;
 mod service;
@@ -231,7 +232,11 @@ impl Ground {
     /// Why a host cannot be looked at, if so.
     fn out_of_reach(&self, host: &str) -> Option<Finding> {
         let hidden = self.is_loopback() && !self.probe.knows(host);
-        hidden.then(|| Finding::skip("the service is on this machine only: nobody reaches it at this host"))
+        hidden.then(|| {
+            Finding::skip(format!(
+                "the service is on this machine only: host checks need one that others reach, or --connect-to {host}=IP:PORT"
+            ))
+        })
     }
 }
 
@@ -346,7 +351,7 @@ fn lay_out(ground: &Arc<Ground>, named: &[DomainName], links: &[String]) -> Exam
         tasks.extend(domain::tasks(ground, &site));
         tasks.extend(association::tasks(ground, &site));
     }
-    tasks.extend(app::tasks(ground, links.first()));
+    tasks.extend(app::tasks(ground, links));
     for link in links {
         tasks.extend(link::tasks(ground, link));
     }

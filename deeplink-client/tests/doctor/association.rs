@@ -2,9 +2,9 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
-use deeplink_client::AppPlatform;
 use deeplink_client::doctor::Status::{Fail, Ok, Skip, Warn};
-use deeplink_client::mock::fixtures::FINGERPRINT;
+use deeplink_client::mock::fixtures::{self, FINGERPRINT};
+use deeplink_client::{AppPlatform, LinkStatus};
 
 use crate::authority::Identity;
 use crate::double::Reply;
@@ -195,6 +195,37 @@ async fn apps() {
             "one signing certificate",
         ),
         ("app.alternate", |_| {}, Ok, "/spring-42 leads on: HTTP 302 to https://apps.apple.com/app/id1"),
+        // A link that has ended leads nowhere from any host: another is tried.
+        (
+            "app.alternate",
+            |scene| {
+                scene.links.push(fixtures::link_detail("summer-7"));
+                scene.asked_links = vec!["spring-42", "summer-7"];
+                scene.link(|link| link.status = LinkStatus::Disabled);
+            },
+            Ok,
+            "/summer-7 leads on",
+        ),
+        (
+            "app.alternate",
+            |scene| {
+                scene.links.push(fixtures::link_detail("summer-7"));
+                scene.link(|link| link.status = LinkStatus::Expired);
+            },
+            Ok,
+            "/summer-7 leads on",
+        ),
+        ("app.alternate", |scene| scene.link(|link| link.status = LinkStatus::Flagged), Ok, "no link to try"),
+        ("app.alternate", |scene| scene.asked_links.push("nope"), Ok, "/spring-42 leads on"),
+        (
+            "app.alternate",
+            |scene| {
+                scene.links.insert(0, fixtures::link_detail("summer-7"));
+                scene.asked_links.push("spring-42");
+            },
+            Ok,
+            "/spring-42 leads on",
+        ),
         ("app.alternate", |scene| scene.domains.truncate(1), Warn, "no alternate domain"),
         ("app.alternate", |scene| scene.domains[1].verified = false, Warn, "no alternate domain"),
         ("app.alternate", |scene| scene.apps.remove(0).platform = AppPlatform::Android, Skip, "no iOS app"),

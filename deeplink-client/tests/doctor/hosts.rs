@@ -17,6 +17,24 @@ async fn the_proof_in_dns() {
         ("domain.txt", |scene| scene.txt.clear(), Warn, "no TXT record"),
         ("domain.txt", |scene| scene.txt = vec!["a\u{7}b".into()], Warn, "says \"a b\""),
         ("domain.txt", |scene| scene.txt = vec!["0".repeat(64)], Warn, "will be lost"),
+        // The service compares byte for byte too.
+        ("domain.txt", |scene| scene.txt[0].insert(0, ' '), Warn, "says \" 3fa91c07be5d2846"),
+        ("domain.txt", |scene| scene.txt[0].push('\n'), Warn, "will be lost"),
+        (
+            "domain.txt",
+            |scene| scene.txt = vec!["v=spf1 -all".into(), scene.txt[0].to_uppercase()],
+            Warn,
+            "says \"3FA91C07BE5D2846",
+        ),
+        (
+            "domain.txt",
+            |scene| {
+                (scene.with_key, scene.hosts) = (false, vec![PRIMARY]);
+                scene.txt[0].push(' ');
+            },
+            Warn,
+            "will be lost",
+        ),
         ("domain.txt", |scene| (scene.with_key, scene.hosts) = (false, vec![PRIMARY]), Ok, "there"),
         ("domain.txt", |scene| scene.reachable = false, Skip, "on this machine only"),
     ])

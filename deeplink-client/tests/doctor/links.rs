@@ -6,23 +6,39 @@ use deeplink_client::doctor::Status::{self, Fail, Ok, Skip, Warn};
 use crate::assert_cases;
 use crate::authority::Identity;
 use crate::double::{Reply, Request};
-use crate::scene::{PAGE, PRIMARY, Scene, png};
+use crate::scene::{INTENT, PRIMARY, Scene, WEB, page, png};
+
+/// What each sort of visitor gets.
+async fn resolves(scene: Scene) -> Vec<(Status, String)> {
+    let seen = scene.examine().await;
+    let of_link = seen.checks.iter().filter(|check| check.id == "link.resolve");
+    of_link.map(|check| (check.status, check.message.clone())).collect()
+}
+
+fn assert_all(found: &[(Status, String)], expected: [(Status, &str); 5]) {
+    let found: Vec<_> = found.iter().map(|(status, message)| (*status, message.as_str())).collect();
+    assert_eq!(found, expected);
+}
+
+/// A link with apps on a host of its own, which is reached without a detour over another.
+fn rich() -> Scene {
+    let mut scene = Scene::default();
+    scene.domains.truncate(1);
+    scene.link(|link| {
+        link.url = format!("https://{PRIMARY}/spring-42");
+        link.ios_deep_link = Some("shop://p/42".into());
+        link.android_deep_link = Some("shop://p/42".into());
+        link.web_url = Some(WEB.into());
+    });
+    scene
+}
 
 #[tokio::test]
 async fn a_link_as_each_visitor_sees_it() {
-    let resolves = async |scene: Scene| -> Vec<(Status, String)> {
-        let seen = scene.examine().await;
-        let of_link = seen.checks.iter().filter(|check| check.id == "link.resolve");
-        of_link.map(|check| (check.status, check.message.clone())).collect()
-    };
-    let assert_all = |found: Vec<(Status, String)>, expected: [(Status, &str); 5]| {
-        let found: Vec<_> = found.iter().map(|(status, message)| (*status, message.as_str())).collect();
-        assert_eq!(found, expected);
-    };
     let mut scene = Scene::default();
     scene.link(|link| link.url = format!("https://{PRIMARY}/spring-42"));
     assert_all(
-        resolves(scene).await,
+        &resolves(scene).await,
         [
             (Ok, "iPhone: redirect to https://example.com/ (D14)"),
             (Ok, "Android: redirect to https://example.com/ (D14)"),
@@ -31,26 +47,17 @@ async fn a_link_as_each_visitor_sees_it() {
             (Ok, "JSON: active"),
         ],
     );
-    let rich = || {
-        let mut scene = Scene::default();
-        scene.domains.truncate(1);
-        scene.link(|link| {
-            link.url = format!("https://{PRIMARY}/spring-42");
-            link.ios_deep_link = Some("shop://p/42".into());
-            link.android_deep_link = Some("shop://p/42".into());
-        });
-        scene
-    };
     assert_all(
-        resolves(rich()).await,
+        &resolves(rich()).await,
         [
             (Ok, "iPhone: page with button to shop://p/42 (D2)"),
             (
                 Ok,
-                "Android: page with button to intent://p/42#Intent;scheme=shop;package=com.example.app;S.browser_fallback_url=https%3A%2F%2Fexample.com%2F;end (D7)",
+                "Android: page with button to intent://p/42#Intent;scheme=shop;package=com.example.app;\
+                 S.browser_fallback_url=https%3A%2F%2Fexample.com%2F%3Fa%3D1%26\u{2026} (D7)",
             ),
-            (Ok, "desktop: page with button to https://example.com/ (D13)"),
-            (Ok, "facebookexternalhit: page with button to https://example.com/ (D13)"),
+            (Ok, "desktop: page with button to https://example.com/?a=1&b='2' (D13)"),
+            (Ok, "facebookexternalhit: page with button to https://example.com/?a=1&b='2' (D13)"),
             (Ok, "JSON: active"),
         ],
     );
@@ -59,18 +66,18 @@ async fn a_link_as_each_visitor_sees_it() {
     broken.instead(|request| request.agent.contains("Pixel"), Reply::new(200, "text/html", "<html></html>"));
     broken.instead(
         |request| request.agent.contains("Windows"),
-        Reply::new(200, "text/html", PAGE).header("vary", "Accept").header("cache-control", "no-store"),
+        Reply::new(200, "text/html", page(Some(WEB))).header("vary", "Accept").header("cache-control", "no-store"),
     );
     broken.instead(
         |request| request.agent.contains("facebook"),
-        Reply::new(200, "text/html", PAGE)
+        Reply::new(200, "text/html", page(Some(WEB)))
             .header("vary", "accept, user-agent, sec-ch-ua-platform")
             .header("cache-control", "public")
             .without("location"),
     );
-    broken.instead(|request| request.agent.contains("curl"), Reply::new(200, "text/html", PAGE));
+    broken.instead(|request| request.agent.contains("curl"), Reply::new(200, "text/html", page(None)));
     assert_all(
-        resolves(broken).await,
+        &resolves(broken).await,
         [
             (Fail, "iPhone: HTTP 302 to https://example.com/ of type \"text/plain\", where the page of row D2 belongs"),
             (Fail, "Android: a page without og:title, where the page of row D7 belongs"),
@@ -100,7 +107,107 @@ async fn a_link_as_each_visitor_sees_it() {
     );
     let mut hidden = rich();
     hidden.reachable = false;
-    assert!(resolves(hidden).await.iter().all(|(status, _)| *status == Skip));
+    let found = resolves(hidden).await;
+    assert!(found.iter().all(|one| *one == found[0] && one.0 == Skip), "{found:?}");
+    assert!(found[0].1.ends_with("or --connect-to go.example.com=IP:PORT"), "{found:?}");
+}
+
+fn by_iphone(request: &Request) -> bool {
+    request.agent.contains("iPhone")
+}
+
+fn by_android(request: &Request) -> bool {
+    request.agent.contains("Pixel")
+}
+
+fn by_desktop(request: &Request) -> bool {
+    request.agent.contains("Windows")
+}
+
+fn by_facebook(request: &Request) -> bool {
+    request.agent.contains("facebook")
+}
+
+#[tokio::test]
+async fn the_button_of_a_page() {
+    let told = |html: String| {
+        Reply::new(200, "text/html", html)
+            .header("vary", "accept, user-agent, sec-ch-ua-platform")
+            .header("cache-control", "no-store")
+    };
+    let mut astray = rich();
+    astray.instead(by_iphone, told(page(None)));
+    astray.instead(by_android, told(page(Some("shop://p/42"))));
+    astray.instead(by_desktop, told(page(Some("https://example.com/?a=1"))));
+    astray.instead(by_facebook, told(page(Some(""))));
+    assert_all(
+        &resolves(astray).await,
+        [
+            (Fail, "iPhone: a page without a button to shop://p/42, where the page of row D2 belongs"),
+            (
+                Fail,
+                "Android: a page whose button leads to shop://p/42 and not to \
+                 intent://p/42#Intent;scheme=shop;package=com.example.app;\
+                 S.browser_fallback_url=https%3A%2F%2Fexample.com%2F%3Fa%3D1%26\u{2026}, where the page of row D7 belongs",
+            ),
+            (
+                Fail,
+                "desktop: a page whose button leads to https://example.com/?a=1 and not to \
+                 https://example.com/?a=1&b='2', where the page of row D13 belongs",
+            ),
+            (Fail, "facebookexternalhit: a page whose button leads nowhere, where the page of row D13 belongs"),
+            (Ok, "JSON: active"),
+        ],
+    );
+
+    // What differs late is shown too.
+    let mut late = rich();
+    late.instead(by_android, told(page(Some(&INTENT.replace("%272%27", "%273%27")))));
+    let (status, message) = resolves(late).await.swap_remove(1);
+    assert_eq!(status, Fail);
+    assert!(message.contains("%3D%273%27;end and not to \u{2026}") && message.contains("%3D%272%27;end,"), "{message}");
+
+    // Where no button belongs, none may be.
+    let app_only = || {
+        let mut scene = rich();
+        scene.link(|link| link.web_url = None);
+        scene
+    };
+    assert_eq!(resolves(app_only()).await[2], (Ok, "desktop: page with no button (D13)".to_owned()));
+    let mut too_many = app_only();
+    too_many.instead(by_desktop, told(page(Some("https://example.com/"))));
+    assert_eq!(
+        resolves(too_many).await[2],
+        (
+            Fail,
+            "desktop: a page with a button to https://example.com/ instead of none, where the page of row D13 belongs"
+                .to_owned()
+        )
+    );
+
+    // With an alternate host it is that host which the button of a phone leads to.
+    let over_alternate = Scene { links: rich().links, asked_links: vec!["spring-42"], ..Scene::default() };
+    let found = resolves(over_alternate).await;
+    assert_eq!(found[0], (Ok, "iPhone: page with button to https://open.example.com/spring-42 (D1)".to_owned()));
+    assert_eq!(found[1], (Ok, "Android: page with button to https://open.example.com/spring-42 (D6)".to_owned()));
+
+    // An affiliate's key does not show what the button of a phone depends on; a page without tags is wrong all the same.
+    let mut scoped = rich();
+    let forbidden = Reply::new(403, "application/json", r#"{"error":"no","code":"forbidden_scope"}"#);
+    scoped.instead(|request| matches!(request.target.as_str(), "/v1/apps" | "/v1/domains"), forbidden);
+    scoped.instead(by_iphone, told(page(Some("https://open.example.com/spring-42"))));
+    scoped.instead(by_android, told("<html></html>".to_owned()));
+    let found = resolves(scoped).await;
+    assert_eq!(
+        found[0],
+        (
+            Ok,
+            "iPhone: page with button to https://open.example.com/spring-42 (apps and domains cannot be read, so not compared)"
+                .to_owned()
+        )
+    );
+    assert_eq!(found[1], (Fail, "Android: a page without og:title, where a landing page belongs".to_owned()));
+    assert_eq!(found[2].0, Ok);
 }
 
 fn with_image(scene: &mut Scene, url: &str) {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use deeplink_client::deeplink_core::app::{AppleAssociation, AssetStatement};
 use deeplink_client::doctor::{Check, Status};
 use deeplink_client::mock::fixtures::{self, FINGERPRINT};
-use deeplink_client::{AppDetail, Client, DomainDetail, DomainRole, LinkDetail, SecretKey, Timestamp};
+use deeplink_client::{AppDetail, Client, DomainDetail, DomainRole, LinkDetail, LinkStatus, SecretKey, Timestamp};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
@@ -156,7 +156,11 @@ impl Scene {
             "/health" => Reply::json(200, &json!({"status": "ok"})).header("date", &http_date()),
             "/v1/apps" => Reply::json(200, &json!(self.apps)),
             "/v1/domains" => Reply::json(200, &json!(self.domains)),
-            "/v1/links" => Reply::json(200, &json!({"links": self.links, "next_cursor": null})),
+            "/v1/links" => {
+                let is_asked = |link: &&LinkDetail| !request.target.contains("status=active") || is_active(link);
+                let links: Vec<_> = self.links.iter().filter(is_asked).collect();
+                Reply::json(200, &json!({"links": links, "next_cursor": null}))
+            }
             "/.well-known/apple-app-site-association" if self.apple()["applinks"]["details"][0].is_object() => {
                 Reply::json(200, &self.apple())
             }
@@ -167,7 +171,7 @@ impl Scene {
             _ => {
                 let id = path.rsplit('/').next().unwrap_or_default();
                 let Some(link) = self.links.iter().find(|link| link.link_id == id) else { return not_found() };
-                if path.starts_with("/v1/links/") { Reply::json(200, &json!(link)) } else { visit(link, request) }
+                if path.starts_with("/v1/links/") { Reply::json(200, &json!(link)) } else { self.visit(link, request) }
             }
         }
     }
@@ -181,6 +185,33 @@ impl Scene {
         let statement =
             |app: &AppDetail| Some(AssetStatement::new(app.package_name.clone()?, app.sha256_fingerprints.clone()?));
         json!(self.apps.iter().filter_map(statement).collect::<Vec<_>>())
+    }
+
+    /// What a service that works answers to a visit of a link: the rows that the tests look at, spelled out.
+    fn visit(&self, link: &LinkDetail, request: &Request) -> Reply {
+        let over_alternate = self.domains.iter().any(|domain| domain.verified && domain.domain == ALTERNATE);
+        let (is_iphone, is_android) = (request.agent.contains("iPhone"), request.agent.contains("Pixel"));
+        let has_apps = link.ios_deep_link.is_some() || link.android_deep_link.is_some();
+        let alternate = format!("https://{ALTERNATE}/{}", link.link_id);
+        let reply = match link.web_url.as_deref() {
+            _ if request.accept == "application/json" => Reply::json(
+                200,
+                &json!({"link_id": link.link_id, "_service_meta": {"source": "tenant_asserted", "status": link.status}}),
+            ),
+            _ if !is_active(link) => Reply::new(410, "text/html", "it has ended"),
+            _ if request.host == ALTERNATE => Reply::redirect("https://apps.apple.com/app/id1"),
+            Some(web) if !has_apps && link.social_preview.is_none() => Reply::redirect(web),
+            web => {
+                let open = match link.ios_deep_link.as_deref() {
+                    _ if over_alternate && (is_iphone || is_android) => Some(alternate.as_str()),
+                    Some(app) if is_iphone => Some(app),
+                    _ if is_android => link.android_deep_link.as_deref().map(|_| INTENT),
+                    _ => web,
+                };
+                Reply::new(200, "text/html; charset=utf-8", page(open))
+            }
+        };
+        reply.header("vary", "Accept, User-Agent, Sec-CH-UA-Platform").header("cache-control", "no-store")
     }
 
     /// What Google's service says, one statement for each fingerprint.
@@ -197,27 +228,22 @@ impl Scene {
     }
 }
 
-/// What a service that works answers to a visit of a link: the rows that the tests look at, spelled out.
-fn visit(link: &LinkDetail, request: &Request) -> Reply {
-    let page = || Reply::new(200, "text/html; charset=utf-8", PAGE);
-    let reply = match link.web_url.as_deref() {
-        _ if request.host == ALTERNATE => Reply::redirect("https://apps.apple.com/app/id1"),
-        _ if request.accept == "application/json" => Reply::json(
-            200,
-            &json!({"link_id": link.link_id, "_service_meta": {"source": "tenant_asserted", "status": link.status}}),
-        ),
-        Some(web)
-            if link.ios_deep_link.is_none() && link.android_deep_link.is_none() && link.social_preview.is_none() =>
-        {
-            Reply::redirect(web)
-        }
-        _ => page(),
-    };
-    reply.header("vary", "Accept, User-Agent, Sec-CH-UA-Platform").header("cache-control", "no-store")
+/// The button of an Android phone for a link with `shop://p/42` and [`WEB`].
+pub(crate) const INTENT: &str = "intent://p/42#Intent;scheme=shop;package=com.example.app;\
+                                 S.browser_fallback_url=https%3A%2F%2Fexample.com%2F%3Fa%3D1%26b%3D%272%27;end";
+pub(crate) const WEB: &str = "https://example.com/?a=1&b='2'";
+
+/// A landing page whose primary button, if it has one, leads there.
+pub(crate) fn page(open: Option<&str>) -> String {
+    let escaped = |to: &str| to.replace('&', "&#38;").replace('\'', "&#39;");
+    let button = open.map(|to| format!(r#"<a id="open" href="{}"><span>Open</span></a>"#, escaped(to)));
+    let head = r#"<meta property="og:title" content="T"><meta property="og:url" content="U">"#;
+    format!("<html><head>{head}</head><body>{}</body></html>", button.unwrap_or_default())
 }
 
-pub(crate) const PAGE: &str =
-    r#"<html><head><meta property="og:title" content="T"><meta property="og:url" content="U"></head></html>"#;
+fn is_active(link: &LinkDetail) -> bool {
+    link.status == LinkStatus::Active
+}
 
 /// The head of a PNG image of this size, which is all that its size is read from.
 pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {

@@ -86,13 +86,13 @@ impl Doctor {
         };
         let devices = examination.as_ref().map(Examination::device_commands).unwrap_or_default();
         let mut shown = show::Shown::new(&sheet);
-        for check in &found {
+        for check in found {
             shown.push(check)?;
         }
         if let Some(examination) = examination {
             let mut checks = std::pin::pin!(examination.run());
             while let Some(check) = checks.next().await {
-                shown.push(&check)?;
+                shown.push(check)?;
             }
         }
         shown.finish(ctx, &devices)

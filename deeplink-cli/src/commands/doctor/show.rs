@@ -1,4 +1,6 @@
 //! Checks as they come: under a heading for each subject on a terminal, as records anywhere else.
+//!
+//! In a table, skipped checks of one subject that say the same share a line. The other formats have one record per check.
 
 use deeplink_client::doctor::{Check, Status};
 
@@ -15,6 +17,8 @@ pub(super) struct Shown<'a> {
     sheet: &'a Sheet<'a>,
     rows: Option<Rows<'a>>,
     subject: Option<String>,
+    /// Skipped checks that wait for others that say the same.
+    alike: Vec<Check>,
     counts: [usize; 4],
 }
 
@@ -22,13 +26,43 @@ impl<'a> Shown<'a> {
     pub(super) fn new(sheet: &'a Sheet<'a>) -> Self {
         let out = sheet.out;
         let for_people = out.terminal && out.format == Format::Table && sheet.fields.is_none();
-        Self { sheet, rows: (!for_people).then(|| sheet.several()), subject: None, counts: [0; 4] }
+        Self { sheet, rows: (!for_people).then(|| sheet.several()), subject: None, alike: Vec::new(), counts: [0; 4] }
     }
 
-    pub(super) fn push(&mut self, check: &Check) -> Outcome {
+    pub(super) fn push(&mut self, check: Check) -> Outcome {
         self.counts[place(check.status)] += 1;
+        let says = |check: &Check| (check.subject.clone(), check.message.clone());
+        if self.alike.first().is_some_and(|first| says(first) != says(&check)) || check.status != Status::Skip {
+            self.release()?;
+        }
+        if check.status == Status::Skip && self.shares_lines() {
+            self.alike.push(check);
+            return Ok(());
+        }
+        self.write(&check, &[check.id])
+    }
+
+    /// Whether checks may share a line.
+    fn shares_lines(&self) -> bool {
+        self.sheet.out.format == Format::Table && self.sheet.fields.is_none()
+    }
+
+    /// Writes the checks that waited.
+    fn release(&mut self) -> Outcome {
+        let alike = std::mem::take(&mut self.alike);
+        let Some(first) = alike.first() else { return Ok(()) };
+        let ids: Vec<_> = alike.iter().map(|check| check.id).collect();
+        self.write(first, &ids)
+    }
+
+    /// Writes what one check says, or several of these ids say alike.
+    fn write(&mut self, check: &Check, ids: &[&str]) -> Outcome {
         if let Some(rows) = &mut self.rows {
-            rows.push(&serde_json::to_string(check).unwrap_or_default())?;
+            let mut record = serde_json::to_value(check).unwrap_or_default();
+            let mut names = ids.to_vec();
+            names.dedup();
+            record["id"] = names.join(", ").into();
+            rows.push(&record.to_string())?;
             return rows.page();
         }
         let out = self.sheet.out;
@@ -37,12 +71,13 @@ impl<'a> Shown<'a> {
             out.raw(format!("{gap}{}\n", self.paint("1", &escape::one_line(&check.subject))).as_bytes())?;
             self.subject = Some(check.subject.clone());
         }
-        out.raw(self.lines(check).as_bytes())?;
+        out.raw(self.lines(check, ids).as_bytes())?;
         out.flush()
     }
 
     /// Says how it went in all, and what to ask the devices.
-    pub(super) fn finish(self, ctx: &Context, devices: &[String]) -> Outcome {
+    pub(super) fn finish(mut self, ctx: &Context, devices: &[String]) -> Outcome {
+        self.release()?;
         let [ok, warn, fail, skip] = self.counts;
         if let Some(rows) = self.rows {
             rows.finish(None)?;
@@ -57,7 +92,7 @@ impl<'a> Shown<'a> {
         if fail > 0 { Err(super::failed(fail, ok + warn + fail + skip)) } else { Ok(()) }
     }
 
-    fn lines(&self, check: &Check) -> String {
+    fn lines(&self, check: &Check, ids: &[&str]) -> String {
         let word = format!("{:<4}", check.status.as_str());
         let colour = match check.status {
             Status::Ok => "32",
@@ -67,7 +102,7 @@ impl<'a> Shown<'a> {
         };
         let room = output::width().saturating_sub(INDENT).max(20);
         let message = wrapped(&escape::one_line(&check.message), room);
-        let mut text = format!("  {}  {:<17}  {message}\n", self.paint(colour, &word), check.id);
+        let mut text = format!("  {}  {:<17}  {message}\n", self.paint(colour, &word), named(ids));
         if let Some(fix) = &check.fix {
             let fix = wrapped(&format!("\u{2192} {}", escape::one_line(fix)), room);
             let fix: Vec<String> = fix.split('\n').map(|line| self.paint("36", line.trim_start())).collect();
@@ -79,6 +114,15 @@ impl<'a> Shown<'a> {
 
     fn paint(&self, code: &str, text: &str) -> String {
         if self.sheet.out.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// Which checks a line is about, in a few characters.
+fn named(ids: &[&str]) -> String {
+    match ids {
+        [id] => (*id).to_owned(),
+        [first, ..] if ids.iter().all(|id| id == first) => format!("{first} \u{d7}{}", ids.len()),
+        _ => format!("{} checks", ids.len()),
     }
 }
 
@@ -114,6 +158,13 @@ fn wrapped(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_checks_have_one_name() {
+        assert_eq!(named(&["domain.txt"]), "domain.txt");
+        assert_eq!(named(&["link.resolve"; 5]), "link.resolve \u{d7}5");
+        assert_eq!(named(&["domain.txt", "domain.tls", "domain.tls"]), "3 checks");
+    }
 
     #[test]
     fn words_stay_whole() {
