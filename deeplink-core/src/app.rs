@@ -21,6 +21,8 @@ pub const MAX_APP_NAME: usize = 100;
 pub const MAX_BUNDLE_ID: usize = 155;
 /// Most bytes of an Android package name.
 pub const MAX_PACKAGE_NAME: usize = 255;
+/// Most apps of one platform that an account can have: their association file stays within 128 KiB.
+pub const MAX_APPS: i64 = 50;
 /// Most signing certificates of one Android app.
 pub const MAX_FINGERPRINTS: usize = 20;
 

@@ -167,6 +167,22 @@ pub enum Batch {
     Different(Vec<NewLink>),
 }
 
+impl Batch {
+    /// How many links it makes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Named { ids, .. } => ids.len(),
+            Self::Generated { count, .. } => *count,
+            Self::Different(links) => links.len(),
+        }
+    }
+
+    /// Whether it makes none; a checked batch makes at least one.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// Why a batch was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchRefused {

@@ -67,7 +67,7 @@ impl hyper::service::Service<Request<RequestBody>> for Service {
         async move {
             let (parts, body) = request.into_parts();
             match place(&app, peer, &parts).await {
-                Ok(place @ Place::Custom(_)) if is_top_level(parts.uri.path()) => {
+                Ok(place @ Place::Custom(_)) if is_visit(&parts.method, parts.uri.path()) => {
                     Ok(visited(&app, &parts.headers, visit::answer_at(&app, peer, &parts, Ok(place))).await)
                 }
                 place => Ok(rest(app, router, peer, parts, body, place).await),
@@ -90,9 +90,11 @@ async fn place(app: &App, peer: IpAddr, parts: &Parts) -> Result<Place, ApiError
     if parts.uri.path() == "/health" { Ok(Place::Service) } else { visit::place(app, peer, parts).await }
 }
 
-/// Whether a path has one segment: on a tenant's host, a link.
-fn is_top_level(path: &str) -> bool {
-    path.strip_prefix('/').is_some_and(|segment| !segment.contains('/'))
+/// Whether a request on a tenant's host is for a link, or for what somebody took for one: a person then sees a page.
+fn is_visit(method: &Method, path: &str) -> bool {
+    let is_top_level = path.strip_prefix('/').is_some_and(|segment| !segment.contains('/'));
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    is_top_level || (is_read && path.starts_with('/') && !path.starts_with("/.well-known/"))
 }
 
 fn panicked() -> ApiError {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use deeplink_core::domain::DomainName;
 use deeplink_core::id::TenantId;
 use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
@@ -21,6 +22,7 @@ use crate::http::rate_limit::Limiter;
 use crate::outbound::dns::Dns;
 use crate::outbound::places::Places;
 use crate::vault::Vault;
+use crate::visit::association::Files;
 
 /// The state behind every handler.
 pub(crate) type Shared = Arc<App>;
@@ -46,6 +48,8 @@ pub(crate) struct App {
     pub(crate) hosts: Brief<Option<Arc<Host>>>,
     /// What a tenant shows of itself, by its id.
     pub(crate) faces: Brief<Arc<Face>>,
+    /// A tenant's association files, by its id.
+    pub(crate) files: Brief<Arc<Files>>,
     /// What connections over TLS are secured with, by name.
     pub(crate) certificates: Certificates,
     /// Whom to ask for the proof of domains.
@@ -95,8 +99,9 @@ impl App {
             hosts: Brief::new(10_000),
             certificates: Certificates::new(),
             faces: Brief::new(10_000),
+            files: Brief::new(256),
             dns: Dns::new(config.dns_server),
-            lookups: Places::new(128, 32),
+            lookups: Places::new(1_024, 32),
             limits: Limiters {
                 misses: Limiter::per_minute(config.limits.misses_per_minute),
                 signups: Limiter::per_hour(config.limits.signups_per_hour),
@@ -129,12 +134,26 @@ impl App {
         }
     }
 
-    /// Forgets what is remembered of a tenant, after its domains or apps changed: its hosts, what it shows of itself, and
-    /// both in each of its links.
+    /// Forgets what is remembered of a tenant, after its domains or apps changed: what it shows of itself, in its files
+    /// and in each of its links.
     pub(crate) fn forget_tenant(&self, tenant: &TenantId) {
-        self.hosts.clear();
-        self.faces.clear();
+        self.faces.forget(tenant.as_str());
+        self.files.forget(tenant.as_str());
         self.links.forget_tenant(tenant.as_str());
+    }
+
+    /// Forgets whose a host is, and what its tenant shows of itself.
+    pub(crate) fn forget_host(&self, host: &DomainName, tenant: &TenantId) {
+        self.hosts.forget(host.as_str());
+        self.forget_tenant(tenant);
+    }
+
+    /// Forgets everything that another node may have changed unheard.
+    pub(crate) fn forget_all(&self) {
+        self.callers.forget_all();
+        self.hosts.forget_all();
+        self.faces.forget_all();
+        self.files.forget_all();
     }
 
     /// Uses the source of randomness.

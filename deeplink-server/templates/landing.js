@@ -39,10 +39,16 @@
     });
   }
 
+  const cover = document.querySelector(".cover img");
+  if (cover) {
+    cover.onerror = () => { cover.className = "gone"; };
+    if (cover.complete && !cover.naturalWidth) cover.onerror();
+  }
+
   // A store carries nothing to the app, so the link itself waits on the clipboard. The tap never waits for it.
+  const note = find("copies");
+  if (note) note.hidden = !copy || !navigator.clipboard;
   if (copy && navigator.clipboard) {
-    const note = find("copies");
-    note.hidden = false;
     note.className = "";
     for (const id of ["open", "store", "ios-store"]) {
       const way = find(id);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Caller, Reply, Role, World, eventually, spawn, spawn_nodes};
+use crate::common::{Caller, Reply, Role, World, at_once, eventually, spawn, spawn_nodes};
 
 const PRINT: &str = "14:6D:E9:83:C5:73:06:50:D8:EE:B9:95:2F:34:FC:64:16:A0:83:42:E6:1D:BE:A8:8A:04:96:B2:3F:CF:44:E5";
 const OTHER_PRINT: &str =
@@ -219,6 +219,45 @@ async fn l13_association_files_go_by_host() {
         assert_eq!(world.a.delete(&format!("/v1/apps/{}", app["id"].as_str().expect("an id"))).await.status, 204);
     }
     assert_eq!(ask(Method::GET, "if-none-match", first.header("etag")).await.outcome(), "404 not_found");
+}
+
+/// A2: an account has at most 50 apps of each platform, however many come at once, and the largest files they can make
+/// stay within 128 KiB.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_stay_small() {
+    let world = spawn().await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
+    let prints: Vec<_> = (0..20).map(|number| format!("{number:064X}")).collect();
+    let google = |number: usize| json!({"platform": "android", "package_name": format!("a.{number:03}{}", "b".repeat(249)).replacen("a.", "a.b", 1), "sha256_fingerprints": prints});
+    let apple = |number: usize| ios(&format!("{number:03}.{}", "b".repeat(151)));
+    for number in 0..47 {
+        register(&world.a, &google(number)).await;
+        register(&world.a, &apple(number)).await;
+    }
+    for (of, replaced) in [(&google as &(dyn Fn(usize) -> Value + Sync), google(0)), (&apple, apple(0))] {
+        let bodies: Vec<_> = (100..110).map(of).collect();
+        let caller = world.a.clone();
+        let replies = at_once(bodies.len(), |number| {
+            let (caller, body) = (caller.clone(), bodies[number].clone());
+            async move { caller.post("/v1/apps", &body).await }
+        })
+        .await;
+        let refused: Vec<_> = replies.iter().filter(|reply| reply.status != 201).collect();
+        assert_eq!(refused.len(), 7, "three had room");
+        for reply in refused {
+            assert_eq!(reply.outcome(), "402 quota_exceeded");
+            assert_eq!((&reply.json()["resource"], &reply.json()["limit"]), (&json!("apps"), &json!(50)));
+        }
+        assert_eq!(
+            register(&world.a, &replaced).await["bundle_id"],
+            replaced["bundle_id"],
+            "a replacement is no new one"
+        );
+    }
+    for path in [APPLE, GOOGLE] {
+        let length = file(&world, "go.example.com", path).await.body.len();
+        assert!((20_000..=128 << 10).contains(&length), "{path}: {length}");
+    }
 }
 
 /// What a tenant says of its apps shows on the pages of its links, at once.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{Ask, Role, World, eventually, spawn};
 
@@ -18,12 +18,19 @@ fn reads(world: &World) -> Vec<Ask> {
         ask("/v1/links/spring-42"),
         ask("/v1/links/spring-42/timeseries"),
         ask("/v1/domains"),
+        ask("/v1/apps"),
+        ask("/.well-known/apple-app-site-association").header("host", "unknown.example.com"),
+        ask("/.well-known/assetlinks.json").header("host", "unknown.example.com"),
         ask("/r/unknown"),
         ask("/ready"),
     ]
 }
 
-fn writes(world: &World) -> Vec<Ask> {
+fn ios(bundle: &str) -> Value {
+    json!({"platform": "ios", "bundle_id": bundle, "team_id": "ABCDE12345"})
+}
+
+fn writes(world: &World, app: &str) -> Vec<Ask> {
     vec![
         world.a.ask(Method::POST, "/v1/links").json(&json!({"custom_id": "made-meanwhile"})),
         world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "custom_ids": ["bulk-meanwhile"]})),
@@ -32,6 +39,8 @@ fn writes(world: &World) -> Vec<Ask> {
         world.a.ask(Method::POST, "/v1/domains").json(&json!({"domain": "meanwhile.example.com"})),
         world.a.ask(Method::POST, "/v1/domains/go.example.com/verify"),
         world.a.ask(Method::DELETE, "/v1/domains/go.example.com"),
+        world.a.ask(Method::POST, "/v1/apps").json(&ios("com.example.meanwhile")),
+        world.a.ask(Method::DELETE, &format!("/v1/apps/{app}")),
         world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
     ]
 }
@@ -41,6 +50,18 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
     let world = spawn().await;
     world.a.make("spring-42").await;
     world.claim_domain(&world.a, "go.example.com", Role::Primary).await;
+    // Known before: a host, what it serves, and a link on it.
+    world.own_domain(&world.b, "b.example.com", Role::Primary).await;
+    world.b.make("of-b").await;
+    world.b.post("/v1/apps", &ios("com.example.of-b")).await;
+    let on_host = async |path: &str| {
+        let ask = world.nobody.browse(Method::GET, path).header("host", "b.example.com");
+        ask.send().await.status
+    };
+    let app = world.a.post("/v1/apps", &ios("com.example.app")).await.member("id");
+    assert_eq!((on_host("/of-b").await, on_host("/.well-known/apple-app-site-association").await), (302, 200));
+    // Another tenant's change makes nobody forget it.
+    world.a.post("/v1/apps", &ios("com.example.other")).await;
     assert_eq!(world.nobody.tap("spring-42").await.status, 302);
     // The keys are known too, so that it is the operation that meets the missing database.
     assert_eq!(world.a.get("/v1/links").await.status, 200);
@@ -48,7 +69,7 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
 
     let away = world.db.take_away().await;
     let began = Instant::now();
-    for reply in join_all(writes(&world).into_iter().map(Ask::send)).await {
+    for reply in join_all(writes(&world, &app).into_iter().map(Ask::send)).await {
         assert!(matches!(reply.outcome().as_str(), "503 database_unavailable" | "503 overloaded"), "{}", reply.text());
     }
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
@@ -59,14 +80,15 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
     for _ in 0..5 {
         let reply = world.nobody.tap("spring-42").await;
         assert_eq!((reply.status, reply.header("location")), (302, "https://example.com/spring-42"));
+        assert_eq!((on_host("/of-b").await, on_host("/.well-known/apple-app-site-association").await), (302, 200));
     }
     assert_eq!(world.nobody.get("/health").await.status, 200);
 
     away.give_back().await;
     eventually("the database is back", SOON, || async { world.a.get("/v1/links").await.status == 200 }).await;
     assert_eq!(world.db.dump_without_clicks().await, before, "a 503 means: not applied");
-    world.expect_clicks(&[(0, 6)]).await;
-    for ask in writes(&world) {
+    world.expect_clicks(&[(0, 12)]).await;
+    for ask in writes(&world, &app) {
         eventually("writes go on", SOON, || {
             let ask = ask.clone();
             async move { ask.send().await.status < 300 }

@@ -211,9 +211,10 @@ async fn x2_what_failed_inside_stays_inside() {
     let world = spawn().await;
     world.a.make("spring-42").await;
     let hide = "ALTER TABLE links RENAME TO hidden; ALTER TABLE users RENAME TO hidden_users;
-        ALTER TABLE domains RENAME TO hidden_domains";
+        ALTER TABLE domains RENAME TO hidden_domains; ALTER TABLE apps RENAME TO hidden_apps";
     world.db.execute(hide).await;
     let mark = crate::common::log_mark();
+    let app = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
     let mut ids = Vec::new();
     for ask in [
         world.a.ask(Method::GET, "/v1/links"),
@@ -227,6 +228,11 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::POST, "/v1/domains").json(&json!({"domain": "go.example.com"})),
         world.a.ask(Method::POST, "/v1/domains/go.example.com/verify"),
         world.a.ask(Method::DELETE, "/v1/domains/go.example.com"),
+        world.a.ask(Method::GET, "/v1/apps"),
+        world.a.ask(Method::POST, "/v1/apps").json(&app),
+        world.a.ask(Method::DELETE, "/v1/apps/app_0123456789abcdef01234567"),
+        world.nobody.ask(Method::GET, "/.well-known/apple-app-site-association").header("host", "go.example.com"),
+        world.nobody.ask(Method::GET, "/.well-known/assetlinks.json").header("host", "go.example.com"),
         world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
         world.nobody.ask(Method::GET, "/r/other-one").header("accept", "application/json"),
     ] {
@@ -239,7 +245,7 @@ async fn x2_what_failed_inside_stays_inside() {
         assert!(log.lines().any(|line| line.contains(&id) && line.contains("ERROR")), "no error names request {id}");
     }
     let show = "ALTER TABLE hidden RENAME TO links; ALTER TABLE hidden_users RENAME TO users;
-        ALTER TABLE hidden_domains RENAME TO domains";
+        ALTER TABLE hidden_domains RENAME TO domains; ALTER TABLE hidden_apps RENAME TO apps";
     world.db.execute(show).await;
     assert_eq!(world.a.get("/v1/links/spring-42").await.status, 200, "the service goes on");
 }

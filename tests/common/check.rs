@@ -38,7 +38,8 @@ pub(super) fn check(
         assert_eq!(text(header::ACCESS_CONTROL_ALLOW_ORIGIN), Some("*"), "{what}");
         assert!(!headers.contains_key(header::ACCESS_CONTROL_ALLOW_CREDENTIALS), "{what}");
     }
-    if own_host
+    // The association files are the same operation on every host.
+    if (own_host || path.starts_with("/.well-known/"))
         && status != StatusCode::METHOD_NOT_ALLOWED
         && let Some(operation) = operations::of(method, path)
     {

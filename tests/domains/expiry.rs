@@ -97,7 +97,11 @@ async fn links_made_meanwhile_do_not_end_either() {
         let making: Vec<_> = (0..10)
             .map(|number| {
                 let caller = world.at(number % 2, &world.a);
-                tokio::spawn(async move { caller.post("/v1/links", &json!({})).await.status })
+                let (path, body) = match number % 3 {
+                    0 => ("/v1/links/bulk", json!({"template": {}, "count": 2})),
+                    _ => ("/v1/links", json!({})),
+                };
+                tokio::spawn(async move { caller.post(path, &body).await.status })
             })
             .collect();
         assert_eq!(verify(&world.a, &domain).await["verified"], true);

@@ -75,6 +75,8 @@ async fn l15_negotiated_answers_say_so() {
         ("go.example.com", "/hosted"),
         ("go.example.com", "/r/hosted"),
         ("go.example.com", "/nowhere"),
+        ("go.example.com", "/hosted/"),
+        ("go.example.com", "/a/b"),
         ("other.example.com", "/r/hosted"),
     ] {
         for accept in ["application/json", "text/html", "*/*"] {
@@ -85,6 +87,27 @@ async fn l15_negotiated_answers_say_so() {
                 assert_eq!(reply.header("cache-control"), "no-store", "{what}");
             }
         }
+    }
+}
+
+/// R4, R5: a path that cannot be a link's is the small page for a person, on either kind of host.
+#[tokio::test]
+async fn what_is_no_link_is_a_small_page_for_people() {
+    let world = spawn().await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.b.make("hosted").await;
+    for (host, path) in [
+        ("localhost", "/r/hosted/"),
+        ("go.example.com", "/hosted/"),
+        ("go.example.com", "/r/hosted/"),
+        ("go.example.com", "/hosted/x"),
+        ("go.example.com", "/"),
+        ("go.example.com", "/v1/links"),
+    ] {
+        let page = world.nobody.browse(Method::GET, path).header("host", host).send().await;
+        assert_eq!((page.status, page.header("content-type")), (404, "text/html; charset=utf-8"), "{host}{path}");
+        let json = world.nobody.ask(Method::GET, path).header("host", host).send().await;
+        assert_eq!(json.outcome(), "404 not_found", "{host}{path}");
     }
 }
 

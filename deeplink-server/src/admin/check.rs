@@ -117,8 +117,11 @@ fn tls(config: &Config) -> Finding {
         return Wrong(format!("DEEPLINK_TLS_LISTEN: {} is where DEEPLINK_LISTEN serves already", tls.listen));
     }
     match TcpListener::bind(tls.listen) {
-        Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => Wrong(format!("{}: {error}", tls.listen)),
-        _ => Fine(format!("on {}, with certificates from {}", tls.listen, tls.directory)),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            Note(format!("{} is in use, perhaps by this service", tls.listen))
+        }
+        Err(error) => Wrong(format!("{}: {error}", tls.listen)),
+        Ok(_) => Fine(format!("on {}, with certificates from {}", tls.listen, tls.directory)),
     }
 }
 

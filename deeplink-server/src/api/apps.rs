@@ -5,14 +5,14 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use deeplink_core::app::{AppDetail, CreateApp};
+use deeplink_core::app::{AppDetail, CreateApp, MAX_APPS};
 use deeplink_core::error::ErrorBody;
 use deeplink_core::id::AppId;
 use futures_util::FutureExt;
 use http::StatusCode;
 
 use crate::db::replies::Reply;
-use crate::db::{apps, notices};
+use crate::db::{apps, notices, tenants};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
@@ -40,7 +40,7 @@ pub(crate) async fn list(
 
 /// Registers an app, so that links on the tenant's domains open in it.
 ///
-/// The same bundle or package again replaces the app, which keeps its id.
+/// The same bundle or package again replaces the app, which keeps its id. There can be 50 apps of each platform.
 #[utoipa::path(
     post, path = "/v1/apps", operation_id = "create_app", tag = "apps", security(("secret_key" = [])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
@@ -49,6 +49,7 @@ pub(crate) async fn list(
         (status = 201, description = "Registered or replaced", body = AppDetail, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         (status = 400, description = "A field breaks a rule", body = ErrorBody),
         (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 402, description = "There are 50 apps of this platform", body = ErrorBody),
         (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
         (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
         (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
@@ -78,7 +79,12 @@ pub(crate) async fn create(
                     if let Some(reply) = once.claim(&mut tx, now).await? {
                         return Ok(Answer { reply, replayed: true });
                     }
+                    tenants::hold(&mut tx, &caller.tenant).await?;
                     let stored = apps::put(&mut tx, &caller.tenant, id, new, now).await?;
+                    let count = apps::count(&mut tx, &caller.tenant, &stored.platform).await?;
+                    if count > MAX_APPS {
+                        return Err(ApiError::Quota { resource: "apps", limit: MAX_APPS, current: count - 1 });
+                    }
                     notices::tenant_changed(&mut tx, &caller.tenant).await?;
                     let reply = Reply {
                         status: StatusCode::CREATED.as_u16(),

@@ -117,14 +117,15 @@ impl Create {
             let kept = serde_json::from_str(&reply.body).map_err(|error| ApiError::Internal(error.to_string()))?;
             return Ok((kept, true));
         }
+        // The tenant's row before anything else of the tenant's, as everywhere: otherwise a batch and a create of one of
+        // its ids would wait for each other, and a first primary domain could be verified unseen between the look for it
+        // and the rows. Whether the plan holds them is said after the rows.
+        let links = i64::try_from(self.judged.batch.len()).unwrap_or(i64::MAX);
+        let enforce = self.app.config.enforce_quotas;
+        let counted = tenants::count_links(&mut tx, &self.caller.tenant, links, enforce).await?;
         let primary = domains::primary_of(&mut tx, &self.caller.tenant).await?;
         let mut rows = self.rows(&mut tx, primary.as_deref()).await?;
         self.refuse_bad_rows(&mut tx, &rows, primary.is_none()).await?;
-        // The tenant's row before any link's, as everywhere: otherwise a batch and a create of one of its ids would wait
-        // for each other. Whether the plan holds them is said after the rows.
-        let links = i64::try_from(rows.len()).unwrap_or(i64::MAX);
-        let enforce = self.app.config.enforce_quotas;
-        let counted = tenants::count_links(&mut tx, &self.caller.tenant, links, enforce).await?;
         let ids = self.store(&mut tx, &mut rows, primary.as_deref()).await?;
         within(counted)?;
         let kept = Kept { base: self.app.link_url("", primary.as_deref()), ids };

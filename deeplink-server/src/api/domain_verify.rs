@@ -86,7 +86,7 @@ async fn settle(app: Shared, look: Arc<Look>) -> Result<Answer, ApiError> {
     let settled = settled.await?;
     let tenant = look.claim.tenant.clone();
     if settled.is_new {
-        app.forget_tenant(&tenant);
+        app.forget_host(&look.claim.name, &tenant);
         tracing::info!(domain = %look.claim.name, tenant = %tenant, "a domain is verified");
     }
     if settled.is_lifting {
@@ -141,7 +141,10 @@ impl Look {
         } else {
             let current = domains::find(&mut tx, &self.claim.tenant, &self.claim.name).await?;
             let current = current.ok_or_else(ApiError::not_found)?;
-            (!current.is_verified).then(|| self.why_not())
+            match &self.said {
+                Err(_) if current.is_verified => Some(format!("{}; the domain stays verified", self.why_not())),
+                _ => (!current.is_verified).then(|| self.why_not()),
+            }
         };
         let body = DomainVerification {
             domain: self.claim.name.to_string(),

@@ -114,7 +114,8 @@ impl Create {
             Counted::Over { limit, current } => return Err(ApiError::Quota { resource: "domains", limit, current }),
         }
         if !domains::insert(&mut tx, new).await? {
-            return Err(taken(&new.name));
+            let own = domains::is_claimed_by(&mut tx, &new.tenant, &new.name).await?;
+            return Err(if own { claimed(&new.name) } else { taken(&new.name) });
         }
         if new.role == DomainRole::Alternate && domains::has_alternate(&mut tx, &new.tenant).await? {
             return Err(alternate_limit());
@@ -137,9 +138,15 @@ impl Create {
     }
 }
 
-/// The refusal of a name that is claimed already, or somebody else's.
+/// The refusal of a name that the account has claimed already.
+fn claimed(name: &DomainName) -> ApiError {
+    let message = format!("this account has {name} already; GET /v1/domains shows its DNS records");
+    Invalid::field(ErrorCode::DomainTaken, "domain", message).into()
+}
+
+/// The refusal of a name that is somebody else's.
 pub(super) fn taken(name: &DomainName) -> ApiError {
-    let message = format!("{name} is claimed by this account already, or verified by another");
+    let message = format!("{name} is verified by another account");
     Invalid::field(ErrorCode::DomainTaken, "domain", message).into()
 }
 
@@ -170,7 +177,7 @@ pub(crate) async fn delete(
     App::to_the_end(async move {
         app.db
             .write({
-                let caller = Arc::clone(&caller);
+                let (caller, name) = (Arc::clone(&caller), Arc::clone(&name));
                 move |mut tx| {
                     let (caller, name) = (Arc::clone(&caller), Arc::clone(&name));
                     async move {
@@ -178,14 +185,14 @@ pub(crate) async fn delete(
                         if !domains::delete(&mut tx, &caller.tenant, &name).await? {
                             return Err(ApiError::not_found());
                         }
-                        notices::tenant_changed(&mut tx, &caller.tenant).await?;
+                        notices::host_changed(&mut tx, &name, &caller.tenant).await?;
                         Ok(())
                     }
                     .boxed()
                 }
             })
             .await?;
-        app.forget_tenant(&caller.tenant);
+        app.forget_host(&name, &caller.tenant);
         Ok(StatusCode::NO_CONTENT.into_response())
     })
     .await

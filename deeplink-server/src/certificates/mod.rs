@@ -88,7 +88,7 @@ impl Certificates {
 
     /// Another certificate was stored on this node.
     pub(crate) fn changed(&self) {
-        self.names.clear();
+        self.names.forget_all();
     }
 
     async fn find(&self, app: &App, name: &str) -> Option<Arc<Served>> {
@@ -102,19 +102,19 @@ impl Certificates {
         if let Some(known) = self.names.get(name, now) {
             return known;
         }
-        let generation = self.names.generation();
+        let since = self.names.since(name);
         let old = self.names.old(name, now).flatten();
         if now < self.away_until.load(Ordering::Relaxed) {
             return old;
         }
         match self.load(app, name, old.as_deref()).await {
             Ok(Read::Same) => {
-                self.names.fill(name, old.clone(), generation, now);
+                self.names.fill(name, old.clone(), since, now);
                 old
             }
             Ok(Read::Other(found)) => {
                 let found = found.map(Arc::new);
-                self.names.fill(name, found.clone(), generation, now);
+                self.names.fill(name, found.clone(), since, now);
                 found
             }
             // While the database cannot be read, what was true a while ago is the better answer.
@@ -124,7 +124,7 @@ impl Certificates {
             }
             Err(error) => {
                 tracing::error!(name, %error, "a stored certificate cannot be served");
-                self.names.fill(name, None, generation, now);
+                self.names.fill(name, None, since, now);
                 None
             }
         }

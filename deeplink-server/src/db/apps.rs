@@ -88,6 +88,12 @@ pub(crate) async fn put(
     row.try_into()
 }
 
+/// How many apps of a platform a tenant has.
+pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId, platform: &AppPlatform) -> Result<i64, DbError> {
+    const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM apps WHERE tenant_id = $1 AND platform = $2";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(platform.as_str()).fetch_one(c).await)?)
+}
+
 /// A tenant's apps, oldest first.
 pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<AppDetail>, DbError> {
     const SQL: &str = "

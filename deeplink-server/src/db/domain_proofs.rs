@@ -47,6 +47,7 @@ pub(crate) async fn prove(
         UPDATE domains SET verified_at = $2, check_at = $3, failures = 0, failing_since = NULL
         WHERE id = $1 AND verified_at IS NULL";
     hold_claimants(db, &claim.name).await?;
+    domains::hold_name(db, &claim.name).await?;
     let Some(current) = domains::find(db, &claim.tenant, &claim.name).await? else { return Ok(Proved::Gone) };
     if current.token != claim.token {
         return Ok(Proved::Renewed);
@@ -66,7 +67,7 @@ pub(crate) async fn prove(
         .bind(current.id.as_str()).bind(now.as_millis()).bind(check_at.as_millis())
         .execute(c).await.map(|_| ()))?;
     end_other_claims(db, &claim.tenant, &claim.name).await?;
-    notices::tenant_changed(db, &claim.tenant).await?;
+    notices::host_changed(db, &claim.name, &claim.tenant).await?;
     Ok(Proved::Now { is_first_primary: current.role == DomainRole::Primary && !had_primary })
 }
 
@@ -197,6 +198,6 @@ pub(crate) async fn missed(
         _ => return Ok(false),
     }
     on!(db, c => sqlx::query(LOSE).bind(due.id.as_str()).bind(now.as_millis()).execute(c).await.map(|_| ()))?;
-    notices::tenant_changed(db, &due.tenant).await?;
+    notices::host_changed(db, &due.name, &due.tenant).await?;
     Ok(true)
 }

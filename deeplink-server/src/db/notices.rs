@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use deeplink_core::domain::DomainName;
 use deeplink_core::id::TenantId;
 use sqlx::postgres::PgListener;
 
@@ -23,6 +24,11 @@ pub(crate) async fn link_changed(db: &mut Conn<'_>, tenant: &TenantId, link_id: 
 /// Tells other nodes, with the commit, that a tenant's domains or apps changed.
 pub(crate) async fn tenant_changed(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbError> {
     notify(db, &format!("tenant {tenant}")).await
+}
+
+/// Tells other nodes, with the commit, that a host became a tenant's, or is its no more.
+pub(crate) async fn host_changed(db: &mut Conn<'_>, host: &DomainName, tenant: &TenantId) -> Result<(), DbError> {
+    notify(db, &format!("host {host} {tenant}")).await
 }
 
 async fn notify(db: &mut Conn<'_>, payload: &str) -> Result<(), DbError> {
@@ -51,9 +57,7 @@ async fn hear(app: &App, url: &str) -> Result<(), sqlx::Error> {
     listener.eager_reconnect(false);
     listener.listen(CHANNEL).await?;
     app.links.belief.doubt_all(app.clock.monotonic_millis());
-    app.callers.clear();
-    app.hosts.clear();
-    app.faces.clear();
+    app.forget_all();
     app.links.belief.set_hears(true);
     loop {
         match tokio::time::timeout(PROOF, listener.try_recv()).await {
@@ -77,10 +81,11 @@ fn apply(app: &App, notice: &str) {
     match (words.next(), words.next(), words.next()) {
         (Some("link"), Some(tenant), Some(link_id)) => app.links.drop_link(tenant, link_id),
         (Some("tenant"), Some(tenant), None) if let Ok(tenant) = tenant.parse() => app.forget_tenant(&tenant),
+        (Some("host"), Some(host), Some(tenant)) if let (Ok(host), Ok(tenant)) = (host.parse(), tenant.parse()) => {
+            app.forget_host(&host, &tenant);
+        }
         _ => {
-            app.callers.clear();
-            app.hosts.clear();
-            app.faces.clear();
+            app.forget_all();
             app.links.belief.doubt_all(app.clock.monotonic_millis());
         }
     }
@@ -92,9 +97,7 @@ pub(crate) async fn watch_file(app: Arc<App>) {
     let mut links = 0;
     while commits.changed().await.is_ok() {
         let seen = commits.borrow_and_update().links;
-        app.callers.clear();
-        app.hosts.clear();
-        app.faces.clear();
+        app.forget_all();
         if std::mem::replace(&mut links, seen) != seen {
             app.links.belief.doubt_all(app.clock.monotonic_millis());
         }

@@ -77,6 +77,13 @@ pub(crate) async fn uncount_links(db: &mut Conn<'_>, tenant: &TenantId, links: i
     Ok(())
 }
 
+/// Holds the account's row until the write ends, so that what is counted of the account is exact.
+pub(crate) async fn hold(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE tenants SET link_count = link_count WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
 /// Counts a new domain, as [`count_links`] counts links.
 pub(crate) async fn count_domain(db: &mut Conn<'_>, tenant: &TenantId, enforce: bool) -> Result<Counted, DbError> {
     const SQL: &str = "

@@ -42,10 +42,10 @@ async fn caller(parts: &Parts, app: &Shared) -> Result<Arc<Caller>, ApiError> {
     if let Some(known) = app.callers.get(&hash, now) {
         return Ok(known);
     }
-    let seen = app.callers.generation();
+    let since = app.callers.since(&hash);
     let found = keys::by_hash(&mut app.db.read().await?.conn(), &hash).await?.ok_or_else(ApiError::invalid_key)?;
     let caller = Arc::new(found);
-    app.callers.fill(&hash, Arc::clone(&caller), seen, now);
+    app.callers.fill(&hash, Arc::clone(&caller), since, now);
     Ok(caller)
 }
 

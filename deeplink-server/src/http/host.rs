@@ -64,7 +64,9 @@ fn split(value: &[u8]) -> Result<(&[u8], &[u8]), BadHost> {
         _ => value.iter().rposition(|byte| *byte == b':'),
     };
     let (host, port) = colon.map_or((value, &[][..]), |colon| (&value[..colon], &value[colon + 1..]));
-    if port.len() <= 5 && port.iter().all(u8::is_ascii_digit) { Ok((host, port)) } else { Err(BadHost) }
+    let number = std::str::from_utf8(port).ok().filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_port = number.is_some_and(|number| number.is_empty() || number.parse::<u16>().is_ok());
+    if is_port { Ok((host, port)) } else { Err(BadHost) }
 }
 
 /// A host without port in the form in which hosts are stored. Costs no allocation when it has that form already.

@@ -2,20 +2,25 @@
 //! credential, and never lead elsewhere: Apple and Google follow no redirect.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use deeplink_core::app::{AppDetail, AppPlatform, AppleAssociation, AssetStatement};
 use deeplink_core::error::ErrorBody;
+use deeplink_core::id::TenantId;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::{Place, place};
-use crate::db::apps;
+use crate::db::{DbError, apps};
 use crate::error::ApiError;
+use crate::service::RouteName;
 use crate::state::{App, Shared};
 
 /// Where Apple looks.
@@ -33,6 +38,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
     get, path = "/.well-known/apple-app-site-association", operation_id = "apple_association", tag = "resolve",
     responses(
         (status = 200, description = "The apps, oldest first", body = AppleAssociation, headers(("ETag" = String), ("Cache-Control" = String))),
+        (status = 304, description = "`If-None-Match` names the tag of the file as it is"),
         (status = 404, description = "The host is no verified domain, or has no iOS app", body = ErrorBody),
         (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
@@ -48,6 +54,7 @@ pub(crate) async fn apple(State(app): State<Shared>, request: Request) -> Respon
     get, path = "/.well-known/assetlinks.json", operation_id = "asset_links", tag = "resolve",
     responses(
         (status = 200, description = "One statement for each app, oldest first", body = Vec<AssetStatement>, headers(("ETag" = String), ("Cache-Control" = String))),
+        (status = 304, description = "`If-None-Match` names the tag of the file as it is"),
         (status = 404, description = "The host is no verified domain, or has no Android app", body = ErrorBody),
         (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
@@ -70,24 +77,76 @@ pub(crate) async fn answer(app: &App, place: &Place, parts: &Parts) -> Response 
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return ApiError::MethodNotAllowed(Some("GET, HEAD")).into_response();
     }
-    match file(app, place, parts.uri.path()).await {
+    let path = parts.uri.path();
+    let mut response = match file(app, place, path).await {
         Ok(file) => served(&parts.headers, file),
         Err(error) => error.into_response(),
+    };
+    response.extensions_mut().insert(RouteName(if path == APPLE { APPLE } else { GOOGLE }));
+    response
+}
+
+/// A tenant's files, as they are sent.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    apple: Option<File>,
+    google: Option<File>,
+}
+
+/// One file and its tag.
+#[derive(Debug, Clone)]
+struct File {
+    body: Bytes,
+    tag: String,
+}
+
+impl File {
+    fn of(content: &impl Serialize) -> Result<Self, ApiError> {
+        let body = serde_json::to_vec(content).map_err(|error| ApiError::Internal(error.to_string()))?;
+        let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
+        Ok(Self { body: body.into(), tag })
     }
 }
 
-async fn file(app: &App, place: &Place, path: &str) -> Result<String, ApiError> {
-    let Place::Custom(host) = place else { return Err(ApiError::not_found()) };
-    let all = apps::list(&mut app.db.read().await?.conn(), &host.tenant).await?;
-    let of = |platform: AppPlatform| all.iter().filter(move |app| app.platform == platform);
-    let json = if path == APPLE {
+impl Files {
+    fn of(all: &[AppDetail]) -> Result<Self, ApiError> {
+        let of = |platform: AppPlatform| all.iter().filter(move |app| app.platform == platform);
         let ids: Vec<_> = of(AppPlatform::Ios).filter_map(team_and_bundle).collect();
-        (!ids.is_empty()).then(|| serde_json::to_string(&AppleAssociation::of(ids)))
-    } else {
         let statements: Vec<_> = of(AppPlatform::Android).filter_map(statement).collect();
-        (!statements.is_empty()).then(|| serde_json::to_string(&statements))
-    };
-    json.ok_or_else(ApiError::not_found)?.map_err(|error| ApiError::Internal(error.to_string()))
+        Ok(Self {
+            apple: (!ids.is_empty()).then(|| File::of(&AppleAssociation::of(ids))).transpose()?,
+            google: (!statements.is_empty()).then(|| File::of(&statements)).transpose()?,
+        })
+    }
+}
+
+async fn file(app: &App, place: &Place, path: &str) -> Result<File, ApiError> {
+    let Place::Custom(host) = place else { return Err(ApiError::not_found()) };
+    let files = files(app, &host.tenant).await?;
+    let file = if path == APPLE { &files.apple } else { &files.google };
+    file.clone().ok_or_else(ApiError::not_found)
+}
+
+/// The files of a tenant, from memory or made anew. While the database cannot be read, the old ones are the better answer.
+async fn files(app: &App, tenant: &TenantId) -> Result<Arc<Files>, ApiError> {
+    let (name, now) = (tenant.as_str(), app.clock.monotonic_millis());
+    if let Some(known) = app.files.get(name, now) {
+        return Ok(known);
+    }
+    let since = app.files.since(name);
+    match listed(app, tenant).await {
+        Ok(all) => {
+            let files = Arc::new(Files::of(&all)?);
+            app.files.fill(name, Arc::clone(&files), since, now);
+            Ok(files)
+        }
+        Err(error @ (DbError::Unavailable(_) | DbError::Overloaded)) => app.files.old(name, now).ok_or(error.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn listed(app: &App, tenant: &TenantId) -> Result<Vec<AppDetail>, DbError> {
+    apps::list(&mut app.db.read().await?.conn(), tenant).await
 }
 
 fn team_and_bundle(app: &AppDetail) -> Option<(&str, &str)> {
@@ -98,15 +157,14 @@ fn statement(app: &AppDetail) -> Option<AssetStatement> {
     Some(AssetStatement::new(app.package_name.as_deref()?, app.sha256_fingerprints.clone()?))
 }
 
-fn served(asked: &HeaderMap, file: String) -> Response {
-    let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&file)[..16]));
+fn served(asked: &HeaderMap, File { body, tag }: File) -> Response {
     let matches = asked.get_all(header::IF_NONE_MATCH).iter().any(|value| is_match(value, &tag));
     let mut response = Response::new(Body::empty());
     if matches {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     } else {
         response.headers_mut().insert(header::CONTENT_TYPE, JSON);
-        *response.body_mut() = Body::from(file);
+        *response.body_mut() = Body::from(body);
     }
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, CACHE_CONTROL);

@@ -60,6 +60,7 @@ pub(crate) enum Place {
     params(
         ("link_id" = String, Path, description = "The link's id"),
         ("redirect" = Option<String>, Query, description = "`1`: go straight to the store or page, without the landing page"),
+        ("os" = Option<String>, Query, description = "`ios` on an alternate host: what looks like a Mac is an iPad"),
     ),
     responses(
         (status = 200, description = "The link's data, or a landing or warning page", content(
@@ -116,7 +117,7 @@ pub(crate) async fn place(app: &App, peer: IpAddr, parts: &Parts) -> Result<Plac
     if let Some(known) = app.hosts.get(&host, now) {
         return Ok(known.map_or(Place::Unknown, Place::Custom));
     }
-    let generation = app.hosts.generation();
+    let since = app.hosts.since(&host);
     let found = match ask(app, &host).await {
         Ok(found) => found.map(Arc::new),
         Err(error @ (DbError::Unavailable(_) | DbError::Overloaded)) => {
@@ -125,7 +126,7 @@ pub(crate) async fn place(app: &App, peer: IpAddr, parts: &Parts) -> Result<Plac
         }
         Err(error) => return Err(error.into()),
     };
-    app.hosts.fill(&host, found.clone(), generation, now);
+    app.hosts.fill(&host, found.clone(), since, now);
     Ok(found.map_or(Place::Unknown, Place::Custom))
 }
 
@@ -216,20 +217,20 @@ async fn load(app: &App, place: &Place, id: &str, now: u64) -> Result<Option<Arc
     };
     let Some(link) = link else { return Ok(None) };
     let under = app.links.under(link.tenant.as_str());
-    let face = face_of(app, &mut reader.conn(), &link.tenant, now).await?;
+    let (read_at, face) = face_of(app, &mut reader.conn(), &link.tenant, now).await?;
     let url = app.url_of(&link, face.primary.as_deref());
-    Ok(Some(Arc::new(Known::pack(&link, &url, face, under, now))))
+    Ok(Some(Arc::new(Known::pack(&link, &url, face, under, read_at))))
 }
 
-/// What a tenant shows of itself; its links share one copy.
-async fn face_of(app: &App, db: &mut Conn<'_>, tenant: &TenantId, now: u64) -> Result<Arc<Face>, DbError> {
-    if let Some(known) = app.faces.get(tenant.as_str(), now) {
+/// What a tenant shows of itself, and when it was read; its links share one copy.
+async fn face_of(app: &App, db: &mut Conn<'_>, tenant: &TenantId, now: u64) -> Result<(u64, Arc<Face>), DbError> {
+    if let Some(known) = app.faces.get_read(tenant.as_str(), now) {
         return Ok(known);
     }
-    let generation = app.faces.generation();
+    let since = app.faces.since(tenant.as_str());
     let face = Arc::new(hosts::face_of(db, tenant).await?);
-    app.faces.fill(tenant.as_str(), Arc::clone(&face), generation, now);
-    Ok(face)
+    app.faces.fill(tenant.as_str(), Arc::clone(&face), since, now);
+    Ok((now, face))
 }
 
 async fn respond(app: &App, parts: &Parts, link: &Known, form: Form, fetch: Fetch, place: &Place) -> Response {

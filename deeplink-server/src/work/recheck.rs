@@ -142,7 +142,7 @@ async fn settle(app: &Shared, due: Due, until: Timestamp, said: Said) -> Result<
         })
         .await?;
     if lost {
-        app.forget_tenant(&due.tenant);
+        app.forget_host(&due.name, &due.tenant);
         app.mail_waits.notify_one();
         tracing::warn!(domain = %due.name, tenant = %due.tenant, "a domain's proof is gone from DNS; it is a claim again");
     }
@@ -157,6 +157,7 @@ pub(crate) fn next_check(app: &App) -> Timestamp {
 
 async fn tell_owners(app: &App, tx: &mut Conn<'_>, due: &Due, now: Timestamp) -> Result<(), DbError> {
     if app.config.mail_dir_at(&app.public_url).is_none() {
+        tracing::warn!(domain = %due.name, "mail is not set up, so nobody is told that the domain is lost");
         return Ok(());
     }
     for owner in users::owners_of(tx, &due.tenant).await? {

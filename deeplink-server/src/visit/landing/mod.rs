@@ -168,7 +168,9 @@ impl<'a> View<'a> {
                 .map(|agent| machine::json_ld(page, &agent))
                 .transpose()
                 .map_err(askama::Error::custom)?,
-            data: machine::page_data(plan, label).map_err(askama::Error::custom)?,
+            // What only an iPad shows names the iOS app.
+            data: machine::page_data(plan, |target| self::label(target, page.apps.ios_name.or(app.name), web_host))
+                .map_err(askama::Error::custom)?,
             open_label: plan.open_target().map(label),
             without_open: without_open(plan),
             web_host,

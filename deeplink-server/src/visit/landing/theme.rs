@@ -88,8 +88,9 @@ impl fmt::Display for Rgb {
 mod tests {
     use super::*;
 
+    /// L5: a colour is `#` and 3 or 6 hex digits; nothing else reaches a style sheet.
     #[test]
-    fn only_three_or_six_hex_digits_are_a_colour() {
+    fn l5_only_three_or_six_hex_digits_are_a_colour() {
         for (text, brand) in [("#0f8", "#00ff88"), ("#12aBc9", "#12abc9"), ("#000000", "#000000")] {
             assert_eq!(Theme::of(Some(text)).brand.to_string(), brand);
             assert_eq!(Theme::of(Some(text)).chosen, Some(text));
