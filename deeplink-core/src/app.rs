@@ -417,6 +417,13 @@ fn fingerprints(given: &[String]) -> Result<Vec<String>, Invalid> {
 /// The SHA-256 of a signing certificate as upper-case hex pairs joined by `:`, from that form or from 64 plain digits, in
 /// either case. The error says what was given instead, where that can be told.
 pub fn fingerprint(text: &str) -> Result<String, &'static str> {
+    let label = text.trim_start().get(..4).unwrap_or_default();
+    if text.trim().contains(char::is_whitespace) && !label.eq_ignore_ascii_case("sha2") {
+        return Err("a fingerprint holds no space and no line break; several are values of their own");
+    }
+    if label.eq_ignore_ascii_case("sha2") || label.eq_ignore_ascii_case("sha-") {
+        return Err("give the hex digits alone, without the label before them");
+    }
     let pairs: Vec<&str> = text.split(':').collect();
     let digits: String = match pairs.len() {
         1 => text.to_owned(),
@@ -573,6 +580,11 @@ mod tests {
             ("", "64 hex digits"),
             (&PRINT.replace('D', "G"), "64 hex digits"),
             (&PRINT.replacen(':', "", 1), "64 hex digits"),
+            (&format!("SHA256: {PRINT}"), "without the label"),
+            (&format!("\t SHA-256:{PRINT}"), "without the label"),
+            ("SHA256:", "without the label"),
+            (&format!("{PRINT}\n{PRINT}"), "values of their own"),
+            (&format!("{PRINT} {PRINT}"), "values of their own"),
         ] {
             assert!(fingerprint(text).expect_err("refused").contains(word), "{text}");
         }

@@ -67,7 +67,7 @@ impl FromStr for DomainName {
 
     /// One final dot is taken away: it only says that the name is complete.
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let wrong = |message: &str| Err(Invalid::field(ErrorCode::InvalidDomain, "domain", message));
+        let wrong = |message: &str| Err(Invalid::field(ErrorCode::InvalidDomain, "domain", message.to_owned()));
         if text.contains("://") || text.contains(['/', '@', '?', '#', '\\']) {
             return wrong("give the name alone, such as go.example.com, without scheme and path");
         }
@@ -78,8 +78,14 @@ impl FromStr for DomainName {
             return wrong("a domain is one name, such as go.example.com; wildcards cannot be verified");
         }
         let name = text.strip_suffix('.').unwrap_or(text);
-        let ascii = Uts46::new().to_ascii(name.as_bytes(), AsciiDenyList::STD3, Hyphens::Check, DnsLength::Verify);
-        let Ok(ascii) = ascii else {
+        let Ok(ascii) = to_ascii(name) else {
+            // Hyphens here are the only thing that looks allowed and is not.
+            if let Some(label) = name.split('.').find(|label| label.get(2..4) == Some("--") && to_ascii(label).is_err())
+            {
+                return wrong(&format!(
+                    "\"{label}\": '--' in the third and fourth place is reserved (IDNA) for the A-label of a name"
+                ));
+            }
             return wrong("not a host name: letters, digits and '-' in labels of at most 63, 253 in all");
         };
         let Some((_, top)) = ascii.rsplit_once('.') else {
@@ -97,6 +103,10 @@ impl FromStr for DomainName {
         }
         Ok(Self(ascii.into()))
     }
+}
+
+fn to_ascii(name: &str) -> Result<Cow<'_, str>, idna::Errors> {
+    Uts46::new().to_ascii(name.as_bytes(), AsciiDenyList::STD3, Hyphens::Check, DnsLength::Verify)
 }
 
 fn is_name(host: &url::Host<String>) -> bool {
@@ -280,6 +290,17 @@ mod tests {
             let invalid = text.parse::<DomainName>().expect_err(text);
             assert_eq!((invalid.code, invalid.field.as_deref()), (ErrorCode::InvalidDomain, Some("domain")), "{text}");
         }
+    }
+
+    #[test]
+    fn what_looks_like_a_host_name_is_told_what_is_wrong_with_it() {
+        for (text, label) in [("ab--cd.io", "ab--cd"), ("go.xn--a.io", "xn--a"), ("xn--bcher-kva.ab--cd.io", "ab--cd")]
+        {
+            let message = text.parse::<DomainName>().expect_err(text).message;
+            assert!(message.starts_with(&format!("\"{label}\": '--' in the third and fourth place")), "{message}");
+        }
+        let message = "xn--bcher-kva.go_1.io".parse::<DomainName>().expect_err("an underscore").message;
+        assert!(message.starts_with("not a host name"), "{message}");
     }
 
     #[test]
