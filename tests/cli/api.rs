@@ -72,6 +72,14 @@ fn the_key_is_the_one_the_path_calls_for() {
 }
 
 #[test]
+fn what_is_not_there_is_listed_by_its_own_command() {
+    let double = Double::new(|_| Answer::error(404, "not_found", "there is no such app"));
+    let dl = Dl::at(&double.url);
+    assert!(dl.run("api DELETE /v1/apps/zzz").fails(5).contains("hint: dl apps list shows"));
+    assert!(dl.run("api GET /v1/nothing").fails(5).contains("hint: dl api GET /openapi.json says"));
+}
+
+#[test]
 fn pages_are_joined() {
     let double = with_links(250);
     let dl = Dl::at(&double.url);

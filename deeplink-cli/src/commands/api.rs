@@ -100,10 +100,10 @@ impl Api {
         };
         let reply = request(None)?.await.map_err(|error| ctx.stop(&error))?;
         if self.paginate && reply.status.is_success() {
-            return pages(ctx, reply, |cursor| request(Some(cursor))).await;
+            return pages(ctx, &self.path, reply, |cursor| request(Some(cursor))).await;
         }
         self.print(ctx, &reply)?;
-        refused(ctx, &reply)
+        refused(ctx, &self.path, &reply)
     }
 
     fn client(&self, ctx: &Context) -> Outcome<Client> {
@@ -208,16 +208,34 @@ fn print_body(ctx: &Context, reply: &RawReply) -> Outcome {
 }
 
 /// The failure that an answer is, if it is none of success.
-fn refused(ctx: &Context, reply: &RawReply) -> Outcome {
+fn refused(ctx: &Context, path: &str, reply: &RawReply) -> Outcome {
     match reply.to_error() {
         None => Ok(()),
         // A redirect is an answer like any other here, but nothing was done.
-        Some(error) => Err(Stop::from(ctx.failure(&error))),
+        Some(error) => {
+            let mut failure = ctx.failure(&error);
+            if failure.exit == Exit::NotFound {
+                failure.hint = Some(what_there_is(path).to_owned());
+            }
+            Err(Stop::from(failure))
+        }
+    }
+}
+
+/// Where to look for what is not at this path.
+fn what_there_is(path: &str) -> &'static str {
+    let path = path.split(['?', '#']).next().unwrap_or(path);
+    let mut parts = path.split('/').skip(1);
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("v1"), Some("links"), Some(_)) | (Some("r"), Some(_), _) => "dl links list shows what this account has",
+        (Some("v1"), Some("apps"), Some(_)) => "dl apps list shows what this account has",
+        (Some("v1"), Some("domains"), Some(_)) => "dl domains list shows what this account has",
+        _ => "dl api GET /openapi.json says which paths there are",
     }
 }
 
 /// All pages as one: the envelope of the first with the records of all, or one record per line.
-async fn pages(ctx: &Context, first: RawReply, next: impl Fn(&str) -> Outcome<RawCall>) -> Outcome {
+async fn pages(ctx: &Context, path: &str, first: RawReply, next: impl Fn(&str) -> Outcome<RawCall>) -> Outcome {
     let (mut reply, mut count, mut name) = (first, 0_usize, None);
     let mut seen = std::collections::HashSet::new();
     let lines = ctx.out.format == Format::Jsonl;
@@ -243,7 +261,7 @@ async fn pages(ctx: &Context, first: RawReply, next: impl Fn(&str) -> Outcome<Ra
             return Err(Failure::new(Exit::Failure, "the list repeats a page").into());
         }
         reply = next(&cursor)?.await.map_err(|error| ctx.stop(&error))?;
-        refused(ctx, &reply)?;
+        refused(ctx, path, &reply)?;
     }
     if !lines {
         ctx.out.raw(b"],\"next_cursor\":null}\n")?;
@@ -260,6 +278,20 @@ fn split<'a>(pair: &'a str, flag: &str) -> Outcome<(&'a str, &'a str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_there_is_looked_for_among_its_kind() {
+        for (path, command) in [
+            ("/v1/apps/zzz", "dl apps list"),
+            ("/v1/domains/go.example.com/verify", "dl domains list"),
+            ("/v1/links/spring-42?x=1", "dl links list"),
+            ("/r/spring-42", "dl links list"),
+            ("/v1/later/zzz", "dl api GET /openapi.json"),
+            ("/v1/links", "dl api GET /openapi.json"),
+        ] {
+            assert!(what_there_is(path).starts_with(command), "{path}");
+        }
+    }
 
     #[test]
     fn public_paths_call_for_no_key() {
