@@ -1,5 +1,4 @@
 (() => {
-  "use strict";
   const find = (id) => document.getElementById(id);
   const data = JSON.parse(find("dl-data").textContent);
   let open = find("open");
