@@ -64,6 +64,8 @@ codes! {
     InvalidCustomId = "invalid_custom_id", 400;
     /// A URL breaks the rules of its field.
     InvalidUrl = "invalid_url", 400;
+    /// A destination is on the list of threats of the service's operator.
+    ThreatDetected = "threat_detected", 400;
     /// Metadata is not an object, too large, or holds what may not be stored.
     InvalidMetadata = "invalid_metadata", 400;
     /// The agent context has an unknown action or a text that is too long.

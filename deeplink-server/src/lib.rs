@@ -11,6 +11,7 @@
 //! | `certificates` | TLS of our own: what is served by name, how it is ordered |
 //! | `http` | connections, credentials, bodies, limits |
 //! | `outbound` | what the service calls |
+//! | [`threats`] | the operator's list of refused URLs and hosts |
 //! | `work` | what runs behind the replies |
 //! | `admin` | operator commands |
 //! | [`config`], [`clock`], [`vault`] | settings, time, sealed secrets |
@@ -31,6 +32,7 @@ mod routes;
 mod service;
 pub mod start;
 mod state;
+pub mod threats;
 pub mod vault;
 mod visit;
 mod work;

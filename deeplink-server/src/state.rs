@@ -21,6 +21,7 @@ use crate::http::metrics::Metrics;
 use crate::http::rate_limit::Limiter;
 use crate::outbound::dns::Dns;
 use crate::outbound::places::Places;
+use crate::threats::Threats;
 use crate::vault::Vault;
 use crate::visit::association::Files;
 
@@ -56,6 +57,8 @@ pub(crate) struct App {
     pub(crate) dns: Dns,
     /// Places for questions to DNS that somebody waits for.
     pub(crate) lookups: Arc<Places>,
+    /// Where no link may lead.
+    pub(crate) threats: Threats,
     pub(crate) limits: Limiters,
     pub(crate) metrics: Metrics,
     pub(crate) positions: Positions,
@@ -102,6 +105,7 @@ impl App {
             files: Brief::new(256),
             dns: Dns::new(config.dns_server),
             lookups: Places::new(1_024, 32),
+            threats: Threats::new(config.threat_list.as_ref()),
             limits: Limiters {
                 misses: Limiter::per_minute(config.limits.misses_per_minute),
                 signups: Limiter::per_hour(config.limits.signups_per_hour),

@@ -26,6 +26,7 @@ mod restarts;
 mod secrets;
 mod signup;
 mod texts;
+mod threats;
 mod tidy;
 mod timeseries;
 mod urls;

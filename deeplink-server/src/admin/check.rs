@@ -29,6 +29,7 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
         ("TLS", tls(config)),
         ("public URL", public_url(config)),
         ("mail", mail(config)),
+        ("threat list", threats(config)),
     ];
     let mut report = String::new();
     for (name, finding) in &findings {
@@ -143,5 +144,13 @@ fn mail(config: &Config) -> Finding {
         (Some(_), None) => Wrong("DEEPLINK_MAIL_FROM is needed with this public URL".into()),
         (None, _) if !config.sessions => Note("switched off by DEEPLINK_SESSIONS; nobody can sign up".into()),
         (None, _) => Note("DEEPLINK_MAIL_DIR is not set; nobody can sign up".into()),
+    }
+}
+
+fn threats(config: &Config) -> Finding {
+    let Some(file) = &config.threat_list else { return Fine("none: links may lead anywhere".into()) };
+    match &file.first.skipped {
+        skipped if skipped.is_empty() => Fine(format!("{file:?}")),
+        skipped => Note(format!("{file:?}; neither a URL nor a host, and so without effect: lines {skipped}")),
     }
 }

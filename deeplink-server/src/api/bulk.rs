@@ -117,6 +117,9 @@ impl Create {
             let kept = serde_json::from_str(&reply.body).map_err(|error| ApiError::Internal(error.to_string()))?;
             return Ok((kept, true));
         }
+        if let Batch::Named { template, .. } | Batch::Generated { template, .. } = &self.judged.batch {
+            self.app.threats.check(&template.destinations)?;
+        }
         // The tenant's row before anything else of the tenant's, as everywhere: otherwise a batch and a create of one of
         // its ids would wait for each other, and a first primary domain could be verified unseen between the look for it
         // and the rows. Whether the plan holds them is said after the rows.
@@ -160,14 +163,23 @@ impl Create {
     /// When any row is bad, every row is looked at, so that one reply lists all that is wrong.
     async fn refuse_bad_rows(&self, tx: &mut Conn<'_>, rows: &[Link], must_claim: bool) -> Result<(), ApiError> {
         let mut errors = self.judged.errors.clone();
-        let mut strangers = HashSet::new();
+        let mut refused = HashSet::new();
+        if matches!(self.judged.batch, Batch::Different(_)) {
+            for (index, row) in self.judged.indexes.iter().zip(rows) {
+                if let Err(threat) = self.app.threats.check(&row.content.destinations) {
+                    errors.push(RowError::new(*index, threat, row.content.custom_id.clone()));
+                    refused.insert(*index);
+                }
+            }
+        }
         if matches!(self.judged.batch, Batch::Different(_)) && self.caller.affiliate.is_none() {
             for (index, row) in self.judged.indexes.iter().zip(rows) {
-                if let Some(id) = &row.content.affiliate_id
+                if !refused.contains(index)
+                    && let Some(id) = &row.content.affiliate_id
                     && !affiliates::belongs(tx, &self.caller.tenant, id).await?
                 {
                     errors.push(RowError::new(*index, affiliate_not_found(), row.content.custom_id.clone()));
-                    strangers.insert(*index);
+                    refused.insert(*index);
                 }
             }
         }
@@ -176,7 +188,7 @@ impl Create {
         }
         for (index, row) in self.judged.indexes.iter().zip(rows) {
             if row.content.custom_id.is_some()
-                && !strangers.contains(index)
+                && !refused.contains(index)
                 && links::is_taken(tx, row.tenant.as_str(), &row.link_id, must_claim).await?
             {
                 errors.push(taken(*index, &row.link_id));

@@ -107,6 +107,7 @@ impl Create {
             return Ok(Answer { reply, replayed: true });
         }
         let (caller, app) = (&self.caller, &self.app);
+        app.threats.check(&self.link.destinations)?;
         check_affiliate(&mut tx, caller, self.link.affiliate_id.as_ref()).await?;
         within(tenants::count_links(&mut tx, &caller.tenant, 1, app.config.enforce_quotas).await?)?;
         let primary = domains::primary_of(&mut tx, &caller.tenant).await?;
@@ -347,6 +348,7 @@ pub(crate) async fn update(
     find(&mut app.db.read().await?.conn(), &caller, &link_id).await?;
     let body = json_body(request, BODY_LIMIT).await?;
     let patch: Arc<LinkPatch> = Arc::new(parse::<UpdateLink>(&body)?.check()?);
+    app.threats.check_patch(&patch)?;
     let now = app.clock.now();
     App::to_the_end(async move {
         let (link, primary) = app

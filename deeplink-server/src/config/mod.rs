@@ -16,6 +16,7 @@ use ipnet::IpNet;
 use lettre::message::Mailbox;
 use url::{Host, Url};
 
+use crate::threats::ThreatFile;
 use crate::vault::MasterKey;
 
 pub use environment::Environment;
@@ -65,6 +66,10 @@ pub struct Settings {
     /// Host that custom domains are pointed to with a CNAME record [default: the public URL's host]
     #[arg(long, global = true, env = "DEEPLINK_CNAME_TARGET", value_name = "HOST")]
     cname_target: Option<String>,
+    /// File of URLs and hosts that no link may lead to, one a line, with # comments; a host covers its subdomains. It is
+    /// read again when it changes, and links that lead there by then are flagged [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_THREAT_LIST", value_name = "FILE")]
+    threat_list: Option<String>,
     /// Networks of the proxies whose forwarding headers count, separated by commas [default: none]
     #[arg(long, global = true, env = "DEEPLINK_TRUSTED_PROXIES", value_name = "CIDRS")]
     trusted_proxies: Option<String>,
@@ -142,6 +147,8 @@ pub struct Config {
     pub dns_server: Option<SocketAddr>,
     /// Host that custom domains are pointed to, if the operator said it; see [`Config::cname_target_at`].
     pub cname_target: Option<String>,
+    /// URLs and hosts that no link may lead to.
+    pub threat_list: Option<ThreatFile>,
     /// Server keys from the environment; empty means the key file.
     pub master_keys: Vec<MasterKey>,
     /// Networks of the proxies whose forwarding headers count.
@@ -265,6 +272,9 @@ impl Config {
             })?,
             dns_server: optional("DEEPLINK_DNS_SERVER", settings.dns_server.as_deref(), name_server)?,
             cname_target: optional("DEEPLINK_CNAME_TARGET", settings.cname_target.as_deref(), host_name)?,
+            threat_list: optional("DEEPLINK_THREAT_LIST", settings.threat_list.as_deref(), |path| {
+                ThreatFile::read(Path::new(path))
+            })?,
             master_keys,
             trusted_proxies: optional("DEEPLINK_TRUSTED_PROXIES", settings.trusted_proxies.as_deref(), networks)?
                 .unwrap_or_default(),
@@ -303,6 +313,7 @@ impl Config {
             outbound_ca: None,
             dns_server: None,
             cname_target: None,
+            threat_list: None,
             master_keys: Vec::new(),
             trusted_proxies: Vec::new(),
             signup_open: true,

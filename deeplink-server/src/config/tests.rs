@@ -72,6 +72,8 @@ fn each_bad_value_names_its_variable() {
         ("--acme-contact", "somebody"),
         ("--outbound-ca", "/nowhere/at/all.pem"),
         ("--outbound-ca", "/dev/null"),
+        ("--threat-list", "/nowhere/at/all.txt"),
+        ("--threat-list", "/dev/null"),
     ];
     for (flag, value) in flags {
         let variable = format!("DEEPLINK_{}", flag[2..].replace('-', "_").to_uppercase());

@@ -6,6 +6,7 @@ pub(crate) mod link_expiry;
 pub(crate) mod mail;
 pub(crate) mod recheck;
 mod sweep;
+mod threats;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,15 +25,19 @@ pub(crate) struct Work {
     _sweep: AbortOnDropHandle<()>,
     /// Likewise.
     _recheck: AbortOnDropHandle<()>,
+    /// Likewise; only with a threat list.
+    _threats: Option<AbortOnDropHandle<()>>,
 }
 
 /// Starts every task.
 pub(crate) fn start(app: &Shared) -> Work {
+    let threats = app.config.threat_list.clone().map(|file| tokio::spawn(threats::run(Arc::downgrade(app), file)));
     Work {
         mail: tokio::spawn(mail::run(Arc::downgrade(app))),
         certificates: app.config.tls.clone().map(|tls| tokio::spawn(certificates::run(Arc::downgrade(app), tls))),
         _sweep: AbortOnDropHandle::new(tokio::spawn(sweep::run(Arc::downgrade(app)))),
         _recheck: AbortOnDropHandle::new(tokio::spawn(recheck::run(Arc::downgrade(app)))),
+        _threats: threats.map(AbortOnDropHandle::new),
     }
 }
 

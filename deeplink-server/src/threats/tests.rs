@@ -1,0 +1,160 @@
+use super::*;
+
+fn list(text: &str) -> ThreatList {
+    ThreatList::parse(text.as_bytes()).0
+}
+
+#[test]
+fn l19_hosts_cover_their_subdomains_and_urls_themselves() {
+    let list = list(
+        "\u{feff}# known bad\r\n\
+        bad.example.com\r\n\
+        BÜCHER.example # kept since spring\n\
+        8.8.8.8\n\
+        2606:4700::1111\n\
+        trailing.example.\n\
+        \n\
+        \thttps://example.com/Bad path?x=1\t# one page\n\
+        http://Example.net:80\n\
+        https://app.example.org/#/bad\n",
+    );
+    assert_eq!(list.counts(), (5, 3));
+    for (url, entry) in [
+        ("https://bad.example.com/", Some("bad.example.com")),
+        ("http://bad.example.com:8080/x?y#z", Some("bad.example.com")),
+        ("https://a.b.bad.example.com/", Some("bad.example.com")),
+        ("https://BAD.example.com./x", Some("bad.example.com")),
+        ("https://notbad.example.com/", None),
+        ("https://bad.example.com.evil.example/", None),
+        ("https://example.com/", None),
+        ("https://com/", None),
+        ("https://xn--bcher-kva.example/x", Some("xn--bcher-kva.example")),
+        ("https://www.bücher.example/x", Some("xn--bcher-kva.example")),
+        ("https://8.8.8.8/x", Some("8.8.8.8")),
+        ("https://0x8080808/x", Some("8.8.8.8")),
+        ("https://8.8.8.9/x", None),
+        ("https://[2606:4700::1111]/x", Some("[2606:4700::1111]")),
+        ("https://[2606:4700:0::1111]:8443/", Some("[2606:4700::1111]")),
+        ("https://trailing.example/", Some("trailing.example")),
+        ("https://example.com/Bad%20path?x=1", Some("https://example.com/Bad%20path?x=1")),
+        ("https://example.com./Bad path?x=1#part", Some("https://example.com/Bad%20path?x=1")),
+        ("https://example.com:443/a/../Bad path?x=1", Some("https://example.com/Bad%20path?x=1")),
+        ("https://example.com/bad path?x=1", None),
+        ("https://example.com/Bad path", None),
+        ("http://example.com/Bad path?x=1", None),
+        ("https://www.example.com/Bad path?x=1", None),
+        ("http://example.net", Some("http://example.net/")),
+        ("http://example.net/x", None),
+        ("https://app.example.org/#/bad", Some("https://app.example.org/#/bad")),
+        ("https://app.example.org/#/good", None),
+        ("https://app.example.org/", None),
+        ("myapp://bad.example.com/", None),
+        ("mailto:a@bad.example.com", None),
+        ("bad.example.com", None),
+        ("", None),
+    ] {
+        assert_eq!(list.covers(url), entry, "{url}");
+    }
+}
+
+#[test]
+fn l19_lines_that_mean_nothing_are_skipped_by_number() {
+    let text = b"good.example\nexample.com/path\n# fine\nexample.com:8080\nftp://example.com/\n*.example.com\n\
+        .example.com\nhttps://user@example.com/\nhttps://\n<p>\n{\ntwo words\n\xff\xfe\na..b\n.\n\n[::1\n  \nlast.example";
+    let (list, skipped) = ThreatList::parse(text);
+    assert_eq!(list.counts(), (2, 0));
+    assert_eq!(skipped.to_string(), "2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17");
+    let (_, many) = ThreatList::parse("?\n".repeat(1_000).as_bytes());
+    assert!(many.to_string().ends_with("19, 20 and 980 more"), "{many}");
+    assert!(ThreatList::parse(b"").1.is_empty() && ThreatList::parse(b"\n#\n").1.is_empty());
+}
+
+/// With a scan for each, ten thousand million comparisons would not end in the time of a test.
+#[test]
+fn l19_a_hundred_thousand_lines_are_matched_without_a_scan() {
+    let line = |n: usize| match n % 2 {
+        0 => format!("host-{n}.example.com\n"),
+        _ => format!("https://www.example.com/page/{n}\n"),
+    };
+    let list = list(&(0..100_000).map(line).collect::<String>());
+    assert_eq!(list.counts(), (50_000, 50_000));
+    for n in 0..100_000 {
+        let listed = list.covers(&format!("https://www.host-{n}.example.com/x")).is_some();
+        assert_eq!(listed, n % 2 == 0, "host {n}");
+        let listed = list.covers(&format!("https://www.example.com/page/{n}#part")).is_some();
+        assert_eq!(listed, n % 2 == 1, "page {n}");
+    }
+}
+
+#[test]
+fn l19_what_is_no_list_is_not_taken_for_an_empty_one() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("threats");
+    let read = |text: &str| {
+        std::fs::write(&path, text).expect("written");
+        Reading::of(&path).map(|reading| reading.list.counts()).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(""), Ok((0, 0)));
+    assert_eq!(read("# nothing yet\n"), Ok((0, 0)));
+    assert_eq!(read("<html>\nbad.example"), Ok((1, 0)));
+    assert_eq!(read("<html>\n</html>"), Err("none of its lines is a URL or a host".into()));
+    std::fs::File::create(&path).and_then(|file| file.set_len(MAX_BYTES + 1)).expect("a large file");
+    assert_eq!(Reading::of(&path).err().map(|error| error.to_string()), Some("it is larger than 64 MiB".into()));
+    assert!(matches!(Reading::of(folder.path()), Err(Unusable::NotAFile)));
+    assert!(matches!(Reading::of(&folder.path().join("none")), Err(Unusable::Unreadable(_))));
+}
+
+#[test]
+fn l19_the_first_field_that_leads_there_is_named() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("threats");
+    std::fs::write(&path, "bad.example.com").expect("written");
+    let file = ThreatFile::read(&path).expect("a list");
+    let (threats, none) = (Threats::new(Some(&file)), Threats::new(None));
+    let bad = Some("https://bad.example.com/x".to_owned());
+    let mut to = Destinations { web_url: Some("https://example.com/".into()), ..Destinations::default() };
+    assert_eq!(threats.check(&to), Ok(()));
+    to.web_url = bad.clone();
+    let refused = threats.check(&to).expect_err("a listed page");
+    assert_eq!((refused.code, refused.field.as_deref()), (ErrorCode::ThreatDetected, Some("web_url")));
+    to.ios_deep_link = bad.clone();
+    assert_eq!(threats.check(&to).expect_err("two").field.as_deref(), Some("ios_deep_link"));
+    assert_eq!(none.check(&to), Ok(()));
+    let mut patch = LinkPatch::default();
+    assert_eq!(threats.check_patch(&patch), Ok(()));
+    patch.web_url = Patch::Clear;
+    assert_eq!(threats.check_patch(&patch), Ok(()));
+    patch.android_deep_link = bad.into();
+    assert_eq!(threats.check_patch(&patch).expect_err("one").field.as_deref(), Some("android_deep_link"));
+    assert_eq!(none.check_patch(&patch), Ok(()));
+    threats.replace(Arc::default());
+    assert_eq!(threats.check(&to), Ok(()));
+}
+
+proptest::proptest! {
+    /// The lookups agree with the definition, which reads the whole list.
+    #[test]
+    fn l19_lookups_find_what_a_scan_finds(
+        hosts in proptest::collection::vec("[ab](\\.[ab]){0,3}", 0..6),
+        host in "[ab](\\.[ab]){0,4}",
+        dot in "\\.?",
+        path in "[ab]?",
+        paths in proptest::collection::vec("[ab](\\.[ab])?/[ab]?", 0..4),
+    ) {
+        let urls = paths.iter().map(|path| format!("https://{path}"));
+        let lines: Vec<_> = hosts.iter().cloned().chain(urls.clone()).collect();
+        let url = format!("https://{host}{dot}/{path}");
+        let by_host = hosts.iter().any(|listed| host == *listed || host.ends_with(&format!(".{listed}")));
+        let by_url = urls.clone().any(|listed| listed == format!("https://{host}/{path}"));
+        let found = list(&lines.join("\n")).covers(&url).is_some();
+        proptest::prop_assert_eq!(found, by_host || by_url, "{} on {:?}", url, lines);
+    }
+
+    /// Whatever stands in the file, reading it ends, and each line is either blank, on the list or told.
+    #[test]
+    fn l19_any_bytes_can_be_read(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        let (list, skipped) = ThreatList::parse(&bytes);
+        let (hosts, urls) = list.counts();
+        proptest::prop_assert!(hosts + urls + skipped.count <= bytes.split(|byte| *byte == b'\n').count());
+    }
+}

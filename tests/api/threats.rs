@@ -1,0 +1,277 @@
+//! L19: no link leads to what the operator's threat list names, whether it was listed before the link was made or after.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deeplink_client::CreateLink;
+use deeplink_core::error::ErrorCode;
+use deeplink_server::threats::ThreatFile;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::common::{World, eventually, log_mark, logged_since, spawn_nodes_with};
+
+const SOON: Duration = Duration::from_secs(5);
+const LISTED: &str = "https://a.bad.example.com/x";
+
+/// A list that can be replaced as an operator would: whole, by a rename.
+struct List {
+    folder: TempDir,
+    path: PathBuf,
+}
+
+impl List {
+    fn of(text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a directory");
+        let list = Self { path: folder.path().join("threats.txt"), folder };
+        list.say(text);
+        list
+    }
+
+    fn say(&self, text: &str) {
+        let beside = self.folder.path().join("new");
+        std::fs::write(&beside, text).expect("written");
+        std::fs::rename(beside, &self.path).expect("renamed");
+    }
+
+    fn file(&self) -> ThreatFile {
+        ThreatFile::read(&self.path).expect("a list")
+    }
+}
+
+async fn spawn_under(list: &List) -> World {
+    spawn_nodes_with(2, |config| config.threat_list = Some(list.file())).await
+}
+
+/// What answers to a link that leads there; what is refused is not stored.
+async fn outcome(world: &World, url: &str) -> String {
+    world.a.post("/v1/links", &json!({"web_url": url})).await.outcome()
+}
+
+async fn status(world: &World, id: &str) -> String {
+    world.a.get(&format!("/v1/links/{id}")).await.member("status")
+}
+
+/// How often the log says of this file that it cannot be read.
+fn complaints(path: &Path, mark: u64) -> usize {
+    let path = path.display().to_string();
+    logged_since(mark).lines().filter(|line| line.contains("cannot be read") && line.contains(&path)).count()
+}
+
+/// L19: URLs, hosts and what is below them, in each field, on create and update, under the code that clients know.
+#[tokio::test]
+async fn l19_listed_destinations_are_refused_on_create_and_update() {
+    let list = List::of(
+        "# known\nbad.example.com\nhttps://example.com/one%20page\nhttps://play.google.com/store/apps/details?id=com.example.bad\n",
+    );
+    let world = spawn_under(&list).await;
+    world.a.make("spring-42").await;
+    for (field, url, expected) in [
+        ("web_url", LISTED, "400 threat_detected web_url"),
+        ("web_url", "HTTP://BAD.example.com.:8080", "400 threat_detected web_url"),
+        ("web_url", "https://example.com/one page#top", "400 threat_detected web_url"),
+        ("ios_deep_link", LISTED, "400 threat_detected ios_deep_link"),
+        ("android_deep_link", LISTED, "400 threat_detected android_deep_link"),
+        (
+            "android_store_url",
+            "https://play.google.com/store/apps/details?id=com.example.bad",
+            "400 threat_detected android_store_url",
+        ),
+        ("android_store_url", "https://play.google.com/store/apps/details?id=com.example.good", ""),
+        ("ios_deep_link", "myapp://bad.example.com/x", ""),
+        ("web_url", "https://notbad.example.com/", ""),
+        ("web_url", "https://example.com/one", ""),
+        // What is malformed is said first.
+        ("web_url", "https://user@bad.example.com/", "400 invalid_url web_url"),
+    ] {
+        let body = json!({field: url});
+        let (created, updated) =
+            (world.a.post("/v1/links", &body).await, world.a.put("/v1/links/spring-42", &body).await);
+        if expected.is_empty() {
+            assert_eq!((created.status, updated.status), (201, 200), "{body}");
+        } else {
+            assert_eq!(created.outcome(), expected, "{body}");
+            assert_eq!(updated.outcome(), expected, "{body}");
+        }
+    }
+    assert_eq!(world.a.get("/v1/links/spring-42").await.member("web_url"), "https://example.com/one");
+
+    let refused = world.a.links().create(&CreateLink::new().web_url(LISTED)).await.expect_err("a listed page");
+    assert_eq!((refused.code(), refused.field()), (Some(&ErrorCode::ThreatDetected), Some("web_url")));
+    assert!(!refused.is_retryable());
+}
+
+/// L19: the three forms of a batch. Nothing of a refused batch is stored; rows are told apart.
+#[tokio::test]
+async fn l19_listed_destinations_are_refused_in_bulk() {
+    let list = List::of("bad.example.com\n");
+    let world = spawn_under(&list).await;
+    for form in [json!({"custom_ids": ["abc", "abd"]}), json!({"count": 2})] {
+        let mut body = form;
+        body["template"] = json!({"web_url": LISTED});
+        assert_eq!(world.a.post("/v1/links/bulk", &body).await.outcome(), "400 threat_detected web_url", "{body}");
+    }
+    world.a.make("taken").await;
+    let links = json!({"links": [
+        {"custom_id": "fine", "web_url": "https://example.com/"},
+        {"custom_id": "wrong-1", "web_url": LISTED},
+        {"custom_id": "wrong-2", "web_url": "no url"},
+        {"custom_id": "taken", "ios_deep_link": LISTED, "affiliate_id": world.b1.affiliate_id()},
+        {"custom_id": "taken-not", "affiliate_id": world.b1.affiliate_id()},
+    ]});
+    let refused = world.a.post("/v1/links/bulk", &links).await;
+    assert_eq!(refused.outcome(), "400 invalid_batch");
+    let rows: Vec<_> = refused.json()["errors"].as_array().expect("rows").iter().map(row).collect();
+    assert_eq!(
+        rows,
+        [
+            "1 threat_detected web_url wrong-1",
+            "2 invalid_url web_url wrong-2",
+            "3 threat_detected ios_deep_link taken",
+            "4 affiliate_not_found affiliate_id taken-not",
+        ]
+    );
+    assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM links").await, 1);
+}
+
+fn row(row: &Value) -> String {
+    let words = ["index", "code", "field", "custom_id"].map(|name| row[name].to_string().replace('"', ""));
+    words.join(" ")
+}
+
+/// L19: the reply that was given once is given again, whatever was listed since.
+#[tokio::test]
+async fn l19_a_repeated_create_has_its_first_reply() {
+    let list = List::of("");
+    let world = spawn_under(&list).await;
+    let create = || async {
+        let ask = world.a.ask(http::Method::POST, "/v1/links").header("idempotency-key", "once");
+        ask.json(&json!({"web_url": LISTED})).send().await
+    };
+    let first = create().await;
+    assert_eq!(first.status, 201);
+    list.say("bad.example.com");
+    eventually("the list holds", SOON, || async { outcome(&world, LISTED).await.contains("threat") }).await;
+    assert_eq!(create().await.text(), first.text());
+}
+
+/// L19: what is listed later is flagged, on every node, with the reason; it stays so until an operator takes it back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l19_links_that_are_listed_later_are_flagged() {
+    let list = List::of("# nothing yet\n");
+    let world = spawn_under(&list).await;
+    let many = json!({"template": {"web_url": LISTED}, "count": 100});
+    for _ in 0..3 {
+        assert_eq!(world.a.post("/v1/links/bulk", &many).await.status, 201);
+    }
+    world.b.make_of(&json!({"custom_id": "listed", "web_url": LISTED})).await;
+    world
+        .b
+        .make_of(&json!({"custom_id": "in-the-app", "ios_deep_link": LISTED, "web_url": "https://example.com/"}))
+        .await;
+    for id in ["fine", "off", "over"] {
+        world.a.make(id).await;
+    }
+    let to_listed = format!("UPDATE links SET web_url = '{LISTED}'");
+    world.db.execute(format!("{to_listed}, status = 'disabled' WHERE link_id = 'off'")).await;
+    world.db.execute(format!("{to_listed}, expires_at = 1 WHERE link_id = 'over'")).await;
+    for node in 0..2 {
+        let nobody = world.at(node, &world.nobody);
+        assert_eq!((nobody.tap("listed").await.status, nobody.tap("fine").await.status), (302, 302));
+    }
+
+    list.say("bad.example.com\n");
+    for node in 0..2 {
+        let nobody = world.at(node, &world.nobody);
+        let warned = || async {
+            let page = nobody.tap("listed").await;
+            page.status == 200 && page.text().contains("This link has been reported as unsafe")
+        };
+        eventually("the warning shows", SOON, warned).await;
+        assert_eq!(nobody.resolve("listed").await.json()["_service_meta"]["status"], "flagged");
+    }
+    let flagged = "SELECT CAST(count(*) AS BIGINT) FROM links WHERE status = 'flagged'";
+    eventually("all are flagged", SOON, || async { world.db.number(flagged).await == 302 }).await;
+    assert_eq!(world.b.get("/v1/links/in-the-app").await.member("status"), "flagged");
+    assert_eq!(world.nobody.tap("fine").await.status, 302);
+    for (id, expected) in [("fine", "active"), ("off", "disabled"), ("over", "expired")] {
+        assert_eq!(status(&world, id).await, expected, "{id}");
+    }
+    // However many nodes found it, a change is told once.
+    let reasons = world.db.texts("SELECT reason FROM link_status_changes WHERE status = 'flagged'").await;
+    assert_eq!(reasons.len(), 302);
+    assert!(reasons.iter().all(|reason| reason == "on the threat list: bad.example.com"), "{reasons:?}");
+
+    list.say("other.example.com\n");
+    eventually("the line is gone", SOON, || async { outcome(&world, LISTED).await.starts_with("201") }).await;
+    assert_eq!(world.b.get("/v1/links/listed").await.member("status"), "flagged");
+}
+
+/// L19: a list that changed while the service was down holds from its start, for links that were there already too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l19_the_list_holds_from_the_start() {
+    let list = List::of("bad.example.com\n");
+    let mut world = crate::common::spawn().await;
+    world.a.make_of(&json!({"custom_id": "listed", "web_url": LISTED})).await;
+    world.restart(|config| config.threat_list = Some(list.file())).await;
+    assert_eq!(outcome(&world, LISTED).await, "400 threat_detected web_url");
+    eventually("the link is flagged", SOON, || async { status(&world, "listed").await == "flagged" }).await;
+}
+
+/// L19: while links are made, the file is swapped, broken, removed and brought back. The last good list holds all the
+/// time, nothing fails, and the log says once what is wrong.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l19_the_last_good_list_holds_whatever_becomes_of_the_file() {
+    let list = List::of("bad.example.com\n");
+    let world = Arc::new(spawn_nodes_with(1, |config| config.threat_list = Some(list.file())).await);
+    let over = Arc::new(AtomicBool::new(false));
+    let load: Vec<_> = (0..4)
+        .map(|_| {
+            let (world, over) = (Arc::clone(&world), Arc::clone(&over));
+            tokio::spawn(async move {
+                let mut rounds = 0;
+                while !over.load(Ordering::Relaxed) {
+                    assert_eq!(outcome(&world, LISTED).await, "400 threat_detected web_url");
+                    assert_eq!(outcome(&world, "https://fine.example.com/").await, "201");
+                    rounds += 1;
+                }
+                rounds
+            })
+        })
+        .collect();
+    let refused = async |url: &str| outcome(&world, url).await == "400 threat_detected web_url";
+    let second = "https://second.example.com/";
+    assert_eq!(outcome(&world, second).await, "201");
+    list.say("bad.example.com\nsecond.example.com\n");
+    eventually("the second host is refused", SOON, || refused(second)).await;
+
+    let mark = log_mark();
+    let broken: [(&str, &dyn Fn()); 4] = [
+        ("another kind of file", &|| list.say("<html>\n<body>\n</html>\n")),
+        ("bytes", &|| {
+            let noise: Vec<u8> = (0..10_000_u32).map(|n| (n % 31) as u8 | 0x80).collect();
+            std::fs::write(&list.path, noise).expect("written");
+        }),
+        ("nothing", &|| std::fs::remove_file(&list.path).expect("removed")),
+        ("a directory", &|| std::fs::create_dir(&list.path).expect("made")),
+    ];
+    for (what, break_it) in broken {
+        break_it();
+        eventually("the log tells", SOON, || async { complaints(&list.path, mark) > 0 }).await;
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        assert!(refused(second).await, "with {what}");
+    }
+    assert_eq!(complaints(&list.path, mark), 1);
+
+    std::fs::remove_dir(&list.path).expect("removed");
+    list.say("bad.example.com\nthird.example.com\n?\n");
+    eventually("the third host is refused", SOON, || refused("https://third.example.com/")).await;
+    assert_eq!(outcome(&world, second).await, "201");
+    assert!(logged_since(mark).lines().any(|line| line.contains("no effect") && line.contains("lines=3")));
+    over.store(true, Ordering::Relaxed);
+    for load in load {
+        assert!(load.await.expect("the load ends well") > 0);
+    }
+}
