@@ -1,7 +1,7 @@
 //! What a command works with: the settings after flag, variable, profile and default have been weighed, the two output
 //! streams, and on demand a key and a client.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub(crate) struct Context {
     pub(crate) retries: u32,
     /// What `--dry-run` held back.
     pub(crate) held: HeldBack,
+    /// Origin of the service that the latest client asks.
+    pub(crate) asked: RefCell<Option<String>>,
     stdin_taken: Cell<Option<&'static str>>,
 }
 
@@ -85,8 +87,21 @@ impl Context {
         };
         console.set_json(format.is_json());
         let out = Out::new(format, global.fields.clone(), color);
-        let (held, stdin_taken) = (HeldBack::default(), Cell::new(None));
-        Ok(Self { global, env, dirs, config, profile, out, console, progress, timeout, retries, held, stdin_taken })
+        Ok(Self {
+            global,
+            env,
+            dirs,
+            config,
+            profile,
+            out,
+            console,
+            progress,
+            timeout,
+            retries,
+            held: HeldBack::default(),
+            asked: RefCell::default(),
+            stdin_taken: Cell::new(None),
+        })
     }
 
     /// Which service to talk to.

@@ -2,22 +2,27 @@
 
 use deeplink_client::{Call, Client};
 
-use crate::context::Context;
+use crate::context::{Context, is_stdin};
 use crate::error::{Failure, Item, Outcome, Stop};
 use crate::exit::Exit;
 use crate::output;
 
-/// The ids of a command line; `-` stands for the lines of stdin.
-pub(crate) fn read(ctx: &Context, given: &[String]) -> Outcome<Vec<String>> {
+/// The ids of a command line; `-` stands for the lines of stdin. One that `check` refuses ends the command.
+pub(crate) fn read(ctx: &Context, given: &[String], check: fn(&str) -> Outcome) -> Outcome<Vec<String>> {
     let mut ids = Vec::new();
     for id in given {
         if id == "-" {
+            if ctx.global.api_key_file.as_deref().is_some_and(is_stdin) {
+                // The ids must not be looked for in the key.
+                ctx.take_stdin("--api-key-file")?;
+            }
             let text = ctx.stdin_text("-")?;
             ids.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
         } else {
             ids.push(id.clone());
         }
     }
+    ids.iter().try_for_each(|id| check(id))?;
     Ok(ids)
 }
 

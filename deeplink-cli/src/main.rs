@@ -13,6 +13,7 @@ mod error;
 mod escape;
 mod exit;
 mod files;
+mod given;
 mod global;
 mod ids;
 mod import;

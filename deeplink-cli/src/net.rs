@@ -53,6 +53,7 @@ impl Context {
 
     /// A client of this service with this credential.
     pub(crate) fn client_for(&self, base: &BaseUrl, auth: Auth, reads: Reads) -> Outcome<Client> {
+        self.asked.replace(Some(base.origin()));
         let (console, held) = (Arc::clone(&self.console), self.held.clone());
         let retry = if self.global.dry_run { Retry::none() } else { Retry::attempts(self.retries.saturating_add(1)) };
         let mut builder =
@@ -98,19 +99,25 @@ impl Context {
         failure.field = error.field().map(str::to_owned);
         failure.retryable = error.is_retryable();
         failure.items = error.batch_errors().iter().map(row_item).collect();
-        failure.hint = hint_of(error);
+        failure.hint = hint_of(error, self.is_elsewhere());
         failure
     }
 
     fn message(&self, error: &Error) -> String {
-        let base = || self.base_url().map_or_else(|_| "the service".to_owned(), |base| base.origin());
+        let asked = || self.asked.borrow().clone().unwrap_or_else(|| "the service".to_owned());
         match (error.kind(), error.status()) {
-            (Kind::Connect, _) => format!("cannot connect to {}: {}", base(), deepest(error)),
-            (Kind::Timeout, _) => format!("no answer from {} in time", base()),
-            (Kind::Transport, _) => format!("the connection to {} broke: {}", base(), deepest(error)),
+            (Kind::Connect, _) => format!("cannot connect to {}: {}", asked(), deepest(error)),
+            (Kind::Timeout, _) => format!("no answer from {} in time", asked()),
+            (Kind::Transport, _) => format!("the connection to {} broke: {}", asked(), deepest(error)),
             (_, Some(status)) => format!("{} (HTTP {})", error.message(), status.as_u16()),
             (_, None) => error.message().to_owned(),
         }
+    }
+
+    /// Whether the host asked is not the one of `--base-url`, so that nothing said about that flag would help.
+    fn is_elsewhere(&self) -> bool {
+        let asked = self.asked.borrow();
+        self.base_url().is_ok_and(|base| asked.as_ref().is_some_and(|asked| *asked != base.origin()))
     }
 }
 
@@ -165,7 +172,8 @@ fn code_of(error: &Error) -> Option<String> {
     Some(word.to_owned())
 }
 
-fn hint_of(error: &Error) -> Option<String> {
+/// What to do next; `elsewhere` when the host asked is not the service's.
+fn hint_of(error: &Error, elsewhere: bool) -> Option<String> {
     let wait = || match error.retry_after() {
         Some(wait) => format!("try again in {} s", wait.as_secs().max(1)),
         None => "try again a little later".to_owned(),
@@ -194,6 +202,7 @@ fn hint_of(error: &Error) -> Option<String> {
         Some(ErrorCode::RateLimited | ErrorCode::Overloaded | ErrorCode::DatabaseUnavailable) => wait(),
         Some(code) if code.is_not_configured() => "this service has not set that up; ask its operator".to_owned(),
         _ => match error.kind() {
+            Kind::Connect if elsewhere => "check the address, its DNS and the network".to_owned(),
             Kind::Connect => "check --base-url and the network; dl ping tries again".to_owned(),
             Kind::Timeout if error.is_ambiguous() => {
                 "it may have taken effect: look before you repeat it; --timeout waits longer".to_owned()
@@ -201,6 +210,7 @@ fn hint_of(error: &Error) -> Option<String> {
             Kind::Timeout => "--timeout waits longer".to_owned(),
             _ if error.is_ambiguous() => "it may have taken effect: look before you repeat it".to_owned(),
             Kind::RateLimited | Kind::Unavailable | Kind::Server | Kind::Transport => wait(),
+            _ if elsewhere => return None,
             _ if is_unreadable(error) => "is --base-url the address of the service?".to_owned(),
             Kind::Api if error.status().is_some_and(|status| status.is_redirection()) => {
                 "dl follows no redirect, so that the key stays where it belongs; is --base-url right?".to_owned()

@@ -418,11 +418,11 @@ fn fingerprints(given: &[String]) -> Result<Vec<String>, Invalid> {
 /// either case. The error says what was given instead, where that can be told.
 pub fn fingerprint(text: &str) -> Result<String, &'static str> {
     let label = text.trim_start().get(..4).unwrap_or_default();
-    if text.trim().contains(char::is_whitespace) && !label.eq_ignore_ascii_case("sha2") {
-        return Err("a fingerprint holds no space and no line break; several are values of their own");
-    }
     if label.eq_ignore_ascii_case("sha2") || label.eq_ignore_ascii_case("sha-") {
         return Err("give the hex digits alone, without the label before them");
+    }
+    if text.trim().contains(char::is_whitespace) {
+        return Err("a fingerprint holds no space and no line break; several are values of their own");
     }
     let pairs: Vec<&str> = text.split(':').collect();
     let digits: String = match pairs.len() {

@@ -80,8 +80,9 @@ impl FromStr for DomainName {
         let name = text.strip_suffix('.').unwrap_or(text);
         let Ok(ascii) = to_ascii(name) else {
             // Hyphens here are the only thing that looks allowed and is not.
-            if let Some(label) = name.split('.').find(|label| label.get(2..4) == Some("--") && to_ascii(label).is_err())
-            {
+            let is_reserved =
+                |label: &&str| label.get(2..4) == Some("--") && label.len() <= 63 && to_ascii(label).is_err();
+            if let Some(label) = name.split('.').find(is_reserved) {
                 return wrong(&format!(
                     "\"{label}\": '--' in the third and fourth place is reserved (IDNA) for the A-label of a name"
                 ));

@@ -22,20 +22,29 @@ fn willing() -> Double {
     })
 }
 
+/// The same for an account that has no app yet.
+fn empty() -> Double {
+    Double::new(|request| match request.method.as_str() {
+        "POST" => Answer::json(201, &app(request.json()["platform"].as_str().expect("a platform"))),
+        _ => Answer::json(200, &json!([])),
+    })
+}
+
 #[test]
 fn add_sends_what_the_flags_say_and_prints_the_id() {
-    let double = willing();
+    let double = empty();
     let dl = Dl::at(&double.url);
     let ios = dl.run(
         "apps add ios --bundle-id com.example.App --team-id ABCDE12345 --name Shop --icon https://example.com/i.png --theme #0a7cff",
     );
     assert_eq!((ios.ok(), ios.stderr.as_str()), ("app_0123456789abcdef01234567\n", ""));
     let android = dl.run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT} {SECOND}"));
-    assert_eq!((android.ok(), android.stderr.as_str()), ("app_0123456789abcdef0123456a\n", ""));
+    assert_eq!(android.ok(), "app_0123456789abcdef0123456a\n");
     dl.run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT} --sha256 {SECOND}")).ok();
     dl.run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT},{SECOND}")).ok();
-    let requests = double.requests();
-    assert!(requests.iter().all(|request| request.line() == "POST /v1/apps"));
+    let (requests, looks): (Vec<_>, Vec<_>) =
+        double.requests().into_iter().partition(|request| request.line() == "POST /v1/apps");
+    assert!(requests.len() == 4 && looks.len() == 4 && looks.iter().all(|request| request.line() == "GET /v1/apps"));
     assert_eq!(
         requests[0].json(),
         json!({
@@ -55,12 +64,33 @@ fn add_sends_what_the_flags_say_and_prints_the_id() {
 
 #[test]
 fn one_fingerprint_is_worth_a_word() {
-    let ran = Dl::at(&willing().url).run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT}"));
+    let ran = Dl::at(&empty().url).run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT}"));
     insta::assert_snapshot!(ran, @"
     app_0123456789abcdef0123456a
     --- stderr
     note: one fingerprint: builds from Google Play carry Play's own signature; add that one too
     ");
+}
+
+#[test]
+fn a_replacement_says_so_and_what_is_gone() {
+    let double = Double::new(|request| {
+        let mut there = app("ios");
+        if request.method == "POST" {
+            (there["app_name"], there["theme_color"]) = (json!("Store"), json!(null));
+            return Answer::json(201, &there);
+        }
+        there["icon_url"] = "https://example.com/i.png".into();
+        Answer::json(200, &json!([app("android"), there]))
+    });
+    let dl = Dl::at(&double.url);
+    insta::assert_snapshot!(dl.run("apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Store"), @"
+    app_0123456789abcdef01234567
+    --- stderr
+    note: com.example.app was registered already and is replaced; it now has name Store, no icon, no colour
+    warning: no longer there: icon https://example.com/i.png, colour #0a7cff; add it again with --icon --theme
+    ");
+    assert_eq!(dl.run("apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Store -q").stderr, "");
 }
 
 #[test]
@@ -76,6 +106,17 @@ fn a_wrong_fingerprint_is_refused_by_name_and_nothing_is_sent() {
     insta::assert_snapshot!(dl.run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT} {sha1}")), @"
     --- stderr
     error[invalid_fingerprint]: 14:6D:E9:83:…: this is a SHA-1 fingerprint (20 bytes); Android verifies links by SHA-256 (32 bytes)
+    --- exit 3
+    ");
+    insta::assert_snapshot!(dl.run(&format!("apps add android --package com.example.app --sha256 '{FINGERPRINT}\n{SECOND}\n'")), @"
+    --- stderr
+    error[invalid_fingerprint]: a fingerprint holds no space and no line break; several are values of their own
+      hint: --sha256 takes several values: --sha256 FINGERPRINT FINGERPRINT, or $(cat FILE) without quotes
+    --- exit 3
+    ");
+    insta::assert_snapshot!(dl.run(&format!("apps add android --package com.example.app --sha256 'SHA256: {FINGERPRINT}'")), @"
+    --- stderr
+    error[invalid_fingerprint]: give the hex digits alone, without the label before them
     --- exit 3
     ");
     let error = dl.run(&format!("apps add android --package com.example.app --sha256 {sha1} -o json")).error();
@@ -108,25 +149,47 @@ fn a_list_has_every_form() {
 fn delete_asks_for_a_yes() {
     let double = willing();
     let dl = Dl::at(&double.url);
-    insta::assert_snapshot!(dl.run("apps delete app_1"), @"
+    insta::assert_snapshot!(dl.run("apps delete app_0123456789abcdef01234567"), @"
     --- stderr
-    error[needs_yes]: this needs a yes: Remove the app app_1?
+    error[needs_yes]: this needs a yes: Remove the app app_0123456789abcdef01234567?
       hint: --yes answers it
     --- exit 2
     ");
     assert!(double.requests().is_empty());
-    assert_eq!(dl.run("apps delete app_1 --yes").ok(), "app_1\n");
+    assert_eq!(dl.run("apps delete app_0123456789abcdef01234567 --yes").ok(), "app_0123456789abcdef01234567\n");
     assert_eq!(
-        dl.run("apps delete app_1 app_2 -y -o jsonl").ok(),
-        "{\"id\":\"app_1\",\"deleted\":true}\n{\"id\":\"app_2\",\"deleted\":true}\n"
+        dl.run("apps delete app_0123456789abcdef01234567 app_0123456789abcdef0123456a -y -o jsonl").ok(),
+        "{\"id\":\"app_0123456789abcdef01234567\",\"deleted\":true}\n{\"id\":\"app_0123456789abcdef0123456a\",\"deleted\":true}\n"
     );
-    assert_eq!(double.lines(), ["DELETE /v1/apps/app_1", "DELETE /v1/apps/app_1", "DELETE /v1/apps/app_2"]);
+    assert_eq!(
+        double.lines(),
+        [
+            "DELETE /v1/apps/app_0123456789abcdef01234567",
+            "DELETE /v1/apps/app_0123456789abcdef01234567",
+            "DELETE /v1/apps/app_0123456789abcdef0123456a"
+        ]
+    );
     let gone = Double::new(|_| Answer::error(404, "not_found", "there is no such app"));
-    insta::assert_snapshot!(Dl::at(&gone.url).run("apps delete app_1 --yes"), @"
+    insta::assert_snapshot!(Dl::at(&gone.url).run("apps delete app_0123456789abcdef01234567 --yes"), @"
     --- stderr
     error[not_found]: there is no such app (HTTP 404)
       hint: dl apps list shows what this account has
       request id: req-1
     --- exit 5
     ");
+}
+
+#[test]
+fn an_id_of_no_app_is_refused_and_nothing_is_sent() {
+    let double = willing();
+    let dl = Dl::at(&double.url);
+    insta::assert_snapshot!(dl.run("apps delete nope --yes"), @r#"
+    --- stderr
+    error[invalid_id]: "nope" is not an id of the form app_ and 24 lower-case hex digits
+      hint: dl apps list shows the ids of this account's apps
+    --- exit 3
+    "#);
+    let both = dl.run("apps delete app_0123456789abcdef01234567 nope --yes -o json");
+    assert_eq!((both.code, &both.error()["field"]), (Some(3), &json!("app_id")));
+    assert!(double.requests().is_empty());
 }

@@ -50,6 +50,70 @@ fn add_prints_the_domain_and_the_records_to_copy() {
 }
 
 #[test]
+fn where_the_service_has_no_name_no_cname_is_asked_for() {
+    let shown = |target: &'static str| {
+        let double = Double::new(move |_| {
+            let mut made = domain(false);
+            made["cname_target"] = target.into();
+            Answer::json(201, &made)
+        });
+        Dl::at(&double.url).run("domains add go.example.com")
+    };
+    insta::assert_snapshot!(shown("192.0.2.7"), @"
+    go.example.com
+    --- stderr
+
+    write these two records, name and value, into DNS:
+
+      TXT    _deeplink-verify.go.example.com
+             3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
+
+      A      go.example.com
+             192.0.2.7
+
+    then: dl domains verify go.example.com --wait 30m
+    ");
+    assert!(shown("[2001:db8::7]").stderr.contains("  AAAA   go.example.com\n         2001:db8::7\n"));
+    insta::assert_snapshot!(shown("127.0.0.1"), @"
+    go.example.com
+    --- stderr
+
+    write this record, name and value, into DNS:
+
+      TXT    _deeplink-verify.go.example.com
+             3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
+
+    no record can bring visitors to 127.0.0.1, the public host of the service: its operator gives it a name
+    that the world can reach, with --public-url or DEEPLINK_CNAME_TARGET
+
+    then: dl domains verify go.example.com --wait 30m
+    ");
+}
+
+#[test]
+fn what_is_no_domain_is_refused_and_nothing_is_sent() {
+    let double = willing();
+    let dl = Dl::at(&double.url);
+    insta::assert_snapshot!(dl.run("domains verify 'bad domain'"), @"
+    --- stderr
+    error[invalid_domain]: not a host name: letters, digits and '-' in labels of at most 63, 253 in all
+    --- exit 3
+    ");
+    insta::assert_snapshot!(dl.run("domains add ab--cd.io"), @r#"
+    --- stderr
+    error[invalid_domain]: "ab--cd": '--' in the third and fourth place is reserved (IDNA) for the A-label of a name
+    --- exit 3
+    "#);
+    for line in
+        ["domains verify 'bad domain'", "domains delete 'bad domain' --yes", "domains delete https://go.example.com"]
+    {
+        let ran = dl.run(&format!("{line} -o json"));
+        assert_eq!((ran.code, &ran.error()["field"]), (Some(3), &json!("domain")), "{line}: {ran}");
+    }
+    assert!(double.requests().is_empty());
+}
+
+#[test]
 fn a_domain_that_is_taken_says_what_to_do() {
     for (code, hint) in [("domain_taken", "dl domains list shows yours"), ("alternate_limit", "one verified alternate")]
     {
@@ -117,6 +181,43 @@ fn what_is_not_verified_is_12_with_the_reason() {
 }
 
 #[test]
+fn verify_shows_what_dns_has_and_what_it_needs() {
+    let double = Double::new(|request| match request.line().as_str() {
+        "GET /v1/domains" => Answer::json(200, &json!([domain(false)])),
+        _ => {
+            let mut looked =
+                verification(Some("no TXT value at _deeplink-verify.go.example.com is the verification token"));
+            looked["txt_found"] = json!(["v=spf1 -all", TOKEN[1..]]);
+            Answer::json(200, &looked)
+        }
+    });
+    let dl = Dl::at(&double.url);
+    insta::assert_snapshot!(dl.run("domains verify GO.example.com."), @"
+    --- stderr
+
+    DNS has at _deeplink-verify.go.example.com:
+
+      v=spf1 -all
+      fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
+
+    DNS needs this record, name and value:
+
+      TXT    _deeplink-verify.go.example.com
+             3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
+
+    error[domain_not_verified]: go.example.com is not verified: no TXT value at _deeplink-verify.go.example.com is the verification token
+      hint: dl domains verify go.example.com --wait 30m goes on looking
+    --- exit 12
+    ");
+    let waited = dl.run("domains verify go.example.com --wait 1s");
+    assert_eq!(waited.fails(12).matches("DNS has at").count(), 1, "what is known is not said again: {waited}");
+    assert_eq!(dl.run("domains verify go.example.com -q").stderr.lines().count(), 2);
+    let before = double.requests().len();
+    let ran = dl.run("domains verify go.example.com -o json");
+    assert_eq!((ran.code, ran.stderr.lines().count(), double.requests().len() - before), (Some(12), 1, 1), "{ran}");
+}
+
+#[test]
 fn wait_goes_on_looking_until_it_is_there() {
     let looks = AtomicUsize::new(0);
     let double = Double::new(move |_| match looks.fetch_add(1, Ordering::Relaxed) {
@@ -138,7 +239,8 @@ fn a_wait_that_runs_out_is_12() {
     let double = Double::new(|_| Answer::json(200, &verification(Some(MISSING))));
     let ran = Dl::at(&double.url).run("domains verify go.example.com --wait 1s");
     assert!(ran.fails(12).ends_with("shows what DNS should say\n"), "{ran}");
-    assert_eq!(double.requests().len(), 2);
+    let looks = double.lines().iter().filter(|line| line.starts_with("POST ")).count();
+    assert_eq!((looks, double.requests().len()), (2, 3), "what DNS needs is asked for once");
 }
 
 #[test]
@@ -159,12 +261,12 @@ fn delete_needs_a_yes_and_says_what_is_lost() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("domains delete go.example.com"), @"
     --- stderr
-    error[needs_yes]: this needs a yes: Every link on go.example.com stops working at once.
+    error[needs_yes]: this needs a yes: go.example.com is given up; where it is verified, every link on it stops working at once.
       hint: --yes answers it
     --- exit 2
     ");
     assert!(double.requests().is_empty());
-    assert_eq!(dl.run("domains delete go.example.com --yes").ok(), "go.example.com\n");
+    assert_eq!(dl.run("domains delete GO.EXAMPLE.COM. --yes").ok(), "go.example.com\n");
     assert_eq!(
         dl.run("domains delete go.example.com --yes -o json").ok(),
         "{\"id\":\"go.example.com\",\"deleted\":true}\n"

@@ -30,7 +30,7 @@ fn nothing_is_sent_by_any_command() {
             "apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Shop",
             "POST /v1/apps\n{\"platform\":\"ios\",\"app_name\":\"Shop\",\"bundle_id\":\"com.example.app\",\"team_id\":\"ABCDE12345\"}\n",
         ),
-        ("apps delete app_1", "DELETE /v1/apps/app_1\n"),
+        ("apps delete app_0123456789abcdef01234567", "DELETE /v1/apps/app_0123456789abcdef01234567\n"),
         ("domains add go.example.com", "POST /v1/domains\n{\"domain\":\"go.example.com\"}\n"),
         ("domains delete go.example.com", "DELETE /v1/domains/go.example.com\n"),
         ("domains verify go.example.com --wait 30m", "POST /v1/domains/go.example.com/verify\n"),

@@ -204,7 +204,7 @@ fn wrong_usage_is_2_and_nothing_is_sent() {
         "apps add",
         "apps add ios --bundle-id com.example.app",
         "apps add android --package com.example.app",
-        "apps delete app_1",
+        "apps delete app_0123456789abcdef01234567",
         "domains delete go.example.com",
         "domains add go.example.com --role owner",
         "domains verify go.example.com --wait 5",

@@ -117,7 +117,7 @@ fn every_example_works() {
                 ("promo.json", r#"{"web_url": "https://example.com/"}"#),
                 ("ids.txt", "spring-1\nspring-2\n"),
                 ("fingerprint.txt", FINGERPRINT),
-                ("prints.txt", &format!("{FINGERPRINT}\n{}\n", FINGERPRINT.replace("14:", "AA:"))),
+                ("fingerprints.txt", &format!("{FINGERPRINT}\n{}\n", FINGERPRINT.replace("14:", "AA:"))),
             ] {
                 dl.file(name, content);
             }
@@ -190,14 +190,23 @@ fn every_route_has_a_command() {
         other => panic!("no command is known for {other}"),
     };
     for route in routes::ALL {
-        let double = Double::new(|_| Answer::error(500, "internal", "no"));
+        // A create looks first whether it will replace an app.
+        let looks_first = route.operation == "create_app";
+        let double = Double::new(move |request| match request.line().as_str() {
+            "GET /v1/apps" if looks_first => Answer::new(200, "[]"),
+            _ => Answer::error(500, "internal", "no"),
+        });
         let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
         dl.file("t.json", "{}");
         dl.run(line(route.operation));
         let path = route.path.replace("{link_id}", "spring-42").replace("{domain}", "go.example.com");
         let wanted = format!("{} {}", route.method, path.replace("{app_id}", "app_0123456789abcdef01234567"));
-        assert_eq!(double.lines(), [wanted], "{}", route.operation);
-        let keyed = double.only().header("authorization").is_some();
+        let mut lines = double.lines();
+        if looks_first {
+            assert_eq!(lines.remove(0), "GET /v1/apps");
+        }
+        assert_eq!(lines, [wanted], "{}", route.operation);
+        let keyed = double.requests().iter().all(|request| request.header("authorization").is_some());
         assert_eq!(keyed, route.credential != routes::Credential::Public, "{}", route.operation);
     }
 }

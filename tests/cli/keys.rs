@@ -163,6 +163,8 @@ fn public_commands_need_and_send_no_key() {
     {
         dl.run(line);
     }
-    assert_eq!(double.requests().len(), 5);
+    let paths: Vec<_> = double.requests().iter().map(|request| request.path().to_owned()).collect();
+    let resolved = ["/r/spring-42"; 4];
+    assert_eq!(paths, [&["/health", "/ready"][..], &resolved, &["/health"]].concat(), "a page is looked at once more");
     assert!(double.requests().iter().all(|request| request.header("authorization").is_none()));
 }

@@ -136,12 +136,38 @@ fn list_sends_its_filters() {
 }
 
 #[test]
-fn ids_are_one_segment_whatever_they_hold() {
+fn what_can_be_no_id_is_refused_and_nothing_is_sent() {
     let double = willing();
     let dl = Dl::at(&double.url);
-    dl.run("links get a/../b?c=d%2F#e").ok();
-    assert_eq!(double.only().target, "/v1/links/a%2F..%2Fb%3Fc=d%252F%23e".replace("c=d", "c%3Dd"));
-    assert_eq!(dl.run("links get ..").code, Some(3));
+    insta::assert_snapshot!(dl.run("links resolve 'a b'"), @r#"
+    --- stderr
+    error[invalid_id]: "a b" is no id of a link: 3 to 64 letters, digits or '-'
+    --- exit 3
+    "#);
+    for line in [
+        "links get a/../b?c=d%2F#e",
+        "links get ..",
+        "links get spring-1 'a b'",
+        "links delete 'a b'",
+        "links update 'a b' --unset metadata",
+        "links timeseries ab",
+        "links resolve ''",
+    ] {
+        let error = dl.run(&format!("{line} -o json")).error();
+        assert_eq!((&error["code"], &error["field"]), (&json!("invalid_id"), &json!("link_id")), "{line}");
+        dl.run(line).fails(3);
+    }
+    assert_eq!(dl.run_with("links delete - --yes", "spring-1\na b\n").code, Some(3));
+    for host in ["http://go.example.com", "'x y'", "''", "go.example.com:8080"] {
+        for line in ["links resolve spring-42", "wellknown apple"] {
+            let ran = dl.run(&format!("{line} --host {host}"));
+            assert!(ran.fails(3).starts_with("error[invalid_domain]: --host: "), "{ran}");
+            assert_eq!(dl.run(&format!("{line} --host {host} -o json")).error()["field"], "host");
+        }
+    }
+    assert!(double.requests().is_empty());
+    dl.run("links resolve spring-42 --host GO.example.com.").ok();
+    assert!(double.requests().iter().all(|request| request.header("host") == Some("go.example.com")));
 }
 
 #[test]
@@ -186,16 +212,23 @@ fn bulk_of_more_than_a_request_holds_goes_in_batches() {
     assert!(one.ok().lines().all(|id| id.len() == 8 && !two.ok().contains(id)), "each run makes ids of its own");
 }
 
+/// What a link says to a program.
+fn resolved(status: &str) -> Answer {
+    Answer::json(
+        200,
+        &json!({
+            "link_id": "spring-42", "web_url": "https://example.com/p/42",
+            "_service_meta": {
+                "source": "tenant_asserted", "status": status, "tenant_domain": null, "tenant_verified": false,
+            },
+        }),
+    )
+}
+
 #[test]
 fn resolve_asks_with_head_and_follows_nothing() {
     let double = Double::new(|request| match request.path() {
-        "/r/gone" => Answer::new(410, "").header("content-type", "text/html"),
-        "/r/page" => Answer::new(200, "").header("content-type", "text/html"),
-        "/r/nope" => Answer::error(404, "not_found", "there is no such link"),
-        _ if request.header("accept") == Some("application/json") => Answer::json(
-            200,
-            &json!({"link_id": "spring-42", "web_url": "https://example.com/p/42", "_service_meta": {"source": "tenant_asserted", "status": "active", "tenant_domain": null, "tenant_verified": false}}),
-        ),
+        _ if request.header("accept") == Some("application/json") => resolved("active"),
         _ => Answer::new(302, "").header("location", "https://example.com/p/42"),
     });
     let dl = Dl::at(&double.url);
@@ -204,24 +237,93 @@ fn resolve_asks_with_head_and_follows_nothing() {
         dl.run("links resolve spring-42 --as ios -o json").ok(),
         "{\"link_id\":\"spring-42\",\"status\":302,\"location\":\"https://example.com/p/42\"}\n"
     );
-    assert_eq!(dl.run("links resolve gone").ok(), "410\t\n");
-    assert_eq!(dl.run("links resolve page --as android").ok(), "200\t\n");
-    dl.run("links resolve nope").fails(5);
+    dl.run("links resolve spring-42 --as android").ok();
     let counted = dl.run("links resolve spring-42 --as json");
     assert!(counted.ok().contains("status\tactive\n") && counted.stderr.contains("counted as a click"), "{counted}");
     dl.run("links resolve spring-42 --host go.example.com").ok();
     let requests = double.requests();
     let methods: Vec<&str> = requests.iter().map(|request| request.method.as_str()).collect();
-    assert_eq!(methods, ["HEAD", "HEAD", "HEAD", "HEAD", "HEAD", "GET", "HEAD"]);
+    assert_eq!(methods, ["HEAD", "HEAD", "HEAD", "GET", "HEAD"]);
     let agent = |at: usize| requests[at].header("user-agent").unwrap_or_default();
     assert!(
         agent(0).contains("X11; Linux")
             && agent(1).contains("iPhone")
-            && agent(3).contains("Android")
-            && agent(5).starts_with("dl/")
+            && agent(2).contains("Android")
+            && agent(3).starts_with("dl/")
     );
-    assert_eq!((requests[6].path(), requests[6].header("host")), ("/spring-42", Some("go.example.com")));
+    assert_eq!((requests[4].path(), requests[4].header("host")), ("/spring-42", Some("go.example.com")));
     assert!(requests.iter().all(|request| request.header("authorization").is_none()));
+}
+
+/// A landing page and a notice have the same status and no destination: a prefetch, which counts no click, tells them
+/// apart, and stdout stays as it was.
+#[test]
+fn resolve_tells_a_page_from_a_notice() {
+    let double = Double::new(|request| match request.path() {
+        "/r/gone" => Answer::new(410, "").header("content-type", "text/html"),
+        path if request.method == "GET" => resolved(if path == "/r/page" { "active" } else { "flagged" }),
+        _ => Answer::new(200, "").header("content-type", "text/html"),
+    });
+    let dl = Dl::at(&double.url);
+    let shown = |line: &str| dl.run(line).to_string().replace('\t', "<TAB>");
+    insta::assert_snapshot!(shown("links resolve gone"), @"
+    410<TAB>
+    --- stderr
+    note: notice: the link has ended
+    ");
+    insta::assert_snapshot!(shown("links resolve page --as android"), @"
+    200<TAB>
+    --- stderr
+    note: page: a landing page, with no single destination
+    ");
+    insta::assert_snapshot!(shown("links resolve flagged"), @"
+    200<TAB>
+    --- stderr
+    note: notice: the link was reported as unsafe and leads nowhere
+    ");
+    let requests = double.requests();
+    assert_eq!(double.lines(), ["HEAD /r/gone", "HEAD /r/page", "GET /r/page", "HEAD /r/flagged", "GET /r/flagged"]);
+    for at in [2, 4] {
+        assert_eq!(requests[at].header("sec-purpose"), Some("prefetch"));
+    }
+    assert_eq!(
+        shown("links resolve flagged -q -o json"),
+        "{\"link_id\":\"flagged\",\"status\":200,\"location\":null}\n"
+    );
+    assert_eq!(shown("links resolve flagged --fields status,shows"), "200<TAB>notice\n");
+    assert_eq!(shown("links resolve gone --fields status,shows"), "410<TAB>notice\n");
+    assert_eq!(shown("links resolve page --fields shows -o json"), "{\"shows\":\"page\"}\n");
+}
+
+#[test]
+fn resolve_says_which_link_is_not_there() {
+    let double = Double::new(|_| Answer::error(404, "not_found", "there is nothing here"));
+    let dl = Dl::at(&double.url);
+    insta::with_settings!({filters => vec![("http://[0-9.:]+", "http://HOST"), ("request id: .*", "request id: ID")]}, {
+        insta::assert_snapshot!(dl.run("links resolve nope"), @r#"
+        --- stderr
+        error[not_found]: there is no link "nope" at http://HOST (HTTP 404)
+          hint: ids are case-sensitive; dl links list shows what this account has
+          request id: ID
+        --- exit 5
+        "#);
+        insta::assert_snapshot!(dl.run("links resolve nope --host go.example.com"), @r#"
+        --- stderr
+        error[not_found]: there is no link "nope" at go.example.com (HTTP 404)
+          hint: is go.example.com verified, and the link on it? dl domains list, dl links list
+          request id: ID
+        --- exit 5
+        "#);
+        insta::assert_snapshot!(dl.run(&format!("links resolve {}/nope", double.url)), @"
+        --- stderr
+        error[not_found]: there is no link at http://HOST/nope (HTTP 404)
+          hint: ids are case-sensitive; dl links list shows what this account has
+          request id: ID
+        --- exit 5
+        ");
+    });
+    let error = dl.run("links resolve nope --as json -o json").error();
+    assert_eq!((&error["code"], &error["status"]), (&json!("not_found"), &json!(404)));
 }
 
 #[test]
@@ -234,6 +336,24 @@ fn resolve_of_an_address_goes_there_and_nowhere_else() {
     assert!(service.requests().is_empty());
     dl.run("links resolve http://example.com/r/spring-42").fails(3);
     dl.run(&format!("links resolve {}/spring-42 --host go.example.com", elsewhere.url)).fails(2);
+}
+
+#[test]
+fn resolve_names_the_host_that_could_not_be_asked() {
+    let (service, reset) = (willing(), Double::new(|_| Answer::reset()));
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let nobody = format!("http://{}", closed.local_addr().expect("an address"));
+    drop(closed);
+    let dl = Dl::at(&service.url).env("DL_RETRIES", "0");
+    let ran = dl.run(&format!("links resolve {nobody}/spring-42"));
+    assert!(ran.fails(9).starts_with(&format!("error[cannot_connect]: cannot connect to {nobody}: ")), "{ran}");
+    assert!(ran.stderr.contains("hint: check the address, its DNS and the network\n"), "{ran}");
+    let ran = dl.run(&format!("links resolve {}/spring-42", reset.url));
+    assert!(ran.fails(9).contains(&format!("the connection to {} broke", reset.url)), "{ran}");
+    let ran = dl.run("links resolve https://nowhere.localhost:1/spring-42 --as ios");
+    assert!(ran.fails(9).contains("cannot connect to https://nowhere.localhost:1: "), "{ran}");
+    assert!(!ran.stderr.contains("--base-url"), "{ran}");
+    assert!(service.requests().is_empty());
 }
 
 #[test]

@@ -230,13 +230,30 @@ fn a_question_is_asked_and_answered() {
 
 #[test]
 fn what_would_be_lost_is_named_before_it_goes() {
-    let double = with_links(0);
+    let double = Double::new(|request| match request.line().as_str() {
+        "GET /v1/domains" => {
+            let (mut waits, mut alternate) = (domain(false), domain(true));
+            waits["domain"] = "new.example.com".into();
+            (alternate["domain"], alternate["role"]) = ("alt.example.com".into(), "alternate".into());
+            Answer::json(200, &serde_json::json!([domain(true), waits, alternate]))
+        }
+        _ => Answer::new(204, ""),
+    });
     for (line, question, answer, code, sent) in [
-        ("apps delete app_1", "Remove the app app_1? [y/N] ", "y\n", 0, 1),
-        ("apps delete app_1", "[y/N] ", "\n", 2, 0),
-        ("domains delete go.example.com", "Type go.example.com to go on: ", "go.example.com\n", 0, 1),
-        ("domains delete go.example.com", "to go on: ", "yes\n", 2, 0),
-        ("domains delete go.example.com", "to go on: ", "\n", 2, 0),
+        (
+            "apps delete app_0123456789abcdef01234567",
+            "Remove the app app_0123456789abcdef01234567? [y/N] ",
+            "y\n",
+            0,
+            1,
+        ),
+        ("apps delete app_0123456789abcdef01234567", "[y/N] ", "\n", 2, 0),
+        ("domains delete go.example.com", "Type go.example.com to go on: ", "go.example.com\n", 0, 2),
+        ("domains delete GO.EXAMPLE.COM.", "Type go.example.com to go on: ", "go.example.com\n", 0, 2),
+        ("domains delete go.example.com", "Every link on go.example.com stops working at once.", "\n", 2, 1),
+        ("domains delete new.example.com", "is claimed but not verified: no link lives on it.", "\n", 2, 1),
+        ("domains delete alt.example.com", "Landing pages no longer lead over alt.example.com", "\n", 2, 1),
+        ("domains delete go.example.com", "to go on: ", "yes\n", 2, 1),
     ] {
         let before = double.requests().len();
         let screen = Screen::open(Dl::at(&double.url), line);
@@ -254,6 +271,39 @@ fn yes_and_no_are_words() {
     let verified: Vec<_> = text.lines().skip(1).take(2).filter_map(|line| line.split_whitespace().nth(2)).collect();
     assert_eq!(verified, ["yes", "no"], "{text}");
     assert!(text.starts_with("DOMAIN          ROLE     VERIFIED  CREATED\n"), "{text}");
+}
+
+#[test]
+fn several_texts_have_a_line_each() {
+    let double = Double::new(|_| {
+        let mut found = verification(None);
+        found["txt_found"] = serde_json::json!(["v=spf1 -all", "a\u{1b}b\nc"]);
+        Answer::json(200, &found)
+    });
+    let text = plain(&shown(Dl::at(&double.url), "domains verify go.example.com"));
+    assert!(text.contains("txt found   v=spf1 -all\n            a\\u{1b}b\\nc\n"), "{text}");
+}
+
+#[test]
+fn a_visit_that_leads_nowhere_says_what_is_shown() {
+    let double = Double::new(|request| match request.path() {
+        "/r/gone" => Answer::new(410, "").header("content-type", "text/html"),
+        path if request.method == "GET" => Answer::json(
+            200,
+            &serde_json::json!({"link_id": "x", "_service_meta": {
+                "source": "tenant_asserted", "status": if path == "/r/page" { "active" } else { "flagged" },
+                "tenant_domain": null, "tenant_verified": false,
+            }}),
+        ),
+        _ => Answer::new(200, "").header("content-type", "text/html"),
+    });
+    for (id, text) in [
+        ("gone", "410  (a notice: the link has ended)\n"),
+        ("page", "200  (a landing page; it has no single destination)\n"),
+        ("flagged", "200  (a notice: the link was reported as unsafe and leads nowhere)\n"),
+    ] {
+        assert_eq!(shown(Dl::at(&double.url), &format!("links resolve {id}")), text);
+    }
 }
 
 #[test]
@@ -291,7 +341,7 @@ fn ctrl_c_ends_a_wait_with_130() {
     screen.wait_for("looking again in 15 s, for another 10 min");
     screen.send("\u{3}");
     assert_eq!(screen.end().0, Some(130));
-    assert_eq!(double.requests().len(), 1);
+    assert_eq!(double.lines(), ["POST /v1/domains/go.example.com/verify", "GET /v1/domains"]);
 }
 
 #[test]

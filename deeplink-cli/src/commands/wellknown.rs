@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use deeplink_client::{AppleAssociation, AssetStatement, Call};
+use deeplink_core::domain::DomainName;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -10,6 +11,7 @@ use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
+use crate::given;
 use crate::output::{self, Format};
 
 /// Show the file that says which apps open a host's links
@@ -42,14 +44,16 @@ enum Whose {
 impl Wellknown {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::ASSOCIATIONS)?;
+        let host = self.host.as_deref().map(given::host).transpose()?;
+        let host = host.as_ref().map(DomainName::as_str);
         let public = ctx.public_client()?.public();
         let (raw, records) = match self.whose {
             Whose::Apple => {
-                let (file, raw) = self.fetch(ctx, public.apple_association()).await?;
+                let (file, raw) = self.fetch(ctx, host, public.apple_association()).await?;
                 (raw, apple(&file))
             }
             Whose::Android => {
-                let (file, raw) = self.fetch(ctx, public.asset_links()).await?;
+                let (file, raw) = self.fetch(ctx, host, public.asset_links()).await?;
                 (raw, android(&file))
             }
         };
@@ -64,15 +68,20 @@ impl Wellknown {
         rows.finish(None)
     }
 
-    async fn fetch<T: DeserializeOwned + 'static>(&self, ctx: &Context, call: Call<Option<T>>) -> Outcome<(T, Bytes)> {
-        let call = match &self.host {
+    async fn fetch<T: DeserializeOwned + 'static>(
+        &self,
+        ctx: &Context,
+        host: Option<&str>,
+        call: Call<Option<T>>,
+    ) -> Outcome<(T, Bytes)> {
+        let call = match host {
             Some(host) => call.on_host(host),
             None => call,
         };
         let reply = call.full().await.map_err(|error| ctx.stop(&error))?;
         let Some(file) = reply.value else {
-            let host = match &self.host {
-                Some(host) => host.clone(),
+            let host = match host {
+                Some(host) => host.to_owned(),
                 None => ctx.base_url()?.origin(),
             };
             let (apps, platform) = match self.whose {

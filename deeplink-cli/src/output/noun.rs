@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Count,
     /// True or false: yes or no on a terminal.
     Flag,
+    /// Several texts: a line each on a terminal.
+    Lines,
 }
 
 /// One field: its name for `--fields` and CSV, where its value is, and how it is shown.
@@ -195,7 +197,7 @@ pub(crate) static VERIFICATIONS: Noun = Noun {
         plain("domain"),
         of("verified", Kind::Flag),
         of("checked_at", Kind::Moment),
-        plain("txt_found"),
+        of("txt_found", Kind::Lines),
         plain("reason"),
     ],
     columns: &[
@@ -252,7 +254,7 @@ pub(crate) static RESOLUTION: Noun = Noun {
     id: "link_id",
     created: "location",
     list: "resolutions",
-    fields: &[plain("link_id"), plain("status"), of("location", Kind::Destination)],
+    fields: &[plain("link_id"), plain("status"), of("location", Kind::Destination), object("shows")],
     columns: &[Column::Field("STATUS", "status"), Column::Field("LOCATION", "location")],
 };
 

@@ -72,6 +72,15 @@ fn flag(text: &str) -> &'static str {
     if text == "true" { "yes" } else { "no" }
 }
 
+/// The texts of a JSON array; what is none stays as it is.
+fn lines(text: &str) -> Vec<String> {
+    let texts: Vec<String> = serde_json::from_str(text).unwrap_or_else(|_| vec![text.to_owned()]);
+    if texts.is_empty() {
+        return vec!["none".to_owned()];
+    }
+    texts.iter().map(|text| escape::one_line(text).into_owned()).collect()
+}
+
 fn moment(text: &str) -> String {
     match text.parse::<Timestamp>() {
         Ok(moment) => clock::relative(moment, clock::now()),
@@ -230,6 +239,7 @@ pub(super) fn detail(sheet: &Sheet<'_>, json: &str) -> Outcome {
         let text = match field.kind {
             Kind::Moment => format!("{} ({})", escape::visible(&text), moment(&text)),
             Kind::Flag => flag(&text).to_owned(),
+            Kind::Lines => lines(&text).join(&format!("\n{:widest$}  ", "")),
             // A text of several lines stays in its column.
             _ => escape::visible(&text).replace('\n', &format!("\n{:widest$}  ", "")),
         };

@@ -1,12 +1,12 @@
 //! `dl apps add`.
 
 use clap::{Args, Subcommand};
-use deeplink_core::app::{CreateApp, fingerprint};
+use deeplink_core::app::{AppDetail, CreateApp, fingerprint};
 use deeplink_core::error::{ErrorCode, Invalid};
 
 use crate::cli::help;
 use crate::context::Context;
-use crate::error::Outcome;
+use crate::error::{Failure, Outcome};
 use crate::output;
 
 /// Register an app, or replace the one of the same bundle or package
@@ -50,7 +50,7 @@ struct Ios {
      keytool -list -v -keystore release.keystore",
     &[
     "dl apps add android --package com.example.app --sha256 $(cat fingerprint.txt)",
-    "dl apps add android --package com.example.app --sha256 $(cat prints.txt) --name Shop",
+    "dl apps add android --package com.example.app --sha256 $(cat fingerprints.txt) --name Shop",
 ]
 ))]
 struct Android {
@@ -97,12 +97,44 @@ impl Add {
         };
         // Before anything that needs a key: wrong input is wrong whoever sends it.
         app.validate()?;
-        let made = ctx.client()?.apps().create(&app).full().await.map_err(|error| ctx.stop(&error))?;
+        let apps = ctx.client()?.apps();
+        // The answer does not say whether it replaced an app, so what was there is looked at first.
+        let there =
+            if ctx.global.dry_run { Vec::new() } else { apps.list().await.map_err(|error| ctx.stop(&error))? };
+        let made = apps.create(&app).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.created(&String::from_utf8_lossy(&made.raw))?;
+        if let Some(before) = there.iter().find(|app| app.id == made.value.id) {
+            tell_replaced(ctx, before, &made.value);
+        }
         if made.value.sha256_fingerprints.as_ref().is_some_and(|prints| prints.len() == 1) {
             ctx.console.note("one fingerprint: builds from Google Play carry Play's own signature; add that one too");
         }
         Ok(())
+    }
+}
+
+/// Says that an app was replaced, what it has now, and what it no longer has.
+fn tell_replaced(ctx: &Context, before: &AppDetail, now: &AppDetail) {
+    let named = |what: &str, value: &Option<String>| match value {
+        Some(value) => format!("{what} {value}"),
+        None => format!("no {what}"),
+    };
+    let parts = |app: &AppDetail| {
+        let [name, icon, colour] = [app.app_name.clone(), app.icon_url.clone(), app.theme_color.clone()];
+        [("name", "--name", name), ("icon", "--icon", icon), ("colour", "--theme", colour)]
+    };
+    let has: Vec<String> = parts(now).iter().map(|(what, _, value)| named(what, value)).collect();
+    let id = now.bundle_id.as_ref().or(now.package_name.as_ref()).map_or("", String::as_str);
+    ctx.console.note(&format!("{id} was registered already and is replaced; it now has {}", has.join(", ")));
+    let (mut gone, mut flags) = (Vec::new(), Vec::new());
+    for ((what, flag, old), (_, _, new)) in parts(before).into_iter().zip(parts(now)) {
+        if old.is_some() && new.is_none() {
+            gone.push(named(what, &old));
+            flags.push(flag);
+        }
+    }
+    if !gone.is_empty() {
+        ctx.console.warn(&format!("no longer there: {}; add it again with {}", gone.join(", "), flags.join(" ")));
     }
 }
 
@@ -112,7 +144,12 @@ fn check_each(given: &[String]) -> Outcome {
         if let Err(why) = fingerprint(text) {
             let shown: String = text.chars().take(12).collect();
             let what = if given.len() == 1 { why.to_owned() } else { format!("{shown}…: {why}") };
-            return Err(Invalid::field(ErrorCode::InvalidFingerprint, "sha256_fingerprints", what).into());
+            let invalid = Invalid::field(ErrorCode::InvalidFingerprint, "sha256_fingerprints", what);
+            let failure = Failure::from(invalid);
+            // Quotes made one word of several.
+            let several = text.split_whitespace().all(|part| fingerprint(part).is_ok()) && !text.trim().is_empty();
+            let hint = "--sha256 takes several values: --sha256 FINGERPRINT FINGERPRINT, or $(cat FILE) without quotes";
+            return Err(if several { failure.hint(hint) } else { failure }.into());
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::ids;
+use crate::{given, ids};
 
 /// Remove apps
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let ids = ids::read(ctx, &self.ids)?;
+        let ids = ids::read(ctx, &self.ids, given::app_id)?;
         let question = match ids.as_slice() {
             [id] => format!("Remove the app {id}?"),
             _ => format!("Remove {} apps?", ids.len()),

@@ -1,9 +1,12 @@
 //! `dl domains add`.
 
+use std::net::IpAddr;
+
 use clap::{Args, ValueEnum};
 use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainRole};
 
 use crate::cli::help;
+use crate::commands::domains::record;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::output::{self, Format};
@@ -53,11 +56,62 @@ impl Add {
     }
 }
 
-/// The two records as a person copies them: each value on a line of its own, which no usual terminal breaks.
+/// The records as a person copies them.
 fn instructions(made: &CreatedDomain) -> String {
-    let record = |kind: &str, name: &str, value: &str| format!("  {kind:<5}  {name}\n         {value}\n");
     let txt = record("TXT", &made.txt_record, &made.verification_token);
-    let cname = record("CNAME", &made.domain, &made.cname_target);
-    let next = format!("dl domains verify {} --wait 30m", made.domain);
-    format!("\nwrite these two records, name and value, into DNS:\n\n{txt}\n{cname}\nthen: {next}")
+    let next = format!("then: dl domains verify {} --wait 30m", made.domain);
+    match Route::to(&made.cname_target) {
+        Route::By(kind) => {
+            let route = record(kind, &made.domain, made.cname_target.trim_matches(['[', ']']));
+            format!("\nwrite these two records, name and value, into DNS:\n\n{txt}\n{route}\n{next}")
+        }
+        Route::Nowhere => format!(
+            "\nwrite this record, name and value, into DNS:\n\n{txt}\nno record can bring visitors to {}, the public \
+             host of the service: its operator gives it a name\nthat the world can reach, with --public-url or \
+             DEEPLINK_CNAME_TARGET\n\n{next}",
+            made.cname_target
+        ),
+    }
+}
+
+/// How DNS brings visitors to the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Route {
+    /// By a record of this kind: a CNAME record holds a name, never an address.
+    By(&'static str),
+    /// Not at all: the service knows itself only by what leads back to the visitor's own machine.
+    Nowhere,
+}
+
+impl Route {
+    fn to(target: &str) -> Self {
+        let bare = target.trim_matches(['[', ']']);
+        match bare.parse::<IpAddr>() {
+            Ok(address) if address.is_loopback() || address.is_unspecified() => Self::Nowhere,
+            Ok(IpAddr::V4(_)) => Self::By("A"),
+            Ok(IpAddr::V6(_)) => Self::By("AAAA"),
+            Err(_) if bare == "localhost" || bare.ends_with(".localhost") => Self::Nowhere,
+            Err(_) => Self::By("CNAME"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_no_target_of_a_cname() {
+        for (target, route) in [
+            ("links.example.com", Route::By("CNAME")),
+            ("192.0.2.7", Route::By("A")),
+            ("[2001:db8::7]", Route::By("AAAA")),
+            ("127.0.0.1", Route::Nowhere),
+            ("[::1]", Route::Nowhere),
+            ("0.0.0.0", Route::Nowhere),
+            ("localhost", Route::Nowhere),
+        ] {
+            assert_eq!(Route::to(target), route, "{target}");
+        }
+    }
 }

@@ -1,10 +1,13 @@
 //! `dl domains delete`.
 
 use clap::Args;
+use deeplink_core::domain::{DomainName, DomainRole};
 
 use crate::cli::help;
 use crate::context::Context;
-use crate::error::Outcome;
+use crate::error::{Failure, Outcome};
+use crate::exit::Exit;
+use crate::given;
 use crate::output;
 
 /// Give a domain up
@@ -24,9 +27,30 @@ pub(crate) struct Delete {
 impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::DELETED)?;
-        let name = self.domain.as_str();
-        ctx.confirm_name(&format!("Every link on {name} stops working at once."), name).await?;
-        ctx.client()?.domains().delete(name).await.map_err(|error| ctx.stop_among(&error, "domains"))?;
-        sheet.created(&output::object(&[("id", name.into()), ("deleted", true.into())]))
+        let name = given::domain(&self.domain)?;
+        let warning = self.warning(ctx, &name).await?;
+        ctx.confirm_name(&warning, name.as_str()).await?;
+        ctx.client()?.domains().delete(&name).await.map_err(|error| ctx.stop_among(&error, "domains"))?;
+        sheet.created(&output::object(&[("id", name.as_str().into()), ("deleted", true.into())]))
+    }
+
+    /// What would be lost. Only a person who is asked needs to know it exactly, and is worth a request.
+    async fn warning(&self, ctx: &Context, name: &DomainName) -> Outcome<String> {
+        if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
+            return Ok(format!("{name} is given up; where it is verified, every link on it stops working at once."));
+        }
+        let domains = ctx.client()?.domains().list().await.map_err(|error| ctx.stop(&error))?;
+        let found = domains.into_iter().find(|domain| domain.domain == name.as_str());
+        let found = found.ok_or_else(|| {
+            let hint = "dl domains list shows what this account has";
+            Failure::new(Exit::NotFound, format!("this account has no domain {name}")).code("not_found").hint(hint)
+        })?;
+        Ok(match found.role {
+            _ if !found.verified => format!("{name} is claimed but not verified: no link lives on it."),
+            DomainRole::Alternate => {
+                format!("Landing pages no longer lead over {name}, so that iOS opens no app there.")
+            }
+            _ => format!("Every link on {name} stops working at once."),
+        })
     }
 }

@@ -25,6 +25,11 @@ enum Action {
     Delete(delete::Delete),
 }
 
+/// A record as a person copies it: the value on a line of its own, which no usual terminal breaks.
+fn record(kind: &str, name: &str, value: &str) -> String {
+    format!("  {kind:<5}  {name}\n         {value}\n")
+}
+
 impl Domains {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         match self.action {

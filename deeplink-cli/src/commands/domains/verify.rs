@@ -4,12 +4,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use deeplink_client::{Client, DomainVerification};
+use deeplink_core::domain::DomainName;
 
 use crate::cli::help;
 use crate::clock::parse_duration;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
+use crate::escape;
 use crate::exit::Exit;
+use crate::given;
 use crate::output::{self, Format};
 
 /// Before the second look; each later one waits twice as long.
@@ -38,22 +41,29 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::VERIFICATIONS)?;
-        let client = ctx.client()?;
+        let name = given::domain(&self.domain)?;
+        // People read the reason in the error, and what to write beside it.
+        let is_told = ctx.out.format == Format::Table && sheet.fields.is_none();
+        let mut search = Search { ctx, client: ctx.client()?, name, told: None };
         let end = Instant::now() + self.wait.unwrap_or_default();
         let mut wait = FIRST_WAIT;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let last = left.is_zero();
-            let why = match self.look(ctx, &client).await {
+            let why = match search.look().await {
                 Ok((found, raw)) if found.verified => return sheet.one(&raw),
-                Ok((found, raw)) if last => {
-                    // People read the reason in the error.
-                    if ctx.out.format != Format::Table || sheet.fields.is_some() {
-                        sheet.one(&raw)?;
+                Ok((found, raw)) => {
+                    if is_told {
+                        search.tell(&found).await;
                     }
-                    return Err(self.pending(&found).into());
+                    if last {
+                        if !is_told {
+                            sheet.one(&raw)?;
+                        }
+                        return Err(self.pending(&search.name, &found).into());
+                    }
+                    reason(&found)
                 }
-                Ok((found, _)) => reason(&found),
                 // The service may be away for a moment; the next look decides.
                 Err(Stop::Failed(failure)) if failure.retryable && !last => failure.message,
                 Err(stop) => return Err(stop),
@@ -61,7 +71,7 @@ impl Verify {
             let pause = wait.min(left);
             ctx.console.say(&format!(
                 "{} is not verified yet: {why}; looking again in {} s, for another {}",
-                self.domain,
+                search.name,
                 pause.as_secs().max(1),
                 minutes(left)
             ));
@@ -70,19 +80,53 @@ impl Verify {
         }
     }
 
-    async fn look(&self, ctx: &Context, client: &Client) -> Outcome<(DomainVerification, String)> {
-        let found =
-            client.domains().verify(&self.domain).full().await.map_err(|error| ctx.stop_among(&error, "domains"))?;
+    fn pending(&self, name: &DomainName, found: &DomainVerification) -> Failure {
+        let hint = match self.wait {
+            None => format!("dl domains verify {name} --wait 30m goes on looking"),
+            Some(_) => "dl domains list --fields domain,txt_record,verification_token shows what DNS should say".into(),
+        };
+        let what = format!("{name} is not verified: {}", reason(found));
+        Failure::new(Exit::Pending, what).code("domain_not_verified").hint(hint)
+    }
+}
+
+/// A claim and what was said about it.
+struct Search<'a> {
+    ctx: &'a Context,
+    client: Client,
+    name: DomainName,
+    /// The values that the reader has been told of.
+    told: Option<Vec<String>>,
+}
+
+impl Search<'_> {
+    async fn look(&self) -> Outcome<(DomainVerification, String)> {
+        let call = self.client.domains().verify(&self.name).full();
+        let found = call.await.map_err(|error| self.ctx.stop_among(&error, "domains"))?;
         Ok((found.value, String::from_utf8_lossy(&found.raw).into_owned()))
     }
 
-    fn pending(&self, found: &DomainVerification) -> Failure {
-        let hint = match self.wait {
-            None => format!("dl domains verify {} --wait 30m goes on looking", self.domain),
-            Some(_) => "dl domains list --fields domain,txt_record,verification_token shows what DNS should say".into(),
-        };
-        let what = format!("{} is not verified: {}", self.domain, reason(found));
-        Failure::new(Exit::Pending, what).code("domain_not_verified").hint(hint)
+    /// Says what DNS has and what it should have, when that is news.
+    async fn tell(&mut self, found: &DomainVerification) {
+        if self.ctx.console.quiet() || self.told.as_ref() == Some(&found.txt_found) {
+            return;
+        }
+        let is_first = self.told.replace(found.txt_found.clone()).is_none();
+        let record = self.name.txt_record();
+        if !found.txt_found.is_empty() {
+            let values: Vec<_> = found.txt_found.iter().map(|value| format!("  {}", escape::one_line(value))).collect();
+            self.ctx.console.say(&format!("\nDNS has at {record}:\n\n{}", values.join("\n")));
+        }
+        if is_first && let Some(token) = self.token().await {
+            let wanted = super::record("TXT", &record, &token);
+            self.ctx.console.say(&format!("\nDNS needs this record, name and value:\n\n{wanted}"));
+        }
+    }
+
+    /// The value that proves the claim. Without it there is less to say, but nothing to fail for.
+    async fn token(&self) -> Option<String> {
+        let domains = self.client.domains().list().await.ok()?;
+        domains.into_iter().find(|domain| domain.domain == self.name.as_str())?.verification_token
     }
 }
 

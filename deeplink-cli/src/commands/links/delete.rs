@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::ids;
+use crate::{given, ids};
 
 /// Delete links
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let ids = ids::read(ctx, &self.ids)?;
+        let ids = ids::read(ctx, &self.ids, given::link_id)?;
         let question = (ids.len() > 1).then(|| format!("Delete {} links?", ids.len()));
         ids::delete(ctx, "links", &self.ids, &ids, question.as_deref(), |client, id| client.links().delete(id)).await
     }

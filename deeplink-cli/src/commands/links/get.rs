@@ -5,6 +5,7 @@ use clap::Args;
 use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::given;
 use crate::ids::{self, Tally};
 use crate::output;
 
@@ -20,7 +21,7 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINKS)?;
-        let ids = ids::read(ctx, &self.ids)?;
+        let ids = ids::read(ctx, &self.ids, given::link_id)?;
         let client = ctx.client()?;
         if let [id] = ids.as_slice() {
             let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error))?;

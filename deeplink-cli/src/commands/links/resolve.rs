@@ -1,19 +1,23 @@
 //! `dl links resolve`: where a tap would lead.
 
 use clap::{Args, ValueEnum};
-use deeplink_client::{Auth, Resolution};
+use deeplink_client::{Auth, Call, Error, Kind, Resolution};
+use deeplink_core::link::LinkStatus;
 
 use crate::base_url::BaseUrl;
 use crate::cli::help;
 use crate::context::Context;
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, Stop};
+use crate::given;
 use crate::net::Reads;
 use crate::output::{self, Format};
 
 /// Show where a link leads
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Asks with HEAD, which is not counted as a click, and sends no key. --as json asks with GET and is counted.",
+    "Asks with HEAD, which is not counted as a click, and sends no key. Where that gives a page, a prefetch, which is \
+     not counted either, tells a landing page from a notice: see --fields status,shows. --as json asks with GET and is \
+     counted.",
     &[
     "dl links resolve spring-42",
     "dl links resolve https://go.example.com/spring-42 --as ios",
@@ -70,17 +74,23 @@ impl Resolve {
             _ => (false, &output::RESOLUTION),
         };
         let sheet = ctx.out.sheet(noun)?;
-        let client = ctx.client_for(&self.base(ctx)?, Auth::None, Reads::Held)?;
-        let mut call = client.public().resolve(&self.link);
-        if let Some(host) = &self.host {
-            call = call.on_host(host);
-        }
-        if !as_json {
-            let visitor = self.visitor.unwrap_or(Visitor::Desktop);
-            call = call.as_visitor(visitor.user_agent()).head();
-        }
-        let reply = call.full().await.map_err(|error| ctx.stop(&error))?;
-        let status = reply.status.as_u16();
+        let base = self.base(ctx)?;
+        let host = self.host.as_deref().map(given::host).transpose()?;
+        let client = ctx.client_for(&base, Auth::None, Reads::Held)?;
+        let call = || {
+            let call = client.public().resolve(&self.link);
+            match &host {
+                Some(host) => call.on_host(host.as_str()),
+                None => call,
+            }
+        };
+        let visit = match self.visitor {
+            Some(Visitor::Json) => call(),
+            visitor => call().as_visitor(visitor.unwrap_or(Visitor::Desktop).user_agent()).head(),
+        };
+        let place = host.as_ref().map_or_else(|| base.origin(), ToString::to_string);
+        let reply = visit.full().await.map_err(|error| self.stop(ctx, &error, &place))?;
+        let (status, mut shows) = (reply.status.as_u16(), None);
         let location = match &reply.value {
             Resolution::Json(_) if as_json => {
                 sheet.one(&String::from_utf8_lossy(&reply.raw))?;
@@ -88,26 +98,43 @@ impl Resolve {
                 return Ok(());
             }
             Resolution::Redirect { location, .. } => Some(location.as_str()),
-            _ => None,
+            _ if status == 410 => {
+                shows = Some(Shows::Ended);
+                None
+            }
+            _ => {
+                shows = look(call()).await;
+                None
+            }
         };
         let id = self.link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let record =
-            output::object(&[("link_id", id.into()), ("status", status.into()), ("location", location.into())]);
+        let mut members = vec![("link_id", id.into()), ("status", status.into()), ("location", location.into())];
+        if sheet.fields.is_some() {
+            members.push(("shows", shows.map(Shows::word).into()));
+        }
+        let record = output::object(&members);
         if ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none() {
-            ctx.out.line(&format!("{status}  {}", location.unwrap_or_else(|| page(status))))?;
+            let page = shows.map_or("(a page; it has no single destination)", Shows::shown);
+            ctx.out.line(&format!("{status}  {}", location.unwrap_or(page)))?;
             return ctx.out.flush();
         }
         if ctx.out.format == Format::Json {
-            return sheet.one(&record);
+            sheet.one(&record)?;
+        } else {
+            let mut rows = sheet.several();
+            rows.push(&record)?;
+            rows.finish(None)?;
         }
-        let mut rows = sheet.several();
-        rows.push(&record)?;
-        rows.finish(None)
+        if let (Some(shows), None) = (shows, &sheet.fields) {
+            ctx.console.note(shows.noted());
+        }
+        Ok(())
     }
 
     /// Where the request goes: the service, or the host that the link's own address names.
     fn base(&self, ctx: &Context) -> Outcome<BaseUrl> {
         if !self.link.contains("://") {
+            given::link_id(&self.link)?;
             return ctx.base_url();
         }
         if self.host.is_some() {
@@ -116,11 +143,107 @@ impl Resolve {
         let url: url::Url = self.link.parse().map_err(|_| Failure::invalid("the link is not an address"))?;
         url.origin().ascii_serialization().parse().map_err(|why: String| Failure::invalid(why).into())
     }
+
+    /// A failure in the words of a visit: an answer to `HEAD` has no body that would say it.
+    fn stop(&self, ctx: &Context, error: &Error, place: &str) -> Stop {
+        let mut failure = match ctx.stop(error) {
+            Stop::Failed(failure) => failure,
+            other => return other,
+        };
+        let is_address = self.link.contains("://");
+        match error.kind() {
+            Kind::NotFound => {
+                failure.message = if is_address {
+                    format!("there is no link at {} (HTTP 404)", self.link)
+                } else {
+                    format!("there is no link \"{}\" at {place} (HTTP 404)", self.link)
+                };
+                failure.code = Some("not_found".into());
+                failure.hint = Some(match &self.host {
+                    None => "ids are case-sensitive; dl links list shows what this account has".to_owned(),
+                    Some(_) => format!("is {place} verified, and the link on it? dl domains list, dl links list"),
+                });
+            }
+            Kind::Connect if is_address => failure.hint = Some(self.other_way()),
+            _ => {}
+        }
+        Stop::Failed(failure)
+    }
+
+    /// How else to ask when the host of the link's address cannot be reached.
+    fn other_way(&self) -> String {
+        let url = self.link.parse::<url::Url>().ok();
+        let parts = url.as_ref().and_then(|url| Some((url.host_str()?, url.path().strip_prefix('/')?)));
+        match parts {
+            Some((host, id)) if given::host(host).is_ok() && given::link_id(id).is_ok() => {
+                format!("is {host} in DNS? dl links resolve {id} --host {host} asks the service of --base-url itself")
+            }
+            _ => "check the address, its DNS and the network".to_owned(),
+        }
+    }
 }
 
-fn page(status: u16) -> &'static str {
-    match status {
-        410 => "(a page that says the link has ended)",
-        _ => "(a page; it has no single destination)",
+/// What a visitor sees where a link leads nowhere by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shows {
+    /// The landing page.
+    Page,
+    /// The warning before a link that was reported.
+    Flagged,
+    /// That the link has ended.
+    Ended,
+}
+
+impl Shows {
+    /// For `--fields shows`.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Flagged | Self::Ended => "notice",
+        }
+    }
+
+    /// Beside the status, on a terminal.
+    const fn shown(self) -> &'static str {
+        match self {
+            Self::Page => "(a landing page; it has no single destination)",
+            Self::Flagged => "(a notice: the link was reported as unsafe and leads nowhere)",
+            Self::Ended => "(a notice: the link has ended)",
+        }
+    }
+
+    /// On stderr, where stdout has no room for it.
+    const fn noted(self) -> &'static str {
+        match self {
+            Self::Page => "page: a landing page, with no single destination",
+            Self::Flagged => "notice: the link was reported as unsafe and leads nowhere",
+            Self::Ended => "notice: the link has ended",
+        }
+    }
+}
+
+/// Tells the landing page from the notice: status and headers of both are alike. A prefetch is not counted either.
+async fn look(call: Call<Resolution>) -> Option<Shows> {
+    match call.header("sec-purpose", "prefetch").await {
+        Ok(Resolution::Json(link)) if link.service_meta.status == LinkStatus::Active => Some(Shows::Page),
+        Ok(Resolution::Json(link)) if link.service_meta.status == LinkStatus::Flagged => Some(Shows::Flagged),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_is_not_in_dns_can_be_asked_for_at_the_service() {
+        let hint = |link: &str| Resolve { link: link.to_owned(), host: None, visitor: None }.other_way();
+        assert_eq!(
+            hint("https://go.example.io/both"),
+            "is go.example.io in DNS? dl links resolve both --host go.example.io asks the service of --base-url itself"
+        );
+        for link in ["https://localhost/both", "https://go.example.io/r/both", "https://192.0.2.7/both"] {
+            assert_eq!(hint(link), "check the address, its DNS and the network", "{link}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::cli::help;
 use crate::clock::{self, parse_moment};
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::given;
 use crate::output::{self, Format, Record};
 
 /// Count a link's clicks over time
@@ -59,6 +60,7 @@ impl Series {
             Width::Daily => Granularity::Daily,
             Width::Hourly => Granularity::Hourly,
         });
+        given::link_id(&self.id)?;
         query.window(clock::now())?;
         let client = ctx.client()?;
         let series = client.links().timeseries(&self.id, &query).full().await.map_err(|error| ctx.stop(&error))?;

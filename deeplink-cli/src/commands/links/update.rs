@@ -8,6 +8,7 @@ use crate::cli::help;
 use crate::commands::links::content::Content;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::given;
 use crate::output;
 
 /// Change a link
@@ -87,6 +88,7 @@ impl Update {
             let hint = "such as --web https://example.com, or --unset metadata";
             return Err(Failure::usage("nothing to change: name at least one field").hint(hint).into());
         }
+        given::link_id(&self.id)?;
         update.validate()?;
         let client = ctx.client()?;
         let link = client.links().update(&self.id, &update).full().await.map_err(|error| ctx.stop(&error))?;
