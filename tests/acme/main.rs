@@ -11,6 +11,7 @@
 #[path = "../common/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the other suites need more of it")]
 mod common;
+mod limit;
 mod pebble;
 
 use std::time::Duration;
@@ -32,7 +33,10 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// A world whose nodes order certificates from an ACME server of its own.
 async fn spawn(nodes: usize) -> (World, Pebble) {
-    let plan = pebble::Plan::new();
+    spawn_with(nodes, pebble::Plan::new(None)).await
+}
+
+async fn spawn_with(nodes: usize, plan: pebble::Plan) -> (World, Pebble) {
     let world = spawn_nodes_with(nodes, |config| {
         let directory = plan.directory().parse().expect("a URL");
         config.tls = Some(Tls::new(([127, 0, 0, 1], 0).into(), directory));
@@ -202,6 +206,33 @@ async fn a_name_that_leads_elsewhere_is_tried_again_later() {
     world.clock.advance(Duration::from_mins(1));
     assert_eq!(certified(&world, &root, None).await.status, 302);
     assert_eq!((failures().await, pebble.issued()), (0, 2));
+}
+
+/// Orders are rationed by registered domain: what one tenant has used up is no other's loss. The name itself is left alone
+/// for as long as it was asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rate_limit_of_one_name_stops_no_other() {
+    const LIMITED: &str = "a.example.com";
+    let (world, pebble) = spawn_with(1, pebble::Plan::new(Some(LIMITED))).await;
+    let root = pebble.root().await;
+    world.own_domain(&world.b, LIMITED, Role::Primary).await;
+    let failed_at = world.clock.now().as_millis();
+    eventually("the limited name has failed", PATIENCE, || async {
+        world.db.number("SELECT CAST(count(*) AS BIGINT) FROM certificate_failures").await == 1
+    })
+    .await;
+    let problem = world.db.texts("SELECT problem FROM certificate_failures").await.concat();
+    assert!(problem.contains("too many of them"), "{problem}");
+    let again_at = world.db.number("SELECT again_at FROM certificate_failures").await;
+    assert_eq!(again_at - failed_at, limit::SECONDS * 1_000);
+
+    // The clock stands still until it is ordered: no pause has to pass.
+    world.own_domain(&world.a, NAME, Role::Primary).await;
+    world.a.make("summer").await;
+    eventually("the other is ordered", PATIENCE, || async { pebble.issued() == 1 }).await;
+    assert_eq!(certified(&world, &root, None).await.status, 302);
+    let failures = world.db.number("SELECT failures FROM certificate_failures").await;
+    assert_eq!((failures, pebble.issued()), (1, 1));
 }
 
 /// An ACME server that has lost its accounts (a test authority does so at will) is given a new one, a minute later.

@@ -12,6 +12,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::common::eventually;
+use crate::limit::{self, Limit};
 
 /// How long the two take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -25,6 +26,8 @@ pub(crate) struct Plan {
     management: u16,
     dns: u16,
     dns_management: u16,
+    /// Stands before the ACME server and refuses orders of a name.
+    limit: Option<(u16, &'static str)>,
     authority: Certificate,
 }
 
@@ -36,11 +39,12 @@ pub(crate) struct Pebble {
 }
 
 impl Plan {
-    /// Draws ports, and makes an authority for the https of the ACME server itself.
-    pub(crate) fn new() -> Self {
+    /// Draws ports, and makes an authority for the https of the ACME server itself. `limited`: a name whose rate limit is
+    /// used up.
+    pub(crate) fn new(limited: Option<&'static str>) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         // Held together, so that no two are the same.
-        let held: Vec<_> = (0..4).map(|_| TcpListener::bind(("127.0.0.1", 0)).expect("a free port")).collect();
+        let held: Vec<_> = (0..5).map(|_| TcpListener::bind(("127.0.0.1", 0)).expect("a free port")).collect();
         let ports: Vec<_> = held.iter().map(|held| held.local_addr().expect("an address").port()).collect();
         let authority_key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
@@ -55,11 +59,14 @@ impl Plan {
             fs::write(home.path().join(name), text).expect("written");
         }
         let authority = Certificate::from_der(authority.der()).expect("a certificate");
-        Self { home, acme: ports[0], management: ports[1], dns: ports[2], dns_management: ports[3], authority }
+        let [acme, management, dns, dns_management, limit] = ports[..] else { panic!("{ports:?}") };
+        let limit = limited.map(|name| (limit, name));
+        Self { home, acme, management, dns, dns_management, limit, authority }
     }
 
+    /// Where orders are placed.
     pub(crate) fn directory(&self) -> String {
-        format!("https://localhost:{}/dir", self.acme)
+        format!("https://localhost:{}/dir", self.limit.map_or(self.acme, |(port, _)| port))
     }
 
     /// The file with the authority of the ACME server's https; what it issues comes from another one.
@@ -82,7 +89,13 @@ impl Plan {
         }});
         fs::write(self.file("config.json"), config.to_string()).expect("written");
         let children = [self.run_acme(), self.run_dns()];
-        let client = Client::builder().tls_certs_only([self.authority.clone()]).no_proxy().build().expect("a client");
+        let client = Client::builder().tls_certs_only([self.authority.clone()]).no_proxy().http1_only().build();
+        let client = client.expect("a client");
+        if let Some((port, name)) = self.limit {
+            let pebble = format!("https://localhost:{}", self.acme);
+            let certificate = [self.file("cert.pem"), self.file("key.pem")];
+            limit::start(port, &certificate, Limit { name, pebble, client: client.clone() }).await;
+        }
         let pebble = Pebble { plan: self, client, children };
         pebble.until_it_answers().await;
         pebble
@@ -119,7 +132,7 @@ impl Plan {
 impl Pebble {
     async fn until_it_answers(&self) {
         eventually("pebble answers", PATIENCE, || async {
-            let acme = self.client.get(self.plan.directory()).send().await;
+            let acme = self.client.get(format!("https://localhost:{}/dir", self.plan.acme)).send().await;
             let dns = self.client.get(format!("http://127.0.0.1:{}/", self.plan.dns_management)).send().await;
             acme.is_ok_and(|answer| answer.status().is_success()) && dns.is_ok()
         })

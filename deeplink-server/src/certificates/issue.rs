@@ -3,15 +3,12 @@
 //! Nothing is written to the database while the network is waited for, and everything an order needs of other nodes is
 //! written before it is asked for.
 
-use std::error::Error as StdError;
-use std::fmt;
 use std::time::Duration;
 
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use instant_acme::{
-    Account, AuthorizationStatus, ChallengeType, Error, Identifier, NewAccount, NewOrder, Order, OrderStatus,
-    RetryPolicy,
+    Account, AuthorizationStatus, ChallengeType, Identifier, NewAccount, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -20,20 +17,18 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use zeroize::Zeroizing;
 
-use super::transport::Transport;
+use super::transport::{Asked, Transport};
+use super::trouble::{Trouble, Unfit};
 use super::{Unusable, server_config};
 use crate::config::Tls;
+use crate::db::DbError;
 use crate::db::acme::{self, Challenge};
-use crate::db::{DbError, WriteError};
 use crate::state::App;
-use crate::vault::Unopened;
 
 /// How long an authority may take to ask for a challenge, and again to sign.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a challenge is answered when nobody ends it.
 const CHALLENGE_MILLIS: i64 = 600_000;
-/// Characters of a problem that are kept.
-const LONGEST_PROBLEM: usize = 500;
 
 /// A certificate that was issued, with its key in PEM.
 pub(crate) struct Issued {
@@ -43,136 +38,29 @@ pub(crate) struct Issued {
     pub(crate) not_after: Timestamp,
 }
 
-/// Why there is no certificate.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
-    /// Asking for other names now would be as vain.
-    #[error("{}", Causes(.0))]
-    Authority(Error),
-    /// The account is not known there (any more).
-    #[error("{}", Causes(.0))]
-    Account(Error),
-    #[error("the account's key cannot be opened: {0}")]
-    Sealed(#[from] Unopened),
-    #[error("the account is not what was stored")]
-    Stored,
-    #[error(transparent)]
-    Database(#[from] DbError),
-    /// It concerns the one name.
-    #[error("{}", Causes(.0))]
-    Refused(Error),
-    #[error("the name was not proved to lead here: {0}")]
-    Unproved(String),
-    #[error("the authority offers no http-01 challenge")]
-    NoChallenge,
-    #[error("the authority took too long")]
-    TooLate,
-    #[error("what was issued cannot be used: {0}")]
-    Unfit(#[from] Unfit),
-}
-
-impl WriteError for Trouble {
-    fn database(&self) -> Option<&DbError> {
-        if let Self::Database(error) = self { Some(error) } else { None }
-    }
-}
-
-/// Why what an authority sent is not the certificate that was ordered.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unfit {
-    #[error(transparent)]
-    Unusable(#[from] Unusable),
-    #[error("there is no certificate in it")]
-    Empty,
-    #[error("it cannot be read")]
-    Unreadable,
-    #[error("it is for another name")]
-    OtherName,
-    #[error("its time is over before it begins")]
-    NoTime,
-}
-
-/// An error with what caused it: the outermost one alone often says only that a request failed.
-struct Causes<'e>(&'e dyn StdError);
-
-impl fmt::Display for Causes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = self.0.to_string();
-        f.write_str(&said)?;
-        let mut next = self.0.source();
-        while let Some(error) = next {
-            let text = error.to_string();
-            if !said.contains(&text) {
-                write!(f, ": {text}")?;
-            }
-            said = text;
-            next = error.source();
-        }
-        Ok(())
-    }
-}
-
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Self {
-        let kind = match &error {
-            Error::Api(problem) => problem.r#type.as_deref().and_then(|kind| kind.rsplit(':').next()).unwrap_or(""),
-            Error::Timeout(_) => return Self::TooLate,
-            _ => return Self::Authority(error),
-        };
-        // RFC 8555, section 6.7. What is not listed concerns the name.
-        match kind {
-            "accountDoesNotExist" => Self::Account(error),
-            "rateLimited"
-            | "serverInternal"
-            | "badNonce"
-            | "badSignatureAlgorithm"
-            | "externalAccountRequired"
-            | "invalidContact"
-            | "unsupportedContact"
-            | "userActionRequired" => Self::Authority(error),
-            _ => Self::Refused(error),
-        }
-    }
-}
-
-impl Trouble {
-    /// The problem in one line. An authority repeats what it was answered, and so what a tenant's server made up.
-    pub(crate) fn in_words(&self) -> String {
-        let text = self.to_string();
-        let mut line: String =
-            text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_PROBLEM).collect();
-        if line.len() < text.len() {
-            line.push('…');
-        }
-        line
-    }
-
-    /// Whether every other name would meet the same.
-    pub(crate) fn is_everybodys(&self) -> bool {
-        matches!(self, Self::Authority(_) | Self::Account(_) | Self::Sealed(_) | Self::Stored | Self::Database(_))
-    }
-}
-
-/// The account at the ACME server, opened there when there is none.
-pub(crate) async fn account(app: &App, tls: &Tls) -> Result<Account, Trouble> {
+/// The account at the ACME server, opened there when there is none. What the server asks in each answer, of this account's
+/// orders too, is kept in `asked`.
+pub(crate) async fn account(app: &App, tls: &Tls, asked: &Asked) -> Result<Account, Trouble> {
     let directory = tls.directory.as_str();
     let contact = tls.contact.as_ref().map(ToString::to_string);
     let mailto = contact.as_ref().map(|address| format!("mailto:{address}"));
     let contacts: Vec<&str> = mailto.as_deref().into_iter().collect();
-    let builder = Account::builder_with_http(Box::new(Transport::new(&app.config)?));
+    let transport = Transport::new(&app.config, asked.clone()).map_err(Trouble::of_account)?;
+    let builder = Account::builder_with_http(Box::new(transport));
     let stored = acme::find_account(&mut app.db.read().await?.conn(), directory).await?;
     if let Some(stored) = stored {
         let plain = Zeroizing::new(app.vault.open("acme_accounts", directory, &stored.sealed)?);
         let credentials = serde_json::from_slice(&plain).map_err(|_| Trouble::Stored)?;
-        let account = builder.from_credentials(credentials).await?;
+        let account = builder.from_credentials(credentials).await.map_err(Trouble::of_account)?;
         if stored.contact != contact {
-            account.update_contacts(&contacts).await?;
+            account.update_contacts(&contacts).await.map_err(Trouble::of_account)?;
             keep(app, acme::Account { contact, ..stored }).await?;
         }
         return Ok(account);
     }
     let terms = NewAccount { contact: &contacts, terms_of_service_agreed: true, only_return_existing: false };
-    let (account, credentials) = builder.create(&terms, directory.to_owned(), None).await?;
+    let created = builder.create(&terms, directory.to_owned(), None).await;
+    let (account, credentials) = created.map_err(Trouble::of_account)?;
     let plain = Zeroizing::new(serde_json::to_vec(&credentials).map_err(|_| Trouble::Stored)?);
     let sealed = app.vault.seal("acme_accounts", directory, &plain);
     keep(app, acme::Account { directory: directory.to_owned(), contact, sealed }).await?;
@@ -205,18 +93,25 @@ pub(crate) async fn forget(app: &App, directory: &Url) -> Result<(), DbError> {
 pub(crate) async fn issue(app: &App, account: &Account, name: &str) -> Result<Issued, Trouble> {
     let policy = RetryPolicy::new().timeout(PATIENCE);
     let identifiers = [Identifier::Dns(name.to_owned())];
-    let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
+    let mut order = account.new_order(&NewOrder::new(&identifiers)).await.map_err(Trouble::of_order)?;
     prove(app, &mut order, name).await?;
     // A name that was proved lately is ready at once.
     if order.state().status != OrderStatus::Ready {
         match order.poll_ready(&policy).await {
             Ok(OrderStatus::Ready) => {}
-            Ok(_) | Err(Error::Api(_)) => return Err(Trouble::Unproved(why(&mut order).await)),
-            Err(error) => return Err(error.into()),
+            Ok(_) => return Err(Trouble::Unproved(why(&mut order).await)),
+            // What ended the order, not the question about it.
+            Err(_) if order.state().error.is_some() => return Err(Trouble::Unproved(why(&mut order).await)),
+            Err(error) => return Err(Trouble::of_order(error)),
         }
     }
-    let key = Zeroizing::new(order.finalize().await?);
-    let chain = order.poll_certificate(&policy).await?;
+    let key = Zeroizing::new(order.finalize().await.map_err(Trouble::of_order)?);
+    let chain = match order.poll_certificate(&policy).await {
+        Ok(chain) => chain,
+        // Whatever the error says, or does not: what was looked at was this name.
+        Err(error) if order.state().status == OrderStatus::Invalid => return Err(Trouble::Refused(error)),
+        Err(error) => return Err(Trouble::of_order(error)),
+    };
     let (not_before, not_after) = examine(&chain, &key, name)?;
     Ok(Issued { chain, key, not_before, not_after })
 }
@@ -225,7 +120,7 @@ pub(crate) async fn issue(app: &App, account: &Account, name: &str) -> Result<Is
 async fn prove(app: &App, order: &mut Order, name: &str) -> Result<(), Trouble> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
-        let mut authorization = authorization?;
+        let mut authorization = authorization.map_err(Trouble::of_order)?;
         match authorization.status {
             AuthorizationStatus::Valid => continue,
             AuthorizationStatus::Pending => {}
@@ -244,7 +139,7 @@ async fn prove(app: &App, order: &mut Order, name: &str) -> Result<(), Trouble> 
                 async move { acme::insert_challenge(&mut tx, &pending).await }.boxed()
             })
             .await?;
-        challenge.set_ready().await?;
+        challenge.set_ready().await.map_err(Trouble::of_order)?;
     }
     Ok(())
 }
@@ -300,32 +195,5 @@ mod tests {
             assert!(examine(broken, &key, "go.example.com").is_err(), "{broken:?}");
         }
         assert!(examine(&chain, "", "go.example.com").is_err());
-    }
-
-    #[test]
-    fn a_problem_is_one_short_line() {
-        let long = format!("Invalid response: \"\u{1b}[2J\nwell{}\"", "x".repeat(5_000));
-        let said = Trouble::Unproved(long).in_words();
-        assert!(said.starts_with("the name was not proved to lead here: Invalid response: \" [2J wellxxx"), "{said}");
-        assert!(said.ends_with("x…") && said.chars().count() == LONGEST_PROBLEM + 1);
-        assert_eq!(Trouble::NoChallenge.in_words(), Trouble::NoChallenge.to_string());
-    }
-
-    #[test]
-    fn a_problem_is_the_names_or_everybodys() {
-        let problem = |kind: &str| {
-            let text = format!(r#"{{"type":"urn:ietf:params:acme:error:{kind}","detail":"because"}}"#);
-            Trouble::from(Error::Api(serde_json::from_str(&text).expect("a problem")))
-        };
-        for kind in ["rateLimited", "serverInternal", "accountDoesNotExist", "userActionRequired"] {
-            assert!(problem(kind).is_everybodys(), "{kind}");
-        }
-        for kind in ["dns", "connection", "unauthorized", "caa", "rejectedIdentifier", "malformed", "somethingNew"] {
-            assert!(!problem(kind).is_everybodys(), "{kind}");
-        }
-        assert!(matches!(problem("accountDoesNotExist"), Trouble::Account(_)));
-        assert!(!Trouble::from(Error::Timeout(None)).is_everybodys());
-        assert!(Trouble::from(Error::Str("no answer")).is_everybodys());
-        assert!(problem("caa").to_string().contains("because"), "{}", problem("caa"));
     }
 }

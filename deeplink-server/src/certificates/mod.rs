@@ -8,8 +8,9 @@ pub(crate) mod challenge;
 pub(crate) mod issue;
 pub(crate) mod schedule;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transport;
+pub(crate) mod trouble;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,8 @@ use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
 use tokio::sync::{Notify, Semaphore};
 use url::Host;
 use zeroize::Zeroizing;
+
+pub(crate) use self::transport::Asked;
 
 use crate::cache::Brief;
 use crate::db::{DbError, certificates};
@@ -86,9 +89,10 @@ impl Certificates {
         }
     }
 
-    /// Another certificate was stored on this node.
-    pub(crate) fn changed(&self) {
-        self.names.forget_all();
+    /// Another certificate of this name was stored on this node: it is read at once. All other names stay as they are
+    /// known, and so does this one while the database cannot be read.
+    pub(crate) async fn changed(&self, app: &App, name: &str) {
+        self.read_again(app, name).await;
     }
 
     async fn find(&self, app: &App, name: &str) -> Option<Arc<Served>> {
@@ -102,11 +106,16 @@ impl Certificates {
         if let Some(known) = self.names.get(name, now) {
             return known;
         }
+        if now < self.away_until.load(Ordering::Relaxed) {
+            return self.names.old(name, now).flatten();
+        }
+        self.read_again(app, name).await
+    }
+
+    async fn read_again(&self, app: &App, name: &str) -> Option<Arc<Served>> {
+        let now = app.clock.monotonic_millis();
         let since = self.names.since(name);
         let old = self.names.old(name, now).flatten();
-        if now < self.away_until.load(Ordering::Relaxed) {
-            return old;
-        }
         match self.load(app, name, old.as_deref()).await {
             Ok(Read::Same) => {
                 self.names.fill(name, old.clone(), since, now);

@@ -25,29 +25,40 @@ use crate::start::{Running, start};
 
 const NAME: &str = "go.example.com";
 
-struct World {
-    running: Running,
-    clock: Clock,
+/// TLS with an ACME server at whose address nobody listens: nothing can be ordered, and nothing is.
+pub(crate) fn unreachable_authority() -> Tls {
+    let directory = "https://127.0.0.1:9/directory".parse().expect("a URL");
+    Tls::new(SocketAddr::from(([127, 0, 0, 1], 0)), directory)
+}
+
+/// A service that has a name of its own, and a tenant that claims another.
+pub(crate) struct World {
+    pub(crate) running: Running,
+    pub(crate) clock: Clock,
     _home: tempfile::TempDir,
 }
 
 impl World {
     async fn new() -> Self {
+        Self::with(Some(unreachable_authority())).await
+    }
+
+    /// Without TLS nothing looks after certificates but what a test lets do so.
+    pub(crate) async fn with(tls: Option<Tls>) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let clock = Clock::fixed(Timestamp::from_millis(1_795_167_000_000));
         let mut config = Config::for_tests(home.path());
-        // Nobody listens there: nothing can be ordered, and nothing is.
-        let directory = "https://127.0.0.1:9/directory".parse().expect("a URL");
-        config.tls = Some(Tls::new(SocketAddr::from(([127, 0, 0, 1], 0)), directory));
+        config.tls = tls;
         config.public_url = Some("https://links.example.com".parse().expect("a URL"));
         let running = start(config, clock.clone()).await.expect("the service starts");
         let world = Self { running, clock, _home: home };
-        // What nobody claims is swept, so the name is claimed from the beginning.
+        // What nobody claims is swept, and so is an old claim: the name is claimed now.
         let tenant = world.tenant().await;
         world
             .execute(format!(
-                "INSERT INTO domains (id, tenant_id, domain, role, created_at)
-                 VALUES ('dom_1', '{tenant}', '{NAME}', 'primary', 1)"
+                "INSERT INTO domains (id, tenant_id, domain, role, claimed_at, created_at)
+                 VALUES ('dom_1', '{tenant}', '{NAME}', 'primary', {}, 1)",
+                world.clock.now().as_millis()
             ))
             .await;
         world
@@ -128,7 +139,7 @@ impl World {
         alert == Some(&rustls::Error::AlertReceived(AlertDescription::UnrecognisedName))
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.running.ask_to_stop(Stop::AtOnce);
         self.running.stopped().await;
     }
@@ -197,5 +208,30 @@ async fn certificates_are_served_while_the_database_is_away() {
     }
     world.clock.advance(Duration::from_mins(1));
     assert!(world.is_refused("links.example.com", &own).await, "nobody knows what is true by now");
+    world.end().await;
+}
+
+/// An issuance while the database goes away must not cost the other names their certificates.
+#[tokio::test]
+async fn a_new_certificate_is_served_at_once_and_leaves_the_others_alone() {
+    let world = World::new().await;
+    let app = world.running.app();
+    world.execute("UPDATE domains SET verified_at = 1".to_owned()).await;
+    let own = world.certified("links.example.com", "own").await;
+    let first = world.certified(NAME, "one").await;
+    for (name, trusted) in [("links.example.com", &own), (NAME, &first)] {
+        assert_eq!(world.ask(name, trusted).await.expect("TLS"), "HTTP/1.1 200 OK");
+    }
+    let second = world.certified(NAME, "two").await;
+    app.certificates.changed(app, NAME).await;
+    assert_eq!(world.ask(NAME, &second).await.expect("TLS"), "HTTP/1.1 200 OK");
+    app.db.close().await;
+    app.certificates.changed(app, NAME).await;
+    for _ in 0..2 {
+        for (name, trusted) in [("links.example.com", &own), (NAME, &second)] {
+            assert_eq!(world.ask(name, trusted).await.expect("TLS"), "HTTP/1.1 200 OK");
+        }
+        world.clock.advance(Duration::from_mins(9));
+    }
     world.end().await;
 }

@@ -48,20 +48,43 @@ pub(crate) async fn find(
         .bind(name).bind(own).bind(known_id.unwrap_or_default()).fetch_optional(c).await)?)
 }
 
-/// Names that need a certificate now, those without any first.
-pub(crate) async fn due(db: &mut Conn<'_>, own: &str, now: Timestamp, most: i64) -> Result<Vec<String>, DbError> {
+/// A name that needs a certificate now.
+#[derive(Debug, Clone, PartialEq, Eq, FromRow)]
+pub(crate) struct Due {
+    pub(crate) name: String,
+    /// Whose it is; empty for the service's own host.
+    pub(crate) tenant: String,
+}
+
+/// At most so many names that need a certificate now, and of each tenant no more than its share. First come those whose
+/// certificate ends soonest, then those without any: never tried ones before failed ones, and the longest verified first.
+pub(crate) async fn due(
+    db: &mut Conn<'_>,
+    own: &str,
+    now: Timestamp,
+    most: i64,
+    share: i64,
+) -> Result<Vec<Due>, DbError> {
     const SQL: &str = "
-        WITH names (name) AS (
-            SELECT domain FROM domains WHERE verified_at IS NOT NULL
-            UNION SELECT CAST($2 AS TEXT) WHERE $2 <> ''
+        WITH names (name, tenant, since) AS (
+            SELECT domain, tenant_id, verified_at FROM domains WHERE verified_at IS NOT NULL AND domain <> $2
+            UNION ALL SELECT CAST($2 AS TEXT), '', 0 WHERE $2 <> ''
+        ), due AS (
+            SELECT names.name, names.tenant, ROW_NUMBER() OVER (
+                ORDER BY CASE WHEN certificates.name IS NULL THEN 1 ELSE 0 END,
+                    COALESCE(certificates.not_after, certificate_failures.again_at, 0), names.since, names.name
+            ) AS urgency
+            FROM names
+            LEFT JOIN certificates ON certificates.name = names.name
+            LEFT JOIN certificate_failures ON certificate_failures.name = names.name
+            WHERE (certificates.renew_at IS NULL OR certificates.renew_at <= $1)
+                AND (certificate_failures.again_at IS NULL OR certificate_failures.again_at <= $1)
+        ), shared AS (
+            SELECT name, tenant, urgency, ROW_NUMBER() OVER (PARTITION BY tenant ORDER BY urgency) AS place FROM due
         )
-        SELECT names.name FROM names
-        LEFT JOIN certificates ON certificates.name = names.name
-        LEFT JOIN certificate_failures ON certificate_failures.name = names.name
-        WHERE (certificates.renew_at IS NULL OR certificates.renew_at <= $1)
-            AND (certificate_failures.again_at IS NULL OR certificate_failures.again_at <= $1)
-        ORDER BY COALESCE(certificates.renew_at, 0), names.name LIMIT $3";
-    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(now.as_millis()).bind(own).bind(most).fetch_all(c).await)?)
+        SELECT name, tenant FROM shared WHERE place <= $4 ORDER BY urgency LIMIT $3";
+    Ok(on!(db, c => sqlx::query_as(SQL)
+        .bind(now.as_millis()).bind(own).bind(most).bind(share).fetch_all(c).await)?)
 }
 
 /// Stores a certificate in the place of the name's earlier one; its failures are over.
@@ -87,6 +110,14 @@ pub(crate) async fn replace(db: &mut Conn<'_>, new: &NewCertificate, now: Timest
 pub(crate) async fn failures(db: &mut Conn<'_>, name: &str) -> Result<i64, DbError> {
     const SQL: &str = "SELECT failures FROM certificate_failures WHERE name = $1";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(name).fetch_optional(c).await)?.unwrap_or(0))
+}
+
+/// When a name that has failed is tried again.
+#[cfg(test)]
+pub(crate) async fn again_at(db: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, DbError> {
+    const SQL: &str = "SELECT again_at FROM certificate_failures WHERE name = $1";
+    let millis: Option<i64> = on!(db, c => sqlx::query_scalar(SQL).bind(name).fetch_optional(c).await)?;
+    Ok(millis.map(Timestamp::from_millis))
 }
 
 /// Notes that a name has failed so often, and when it is tried again.

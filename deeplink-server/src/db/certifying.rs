@@ -120,7 +120,8 @@ async fn failed(scratch: &Scratch, name: &'static str, again_at: Timestamp) {
 
 async fn due(scratch: &Scratch, own: &str, when: Timestamp) -> Vec<String> {
     let mut reader = scratch.db.read().await.expect("a reader");
-    certificates::due(&mut reader.conn(), own, when, 10).await.expect("names")
+    let due = certificates::due(&mut reader.conn(), own, when, 10, 10).await.expect("names");
+    due.into_iter().map(|due| due.name).collect()
 }
 
 #[tokio::test]
@@ -133,14 +134,14 @@ async fn verified_names_without_a_certificate_are_due_and_again_when_theirs_is_o
     assert_eq!(due(&scratch, "", at(0)).await, ["a.example.com", "b.example.com"]);
     assert_eq!(
         due(&scratch, "links.example.com", at(0)).await,
-        ["a.example.com", "b.example.com", "links.example.com"]
+        ["links.example.com", "a.example.com", "b.example.com"]
     );
 
     certified(&scratch, "a.example.com", "one", at(500)).await;
     failed(&scratch, "b.example.com", at(50)).await;
     assert!(due(&scratch, "", at(49)).await.is_empty());
     assert_eq!(due(&scratch, "", at(50)).await, ["b.example.com"]);
-    assert_eq!(due(&scratch, "", at(500)).await, ["b.example.com", "a.example.com"], "those without any come first");
+    assert_eq!(due(&scratch, "", at(500)).await, ["a.example.com", "b.example.com"], "renewals come first");
     failed(&scratch, "b.example.com", at(900)).await;
     let failures = {
         let mut reader = scratch.db.read().await.expect("a reader");
@@ -153,6 +154,60 @@ async fn verified_names_without_a_certificate_are_due_and_again_when_theirs_is_o
 
     scratch.execute("UPDATE domains SET verified_at = NULL WHERE domain = 'a.example.com'".to_owned()).await;
     assert_eq!(due(&scratch, "", at(9_999)).await, ["b.example.com"], "who is not verified is not renewed");
+}
+
+/// Names that lead nowhere must neither keep renewals waiting until it is too late, nor other tenants' names.
+#[tokio::test]
+async fn what_ends_soonest_is_due_first_and_no_tenant_takes_more_than_its_share() {
+    let scratch = Scratch::new().await;
+    let many = scratch.tenant("many@example.com").await;
+    let few = scratch.tenant("few@example.com").await;
+    for name in ["a1", "a2", "a3", "a4", "a5"] {
+        domain(&scratch, &many, &format!("{name}.example.com"), true).await;
+    }
+    for name in ["b1", "b2", "b3"] {
+        domain(&scratch, &few, &format!("{name}.example.com"), true).await;
+    }
+    // The one that is renewed first ends last.
+    certified(&scratch, "b1.example.com", "one", at(100)).await;
+    certified(&scratch, "a5.example.com", "two", at(200)).await;
+    scratch
+        .execute(format!(
+            "UPDATE certificates SET not_after = CASE WHEN id = 'one' THEN {} ELSE {} END",
+            at(9_000).as_millis(),
+            at(8_000).as_millis()
+        ))
+        .await;
+    failed(&scratch, "a1.example.com", at(300)).await;
+    failed(&scratch, "a2.example.com", at(250)).await;
+    scratch
+        .execute(format!("UPDATE domains SET verified_at = {} WHERE domain = 'a3.example.com'", at(1).as_millis()))
+        .await;
+    let due = async |most: i64, share: i64| {
+        let mut reader = scratch.db.read().await.expect("a reader");
+        let due = certificates::due(&mut reader.conn(), "links.example.com", at(400), most, share).await;
+        due.expect("names")
+            .into_iter()
+            .map(|due| (due.name.replace(".example.com", ""), due.tenant))
+            .collect::<Vec<_>>()
+    };
+    let (many, few, nobody) = (many.as_str(), few.as_str(), "");
+    let all = [
+        ("a5", many),
+        ("b1", few),
+        ("links", nobody),
+        ("a4", many),
+        ("b2", few),
+        ("b3", few),
+        ("a3", many),
+        ("a2", many),
+        ("a1", many),
+    ]
+    .map(|(name, tenant)| (name.to_owned(), tenant.to_owned()));
+    assert_eq!(due(10, 10).await, all);
+    assert_eq!(due(4, 2).await, all[..4]);
+    assert_eq!(due(10, 2).await, all[..5]);
+    assert_eq!(due(10, 1).await, all[..3]);
 }
 
 #[tokio::test]
