@@ -218,6 +218,12 @@ async fn l19_the_list_holds_from_the_start() {
     world.restart(|config| config.threat_list = Some(list.file())).await;
     assert_eq!(outcome(&world, LISTED).await, "400 threat_detected web_url");
     eventually("the link is flagged", SOON, || async { status(&world, "listed").await == "flagged" }).await;
+
+    // What was being stored when the list came, as by a write that waited, is found by the second walk.
+    world.a.make("late").await;
+    world.db.execute(format!("UPDATE links SET web_url = '{LISTED}' WHERE link_id = 'late'")).await;
+    let limit = Duration::from_secs(20);
+    eventually("the late link is flagged", limit, || async { status(&world, "late").await == "flagged" }).await;
 }
 
 /// L19: while links are made, the file is swapped, broken, removed and brought back. The last good list holds all the
