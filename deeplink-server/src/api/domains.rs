@@ -109,6 +109,7 @@ impl Create {
         if let Some(reply) = self.once.claim(&mut tx, new.created_at).await? {
             return Ok(Answer { reply, replayed: true });
         }
+        domains::hold_name(&mut tx, &new.name).await?;
         match tenants::count_domain(&mut tx, &new.tenant, app.config.enforce_quotas).await? {
             Counted::Within => {}
             Counted::Over { limit, current } => return Err(ApiError::Quota { resource: "domains", limit, current }),

@@ -46,8 +46,8 @@ pub(crate) async fn prove(
     const SQL: &str = "
         UPDATE domains SET verified_at = $2, check_at = $3, failures = 0, failing_since = NULL
         WHERE id = $1 AND verified_at IS NULL";
-    hold_claimants(db, &claim.name).await?;
     domains::hold_name(db, &claim.name).await?;
+    hold_claimants(db, &claim.name).await?;
     let Some(current) = domains::find(db, &claim.tenant, &claim.name).await? else { return Ok(Proved::Gone) };
     if current.token != claim.token {
         return Ok(Proved::Renewed);

@@ -71,9 +71,9 @@ pub(crate) async fn has_alternate(db: &mut Conn<'_>, tenant: &TenantId) -> Resul
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
 }
 
-/// Holds a name until the write ends: a claim and the proof of another cannot pass each other unseen. Comes after the
+/// Holds a name until the write ends: a claim and the proof of another cannot pass each other unseen. Comes before the
 /// rows of tenants. SQLite has one writer, so there nothing needs to be held.
-pub(super) async fn hold_name(db: &mut Conn<'_>, name: &DomainName) -> Result<(), DbError> {
+pub(crate) async fn hold_name(db: &mut Conn<'_>, name: &DomainName) -> Result<(), DbError> {
     const POSTGRES: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
     if let Conn::Postgres(conn) = db {
         sqlx::query(POSTGRES).bind(name.as_str()).execute(&mut **conn).await?;
@@ -81,14 +81,13 @@ pub(super) async fn hold_name(db: &mut Conn<'_>, name: &DomainName) -> Result<()
     Ok(())
 }
 
-/// Stores a claim; the caller has counted it. `false`: the account claims the name already, or somebody has verified it.
+/// Stores a claim; the caller holds the name and has counted it. `false`: the account claims the name already, or somebody has verified it.
 pub(crate) async fn insert(db: &mut Conn<'_>, new: &Domain) -> Result<bool, DbError> {
     const SQL: &str = "
         INSERT INTO domains (id, tenant_id, domain, role, verification_token, claimed_at, created_at)
         SELECT $1, $2, $3, $4, $5, $6, $6
         WHERE NOT EXISTS (SELECT 1 FROM domains WHERE domain = $3 AND verified_at IS NOT NULL)
         ON CONFLICT DO NOTHING";
-    hold_name(db, &new.name).await?;
     let rows = on!(db, c => sqlx::query(SQL)
         .bind(new.id.as_str()).bind(new.tenant.as_str()).bind(new.name.as_str()).bind(new.role.as_str())
         .bind(&new.token).bind(new.created_at.as_millis())

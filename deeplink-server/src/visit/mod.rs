@@ -308,6 +308,8 @@ fn page_response(app: &App, status: StatusCode, render: impl FnOnce(&str) -> ask
         Ok(page) => {
             let mut response = Response::new(Body::from(page));
             *response.status_mut() = status;
+            // With what every answer gets besides, so that the map need not grow.
+            *response.headers_mut() = HeaderMap::with_capacity(16);
             response.headers_mut().extend(page::headers(&nonce));
             with_negotiation(response)
         }
