@@ -34,6 +34,12 @@ fn a_new_user_makes_a_link() {
     let sum: i64 =
         clicks["data"].as_array().expect("buckets").iter().filter_map(|bucket| bucket["clicks"].as_i64()).sum();
     assert_eq!(sum, 1, "HEAD is no click, GET is one");
+    dl.run("links create https://example.com --id page-1 --ios shop://p/1").ok();
+    let page = dl.run("links resolve page-1 --as ios");
+    assert!(page.ok() == "200\t\n" && page.stderr.starts_with("note: page: "), "{page}");
+    let clicks = dl.run("links timeseries page-1 --from 1d");
+    assert!(clicks.stderr.starts_with("0 clicks "), "the look at a page is no click: {clicks}");
+    dl.run("links delete page-1").ok();
     assert_eq!(dl.run("links update spring-42 --unset agent_context --meta a=b -o json").json()["metadata"]["a"], "b");
     assert_eq!(dl.run("links list -o id").ok(), "spring-42\n");
     assert_eq!(server.user("other").run("links get spring-42").code, Some(5));
