@@ -92,6 +92,8 @@ impl Certificates {
     /// Another certificate of this name was stored on this node: it is read at once. All other names stay as they are
     /// known, and so does this one while the database cannot be read.
     pub(crate) async fn changed(&self, app: &App, name: &str) {
+        // A reading that is under way may have seen the old one.
+        self.names.forget(name);
         self.read_again(app, name).await;
     }
 
