@@ -210,6 +210,10 @@ async fn l13_association_files_go_by_host() {
     }
     let unchanged = ask(Method::GET, "if-none-match", first.header("etag")).await;
     assert_eq!((unchanged.status, unchanged.text().as_str()), (304, ""));
+    let google = file(&world, "go.example.com", GOOGLE).await;
+    let again = world.nobody.ask(Method::GET, GOOGLE).header("host", "go.example.com");
+    let again = again.header("if-none-match", format!("W/{}, \"x\"", google.header("etag"))).send().await;
+    assert_eq!((again.status, again.header("etag")), (304, google.header("etag")));
     let head = ask(Method::HEAD, "accept", "*/*").await;
     assert_eq!((head.status, head.text().as_str(), head.header("etag")), (200, "", first.header("etag")));
     assert_eq!(ask(Method::POST, "accept", "*/*").await.outcome(), "405 method_not_allowed");
