@@ -210,7 +210,7 @@ pub struct DomainVerification {
     /// When DNS was asked.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub checked_at: Timestamp,
-    /// Every value that the TXT record has, cut to 255 characters each, at most 20.
+    /// Every value that the TXT record has, cut to 255 characters each, at most 20; none of an alias out of the domain.
     pub txt_found: Vec<String>,
     /// Why it is not verified; null when it is.
     #[serde(default)]

@@ -193,6 +193,21 @@ async fn d4_eight_cname_records_are_followed() {
     }
 }
 
+/// Values that stand in somebody else's domain count as proof but are not shown: the service may see names that the public
+/// cannot.
+#[tokio::test]
+async fn what_stands_elsewhere_is_not_shown() {
+    let world = spawn().await;
+    let token = claimed(&world, "go.example.com").await;
+    world.dns.cname(&proof_of("go.example.com"), "wiki.corp.example.net");
+    world.dns.txt("wiki.corp.example.net", &["for our eyes only"]);
+    let said = verify(&world.a, "go.example.com").await;
+    assert_eq!((&said["verified"], &said["txt_found"]), (&json!(false), &json!([])));
+    world.dns.txt("wiki.corp.example.net", &["for our eyes only", &token]);
+    let said = verify(&world.a, "go.example.com").await;
+    assert_eq!((&said["verified"], &said["txt_found"]), (&json!(true), &json!([])));
+}
+
 /// An answer that does not fit is asked for over TCP.
 #[tokio::test]
 async fn an_answer_that_does_not_fit_comes_over_tcp() {

@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::extract::Path;
 use crate::http::once::{Answer, Once};
-use crate::outbound::dns::Unanswered;
+use crate::outbound::dns::{Found, Unanswered};
 use crate::state::{App, Shared};
 use crate::work;
 
@@ -103,7 +103,7 @@ async fn settle(app: Shared, look: Arc<Look>) -> Result<Answer, ApiError> {
 struct Look {
     claim: Domain,
     once: Once,
-    said: Result<Vec<String>, Unanswered>,
+    said: Result<Found, Unanswered>,
     now: Timestamp,
     check_at: Timestamp,
 }
@@ -163,13 +163,13 @@ impl Look {
     }
 
     fn is_proved(&self) -> bool {
-        self.said.as_ref().is_ok_and(|values| values.contains(&self.claim.token))
+        self.said.as_ref().is_ok_and(|found| found.values.contains(&self.claim.token))
     }
 
     fn why_not(&self) -> String {
         let record = self.claim.name.txt_record();
         match &self.said {
-            Ok(values) if values.is_empty() => format!(
+            Ok(found) if found.values.is_empty() => format!(
                 "there is no TXT record at {record}; after a change in DNS it can take a while until everybody sees it"
             ),
             Ok(_) => format!("no TXT value at {record} is the verification token"),
@@ -177,9 +177,9 @@ impl Look {
         }
     }
 
-    /// The values as they can be shown: whoever runs the name servers wrote them.
+    /// The values as they can be shown: whoever runs the name servers wrote them. Those of another domain are not.
     fn shown(&self) -> Vec<String> {
-        let values = self.said.as_deref().unwrap_or_default();
+        let Ok(Found { values, is_elsewhere: false }) = &self.said else { return Vec::new() };
         let clean = |value: &String| value.chars().filter(|char| !char.is_control()).take(SHOWN.1).collect();
         values.iter().take(SHOWN.0).map(clean).collect()
     }

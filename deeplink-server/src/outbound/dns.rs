@@ -53,6 +53,16 @@ impl From<ProtoError> for Unanswered {
     }
 }
 
+/// What a name's TXT records say.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Each record's value, its strings joined. None: there is surely no such record.
+    pub(crate) values: Vec<String>,
+    /// Whether CNAME records led out of the domain that was asked about. What stands there may be for other eyes: the
+    /// service's resolver can see names that the public cannot.
+    pub(crate) is_elsewhere: bool,
+}
+
 /// Whom to ask.
 #[derive(Debug, Clone)]
 pub(crate) struct Dns {
@@ -66,14 +76,15 @@ impl Dns {
         Self { server }
     }
 
-    /// The values of a name's TXT records, each with its strings joined. None: there is surely no such record.
-    pub(crate) async fn txt(&self, name: &str) -> Result<Vec<String>, Unanswered> {
+    /// What the TXT records of a name say, whose first label stands under the domain in question.
+    pub(crate) async fn txt(&self, name: &str) -> Result<Found, Unanswered> {
         tokio::time::timeout(PATIENCE, self.follow(name)).await.unwrap_or(Err(Unanswered::InTime))
     }
 
-    async fn follow(&self, name: &str) -> Result<Vec<String>, Unanswered> {
+    async fn follow(&self, name: &str) -> Result<Found, Unanswered> {
         // With the final dot: no search list is ever applied.
         let mut name = Name::from_ascii(format!("{}.", name.trim_end_matches('.')))?;
+        let domain = name.base_name();
         let pool = self.pool().map_err(Unanswered::NoServer)?;
         let mut hops = 0;
         loop {
@@ -83,7 +94,7 @@ impl Dns {
                 let of_name = || records.iter().filter(|record| record.name == name);
                 let values: Vec<_> = of_name().filter_map(value).collect();
                 if !values.is_empty() {
-                    return Ok(values);
+                    return Ok(Found { values, is_elsewhere: !domain.zone_of(&name) });
                 }
                 let Some(target) = of_name().find_map(target).cloned() else { break };
                 hops += 1;
@@ -93,7 +104,7 @@ impl Dns {
                 (name, led_on) = (target, true);
             }
             if !led_on {
-                return Ok(Vec::new());
+                return Ok(Found::default());
             }
         }
     }

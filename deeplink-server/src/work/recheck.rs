@@ -102,7 +102,7 @@ enum Said {
 
 async fn check(app: &Shared, due: Due, until: Timestamp) -> Result<Said, DbError> {
     let said = match app.dns.txt(&due.name.txt_record()).await {
-        Ok(values) if values.contains(&due.token) => Said::Proved,
+        Ok(found) if found.values.contains(&due.token) => Said::Proved,
         Ok(_) => Said::NotProved,
         Err(error) => {
             tracing::info!(domain = %due.name, %error, "a domain could not be looked up; it stays as it is");
