@@ -56,7 +56,8 @@ pub use {
 
 /// The types of the wire and their rules, shared with the service.
 pub use deeplink_core;
-pub use deeplink_core::app::{AppDetail, AppPlatform, AppleAssociation, AssetStatement, CreateApp};
+pub use deeplink_core::app::{AppDetail, AppPlatform, CreateApp};
+pub use deeplink_core::association::{AppleAssociation, AssetStatement};
 pub use deeplink_core::bulk::{BulkCreate, BulkCreated, BulkLink, RowError};
 pub use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification};
 pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};

@@ -10,12 +10,13 @@
 //! | [`error`] | every error code with its status |
 //! | [`url`] | which URLs may be stored |
 //! | [`link`], [`bulk`], [`metadata`] | links and batches of them |
-//! | [`app`], [`domain`] | a tenant's apps, their association files, and its host names |
+//! | [`app`], [`association`], [`domain`] | a tenant's apps, the files that name them, and its host names |
 //! | [`visitor`], [`resolve`] | who asks, and where the tap goes |
 //! | [`stats`], [`plan`], [`user`] | click counts, plans and their limits, sign-up |
 //! | [`routes`] | one entry for each operation of the service |
 
 pub mod app;
+pub mod association;
 pub mod bulk;
 pub mod domain;
 pub mod error;

@@ -20,23 +20,23 @@ pub(crate) const BELIEVED_MILLIS: u64 = 5_000;
 /// How long "there is no such link" is believed.
 const ABSENT_MILLIS: u64 = 5_000;
 /// How long an old entry may answer while the database does not.
-const STALE_MILLIS: u64 = 600_000;
+pub(crate) const STALE_MILLIS: u64 = 600_000;
 /// What an entry costs beside its text: key, handle, table slot, counters.
 const ENTRY_BYTES: usize = 192;
 /// Counters of drops by link name.
-const NAMES: usize = 64;
+pub(crate) const NAMES: usize = 64;
 /// Counters of changes by tenant: so many that tenants seldom share one.
 const TENANTS: usize = 4096;
 
 /// Notices how many drops there were, so that a fill can tell whether it was overtaken.
 #[derive(Debug)]
-struct Generations {
+pub(crate) struct Generations {
     hasher: RandomState,
     counts: Vec<AtomicU64>,
 }
 
 impl Generations {
-    fn new(shards: usize) -> Self {
+    pub(crate) fn new(shards: usize) -> Self {
         Self { hasher: RandomState::new(), counts: (0..shards).map(|_| AtomicU64::new(0)).collect() }
     }
 
@@ -44,7 +44,7 @@ impl Generations {
         usize::try_from(self.hasher.hash_one(key) % self.counts.len() as u64).unwrap_or(0)
     }
 
-    fn of(&self, key: &(impl Hash + ?Sized)) -> &AtomicU64 {
+    pub(crate) fn of(&self, key: &(impl Hash + ?Sized)) -> &AtomicU64 {
         &self.counts[self.shard(key)]
     }
 }
@@ -63,7 +63,7 @@ impl Belief {
         Self { since: AtomicU64::new(0), hears: AtomicBool::new(hears) }
     }
 
-    fn holds(&self, read_at: u64, now: u64) -> bool {
+    pub(crate) fn holds(&self, read_at: u64, now: u64) -> bool {
         read_at >= self.since.load(Ordering::Relaxed)
             && (self.hears.load(Ordering::Relaxed) || read_at + BELIEVED_MILLIS > now)
     }
@@ -380,74 +380,6 @@ impl LinkCache {
     }
 }
 
-/// A small cache whose entries are believed for [`BELIEVED_MILLIS`] at most: callers by key hash, hosts by name, faces by
-/// tenant. What is forgotten is no longer believed, but may still answer while the database does not.
-#[derive(Debug)]
-pub(crate) struct Brief<V> {
-    slots: Cache<Box<str>, Read<V>>,
-    names: Generations,
-    everything: AtomicU64,
-    belief: Belief,
-}
-
-/// A value and what it was read under.
-#[derive(Debug, Clone)]
-struct Read<V> {
-    at: u64,
-    since: Since,
-    value: V,
-}
-
-/// How often a name, and everything, had been forgotten before the database was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Since(u64, u64);
-
-impl<V: Clone> Brief<V> {
-    pub(crate) fn new(entries: usize) -> Self {
-        Self {
-            slots: Cache::new(entries),
-            names: Generations::new(NAMES),
-            everything: AtomicU64::new(0),
-            belief: Belief::new(false),
-        }
-    }
-
-    pub(crate) fn get(&self, name: &str, now: u64) -> Option<V> {
-        self.get_read(name, now).map(|(_, value)| value)
-    }
-
-    /// The value, and when it was read.
-    pub(crate) fn get_read(&self, name: &str, now: u64) -> Option<(u64, V)> {
-        let read = self.slots.get(name)?;
-        (self.belief.holds(read.at, now) && read.since == self.since(name)).then_some((read.at, read.value))
-    }
-
-    /// What was believed a while ago, for as long as the database cannot say better.
-    pub(crate) fn old(&self, name: &str, now: u64) -> Option<V> {
-        self.slots.get(name).filter(|read| read.at + STALE_MILLIS > now).map(|read| read.value)
-    }
-
-    /// Goes with the fill that follows a read.
-    pub(crate) fn since(&self, name: &str) -> Since {
-        Since(self.names.of(name).load(Ordering::Acquire), self.everything.load(Ordering::Acquire))
-    }
-
-    /// Keeps what the database said. If it was forgotten since, nobody believes it.
-    pub(crate) fn fill(&self, name: &str, value: V, since: Since, now: u64) {
-        self.slots.insert(name.into(), Read { at: now, since, value });
-    }
-
-    /// A name must be read again.
-    pub(crate) fn forget(&self, name: &str) {
-        self.names.of(name).fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Everything must be read again.
-    pub(crate) fn forget_all(&self) {
-        self.everything.fetch_add(1, Ordering::AcqRel);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -542,26 +474,6 @@ mod tests {
         cache.fill("abc", None, seen, 0);
         cache.drop_link("tnt_x", "abc");
         assert!(matches!(cache.get("abc", 0), Lookup::Ask { .. }));
-    }
-
-    #[test]
-    fn what_is_forgotten_is_read_again_but_answers_while_nothing_can_be_read() {
-        let cache = Brief::new(100);
-        let before = cache.since("a");
-        cache.fill("a", 1, before, 0);
-        cache.fill("b", 2, cache.since("b"), 0);
-        assert_eq!((cache.get("a", 0), cache.get("b", 0)), (Some(1), Some(2)));
-        cache.forget("a");
-        assert_eq!((cache.get("a", 0), cache.get("b", 0)), (None, Some(2)), "the others stay");
-        assert_eq!(cache.old("a", 0), Some(1));
-        // Read before it was forgotten, kept after: nobody may believe it.
-        cache.fill("a", 1, before, 0);
-        assert_eq!(cache.get("a", 0), None);
-        cache.fill("a", 3, cache.since("a"), 0);
-        assert_eq!(cache.get_read("a", 4_999), Some((0, 3)));
-        assert_eq!(cache.get("a", 5_000), None);
-        cache.forget_all();
-        assert_eq!((cache.get("b", 0), cache.old("b", 599_999), cache.old("b", 600_000)), (None, Some(2), None));
     }
 
     #[test]

@@ -18,6 +18,7 @@
 
 pub mod admin;
 mod api;
+mod brief;
 mod cache;
 mod certificates;
 mod clicks;

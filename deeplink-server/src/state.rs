@@ -9,7 +9,8 @@ use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use url::Url;
 
-use crate::cache::{Brief, Face, LinkCache};
+use crate::brief::Brief;
+use crate::cache::{Face, LinkCache};
 use crate::certificates::Certificates;
 use crate::clicks::Clicks;
 use crate::clock::Clock;

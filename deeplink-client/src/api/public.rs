@@ -1,6 +1,6 @@
 //! What everybody may ask: the service's state and description, what a link leads to, and which apps open a host's links.
 
-use deeplink_core::app::{AppleAssociation, AssetStatement};
+use deeplink_core::association::{AppleAssociation, AssetStatement};
 use deeplink_core::health::Health;
 use deeplink_core::link::ResolvedLink;
 use deeplink_core::routes;

@@ -151,7 +151,7 @@ impl Ground {
             "{}/v1/statements:list?source.web.site=https://{}&relation={}",
             self.google,
             site.name,
-            deeplink_core::app::AssetStatement::HANDLE_ALL_URLS
+            deeplink_core::association::AssetStatement::HANDLE_ALL_URLS
         );
         let answer = match ask(self.probe.plain(), Method::GET, &url, &[], MOST).await {
             Ok(answer) => answer,
@@ -233,7 +233,7 @@ fn lacking(found: &Value, file: File, app: &str, prints: &[String]) -> Option<St
             (!there).then(|| app.to_owned())
         }
         File::Google => {
-            let relation = deeplink_core::app::AssetStatement::HANDLE_ALL_URLS;
+            let relation = deeplink_core::association::AssetStatement::HANDLE_ALL_URLS;
             let statements: Vec<Value> = items(found)
                 .into_iter()
                 .filter(|statement| statement["target"]["package_name"] == app)

@@ -1,6 +1,7 @@
 //! A plausible reply of each operation.
 
-use deeplink_core::app::{AppDetail, AppPlatform, AppleAssociation, AssetStatement};
+use deeplink_core::app::{AppDetail, AppPlatform};
+use deeplink_core::association::{AppleAssociation, AssetStatement};
 use deeplink_core::bulk::{BulkCreated, BulkLink};
 use deeplink_core::domain::{CreatedDomain, DomainDetail, DomainRole, DomainVerification, TXT_LABEL};
 use deeplink_core::error::{ErrorBody, ErrorCode};

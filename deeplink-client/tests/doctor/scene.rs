@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use deeplink_client::deeplink_core::app::{AppleAssociation, AssetStatement};
+use deeplink_client::deeplink_core::association::{AppleAssociation, AssetStatement};
 use deeplink_client::doctor::{Check, Status};
 use deeplink_client::mock::fixtures::{self, FINGERPRINT};
 use deeplink_client::{AppDetail, Client, DomainDetail, DomainRole, LinkDetail, LinkStatus, SecretKey, Timestamp};

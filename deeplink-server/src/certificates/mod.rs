@@ -26,7 +26,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::transport::Asked;
 
-use crate::cache::Brief;
+use crate::brief::Brief;
 use crate::db::{DbError, certificates};
 use crate::http::listen;
 use crate::state::App;
