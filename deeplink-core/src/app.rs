@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::colour::Rgb;
 use crate::error::{ErrorCode, Invalid};
 use crate::id::AppId;
 use crate::link::{setters, words};
@@ -353,8 +354,7 @@ fn icon(text: &str) -> Result<String, Invalid> {
 }
 
 fn colour(text: String) -> Result<String, Invalid> {
-    let digits = text.strip_prefix('#').unwrap_or_default();
-    if matches!(digits.len(), 3 | 6) && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+    if Rgb::parse(&text).is_some() {
         return Ok(text);
     }
     let message = "theme_color is '#' and 3 or 6 hex digits, such as #0a7cff";

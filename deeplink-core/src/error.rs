@@ -126,6 +126,10 @@ codes! {
     InvalidIconUrl = "invalid_icon_url", 400;
     /// The colour is not `#` and 3 or 6 hex digits.
     InvalidThemeColor = "invalid_theme_color", 400;
+    /// The format of a QR code is neither `png` nor `svg`.
+    InvalidQrFormat = "invalid_qr_format", 400;
+    /// An option of a QR code is malformed, out of range or impossible together with the others.
+    InvalidQrOptions = "invalid_qr_options", 400;
     /// The same `Idempotency-Key` came with another request.
     IdempotencyConflict = "idempotency_conflict", 409;
     /// A form or session request came from another site.

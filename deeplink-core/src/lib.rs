@@ -11,6 +11,7 @@
 //! | [`url`] | which URLs may be stored |
 //! | [`link`], [`bulk`], [`metadata`] | links and batches of them |
 //! | [`app`], [`association`], [`domain`] | a tenant's apps, the files that name them, and its host names |
+//! | [`qr`], [`colour`] | what a QR code may look like |
 //! | [`visitor`], [`resolve`] | who asks, and where the tap goes |
 //! | [`stats`], [`plan`], [`user`] | click counts, plans and their limits, sign-up |
 //! | [`routes`] | one entry for each operation of the service |
@@ -18,6 +19,7 @@
 pub mod app;
 pub mod association;
 pub mod bulk;
+pub mod colour;
 pub mod domain;
 pub mod error;
 pub mod health;
@@ -28,6 +30,7 @@ mod object;
 pub mod page;
 pub mod patch;
 pub mod plan;
+pub mod qr;
 pub mod resolve;
 pub mod routes;
 pub mod secret;

@@ -69,6 +69,8 @@ routes! {
     UPDATE_LINK = "update_link" PUT "/v1/links/{link_id}" SecretKey;
     /// Deletes a link.
     DELETE_LINK = "delete_link" DELETE "/v1/links/{link_id}" SecretKey;
+    /// Draws a link as a QR code.
+    LINK_QR = "link_qr" GET "/v1/links/{link_id}/qr.{format}" LinkWriter;
     /// Counts a link's clicks over time.
     LINK_TIMESERIES = "link_timeseries" GET "/v1/links/{link_id}/timeseries" SecretKey;
     /// Lists apps.

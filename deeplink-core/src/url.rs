@@ -65,6 +65,12 @@ pub fn web(text: &str) -> Result<String, Refused> {
     parse_web(text).map(String::from)
 }
 
+/// A web address for the service itself to fetch: like [`web`], and what is not public may still be named where
+/// `allows` says so. Names are judged by their addresses, on connecting.
+pub fn outbound(text: &str, allows: impl Fn(IpAddr) -> bool) -> Result<Url, Refused> {
+    parse_http(text, |address| is_public(address) || allows(address))
+}
+
 /// An address in Apple's App Store.
 pub fn app_store(text: &str) -> Result<String, Refused> {
     store(text, &["apps.apple.com", "itunes.apple.com"], Refused::NotAppStore)
@@ -107,6 +113,10 @@ fn parse(text: &str) -> Result<Url, Refused> {
 }
 
 fn parse_web(text: &str) -> Result<Url, Refused> {
+    parse_http(text, is_public)
+}
+
+fn parse_http(text: &str, is_open: impl Fn(IpAddr) -> bool) -> Result<Url, Refused> {
     let url = parse(text)?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Refused::NotHttp);
@@ -114,13 +124,13 @@ fn parse_web(text: &str) -> Result<Url, Refused> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Refused::UserInfo);
     }
-    let public = match url.host() {
-        Some(Host::Domain(name)) => !is_localhost(name),
-        Some(Host::Ipv4(address)) => is_public(IpAddr::V4(address)),
-        Some(Host::Ipv6(address)) => is_public(IpAddr::V6(address)),
+    let open = match url.host() {
+        Some(Host::Domain(name)) => !is_localhost(name) || is_open(Ipv4Addr::LOCALHOST.into()),
+        Some(Host::Ipv4(address)) => is_open(address.into()),
+        Some(Host::Ipv6(address)) => is_open(address.into()),
         None => false,
     };
-    if public { Ok(url) } else { Err(Refused::NotPublic) }
+    if open { Ok(url) } else { Err(Refused::NotPublic) }
 }
 
 fn store(text: &str, hosts: &[&str], refusal: Refused) -> Result<String, Refused> {

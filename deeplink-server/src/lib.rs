@@ -11,6 +11,7 @@
 //! | `certificates` | TLS of our own: what is served by name, how it is ordered |
 //! | `http` | connections, credentials, bodies, limits |
 //! | `outbound` | what the service calls |
+//! | [`qr`] | links drawn as QR codes |
 //! | [`threats`] | the operator's list of refused URLs and hosts |
 //! | `work` | what runs behind the replies |
 //! | `admin` | operator commands |
@@ -29,6 +30,7 @@ mod error;
 pub mod http;
 pub mod openapi;
 mod outbound;
+pub mod qr;
 mod routes;
 mod service;
 pub mod start;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use deeplink_core::colour::Rgb;
+
 /// What pages look like without a colour of the app's.
 const DEFAULT: Rgb = Rgb([0x3b, 0x63, 0xf0]);
 /// The card in light and in dark, as `page.css` has it.
@@ -27,7 +29,7 @@ impl<'a> Theme<'a> {
     pub(super) fn of(theme_color: Option<&'a str>) -> Self {
         let chosen = theme_color.and_then(|text| Some((text, Rgb::parse(text)?)));
         let brand = chosen.map_or(DEFAULT, |(_, colour)| colour);
-        Self { brand, on_brand: brand.readable_on(), chosen: chosen.map(|(text, _)| text) }
+        Self { brand, on_brand: readable_on(brand), chosen: chosen.map(|(text, _)| text) }
     }
 }
 
@@ -40,48 +42,9 @@ impl fmt::Display for Theme<'_> {
     }
 }
 
-/// A colour, displayed as `#rrggbb`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rgb([u8; 3]);
-
-impl Rgb {
-    fn parse(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix('#')?.as_bytes();
-        let digit = |at: usize| char::from(digits[at]).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        match digits.len() {
-            3 => Some(Self([digit(0)? * 17, digit(1)? * 17, digit(2)? * 17])),
-            6 => Some(Self([digit(0)? * 16 + digit(1)?, digit(2)? * 16 + digit(3)?, digit(4)? * 16 + digit(5)?])),
-            _ => None,
-        }
-    }
-
-    /// Relative luminance as WCAG 2.2 defines it.
-    fn luminance(self) -> f64 {
-        let linear = self.0.map(|channel| {
-            let channel = f64::from(channel) / 255.0;
-            if channel <= 0.04045 { channel / 12.92 } else { ((channel + 0.055) / 1.055).powf(2.4) }
-        });
-        0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    }
-
-    /// Contrast ratio as WCAG 2.2 defines it, from 1 to 21.
-    fn contrast(self, other: Self) -> f64 {
-        let (one, other) = (self.luminance() + 0.05, other.luminance() + 0.05);
-        (one / other).max(other / one)
-    }
-
-    /// Black or white, whichever contrasts more with this colour.
-    fn readable_on(self) -> Self {
-        let (black, white) = (Self([0; 3]), Self([255; 3]));
-        if self.contrast(black) >= self.contrast(white) { black } else { white }
-    }
-}
-
-impl fmt::Display for Rgb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [red, green, blue] = self.0;
-        write!(f, "#{red:02x}{green:02x}{blue:02x}")
-    }
+/// Black or white, whichever contrasts more with this colour.
+fn readable_on(colour: Rgb) -> Rgb {
+    if colour.contrast(Rgb::BLACK) >= colour.contrast(Rgb::WHITE) { Rgb::BLACK } else { Rgb::WHITE }
 }
 
 #[cfg(test)]
@@ -117,7 +80,7 @@ mod tests {
     #[test]
     fn the_button_stands_out_from_both_cards() {
         for card in CARDS {
-            assert!(include_str!("../../../templates/page.css").contains(&format!("--card: {}", card.short())));
+            assert!(include_str!("../../../templates/page.css").contains(&format!("--card: {}", short(card))));
             assert!(DEFAULT.contrast(card) >= OUTLINE_CONTRAST, "the default needs no line");
             assert!(Rgb::parse(EDGE).expect("a colour").contrast(card) >= OUTLINE_CONTRAST);
         }
@@ -131,10 +94,8 @@ mod tests {
         }
     }
 
-    impl Rgb {
-        /// As people write it: `#fff`.
-        fn short(self) -> String {
-            if self == Self([255; 3]) { "#fff".to_owned() } else { self.to_string() }
-        }
+    /// As people write it: `#fff`.
+    fn short(colour: Rgb) -> String {
+        if colour == Rgb::WHITE { "#fff".to_owned() } else { colour.to_string() }
     }
 }

@@ -1,0 +1,84 @@
+//! Colours as people write them, and how well two can be told apart.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// An opaque colour in sRGB, displayed as `#rrggbb`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rgb(pub [u8; 3]);
+
+impl Rgb {
+    /// Black.
+    pub const BLACK: Self = Self([0; 3]);
+    /// White.
+    pub const WHITE: Self = Self([255; 3]);
+
+    /// Reads `#rgb` or `#rrggbb`, in either case; each of three digits stands for two.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::parse_digits(text.strip_prefix('#')?)
+    }
+
+    /// Like [`Rgb::parse`], where the `#` may be missing, as in a query, where it would have to be escaped.
+    pub fn parse_lenient(text: &str) -> Option<Self> {
+        Self::parse_digits(text.strip_prefix('#').unwrap_or(text))
+    }
+
+    fn parse_digits(digits: &str) -> Option<Self> {
+        let digits = digits.as_bytes();
+        let digit = |at: usize| char::from(digits[at]).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        match digits.len() {
+            3 => Some(Self([digit(0)? * 17, digit(1)? * 17, digit(2)? * 17])),
+            6 => Some(Self([digit(0)? * 16 + digit(1)?, digit(2)? * 16 + digit(3)?, digit(4)? * 16 + digit(5)?])),
+            _ => None,
+        }
+    }
+
+    /// Relative luminance as WCAG 2.2 defines it, from 0 to 1.
+    pub fn luminance(self) -> f64 {
+        let linear = self.0.map(|channel| {
+            let channel = f64::from(channel) / 255.0;
+            if channel <= 0.04045 { channel / 12.92 } else { ((channel + 0.055) / 1.055).powf(2.4) }
+        });
+        0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    }
+
+    /// Contrast ratio as WCAG 2.2 defines it, from 1 to 21.
+    pub fn contrast(self, other: Self) -> f64 {
+        let (one, other) = (self.luminance() + 0.05, other.luminance() + 0.05);
+        (one / other).max(other / one)
+    }
+}
+
+impl fmt::Display for Rgb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [red, green, blue] = self.0;
+        write!(f, "#{red:02x}{green:02x}{blue:02x}")
+    }
+}
+
+impl Serialize for Rgb {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_three_or_six_hex_digits() {
+        for (text, colour) in [("#abc", "#aabbcc"), ("#0A7cFf", "#0a7cff"), ("#000", "#000000")] {
+            let digits = &text[1..];
+            assert_eq!(Rgb::parse(text).map(|rgb| rgb.to_string()).as_deref(), Some(colour));
+            assert_eq!(Rgb::parse_lenient(text), Rgb::parse(text));
+            assert_eq!((Rgb::parse(digits), Rgb::parse_lenient(digits)), (None, Rgb::parse(text)));
+        }
+        for text in
+            ["", "#", "##fff", "#ffff", "#12345g", "red", "rgb(0,0,0)", "#ff", "#fffffff", "#é", "#fffé", " #fff"]
+        {
+            assert_eq!((Rgb::parse(text), Rgb::parse_lenient(text)), (None, None), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A logo as it is drawn: pixels and nothing else of the file that they came in.
+
+use std::fmt;
+
+/// A decoded picture.
+pub struct Logo {
+    width: u32,
+    height: u32,
+    rgba: Vec<u8>,
+    digest: [u8; 32],
+}
+
+impl Logo {
+    /// A picture of `width` × `height` pixels, four bytes each (red, green, blue, alpha, not premultiplied), row by row.
+    /// `digest` is the SHA-256 of the file that it was decoded from. `None` if the numbers do not fit each other.
+    pub fn new(width: u32, height: u32, rgba: Vec<u8>, digest: [u8; 32]) -> Option<Self> {
+        let pixels = usize::try_from(u64::from(width) * u64::from(height)).ok()?;
+        (pixels > 0 && rgba.len() == pixels * 4).then_some(Self { width, height, rgba, digest })
+    }
+
+    /// Width in pixels.
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Height in pixels.
+    pub fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// The pixels, as [`Logo::new`] takes them.
+    pub fn rgba(&self) -> &[u8] {
+        &self.rgba
+    }
+
+    /// SHA-256 of the file.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+}
+
+impl fmt::Debug for Logo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Logo({} × {})", self.width, self.height)
+    }
+}

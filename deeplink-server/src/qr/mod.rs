@@ -1,0 +1,5 @@
+//! Draws links as QR codes.
+
+mod logo;
+
+pub use logo::Logo;
