@@ -1,5 +1,6 @@
 //! Replies into values: only what is certainly the service's own reply is decoded.
 
+use bytes::Bytes;
 use http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 
@@ -23,6 +24,16 @@ pub(crate) fn text(reply: &Reply) -> Result<String> {
     Ok(String::from_utf8_lossy(&reply.body).into_owned())
 }
 
+/// A success with a picture as its body.
+pub(crate) fn image(reply: &Reply) -> Result<Bytes> {
+    success(reply)?;
+    let kind = reply.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    match kind.get(..6) {
+        Some(kind) if kind.eq_ignore_ascii_case("image/") && !reply.body.is_empty() => Ok(reply.body.clone()),
+        _ => Err(foreign(reply, "an image")),
+    }
+}
+
 pub(crate) fn success(reply: &Reply) -> Result<()> {
     if reply.status.is_success() { Ok(()) } else { Err(reply.refusal()) }
 }
@@ -32,7 +43,7 @@ pub(crate) fn parse<T: DeserializeOwned>(reply: &Reply) -> Result<T> {
     // The fast way first; the path of a fault is looked for only when there is one.
     serde_json::from_slice(&reply.body).map_err(|_| {
         if !is_json(reply) {
-            return foreign(reply);
+            return foreign(reply, "JSON");
         }
         let mut json = serde_json::Deserializer::from_slice(&reply.body);
         let (message, why) = match serde_path_to_error::deserialize::<_, T>(&mut json) {
@@ -60,11 +71,11 @@ fn is_json(reply: &Reply) -> bool {
     kind == "application/json" || kind.ends_with("+json")
 }
 
-/// A success that is somebody else's page, such as a captive portal's.
-fn foreign(reply: &Reply) -> Error {
+/// A success that is somebody else's page, such as a captive portal's, and not what was `wanted`.
+fn foreign(reply: &Reply, wanted: &str) -> Error {
     let mut error = Error::reply(reply.status, &reply.headers, reply.body.clone(), None);
     if reply.status == StatusCode::OK {
-        error = error.say("the reply does not come from the service: it is not JSON");
+        error = error.say(format!("the reply does not come from the service: it is not {wanted}"));
     }
     error.after(reply.attempts, false, reply.is_write)
 }

@@ -29,6 +29,8 @@ pub mod mock;
 mod page;
 #[cfg(feature = "http")]
 mod place;
+#[cfg(feature = "qr-reader")]
+pub mod qr_reader;
 #[cfg(feature = "http")]
 mod raw;
 #[cfg(feature = "http")]
@@ -59,6 +61,7 @@ pub use deeplink_core;
 pub use deeplink_core::app::{AppDetail, AppPlatform, CreateApp};
 pub use deeplink_core::association::{AppleAssociation, AssetStatement};
 pub use deeplink_core::bulk::{BulkCreate, BulkCreated, BulkLink, RowError};
+pub use deeplink_core::colour::Rgb;
 pub use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification};
 pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 pub use deeplink_core::health::Health;
@@ -68,6 +71,9 @@ pub use deeplink_core::link::{
 };
 pub use deeplink_core::metadata::Metadata;
 pub use deeplink_core::patch::Patch;
+pub use deeplink_core::qr::{
+    CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape, QrStyle,
+};
 pub use deeplink_core::secret::SecretKey;
 pub use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
 pub use deeplink_core::time::Timestamp;

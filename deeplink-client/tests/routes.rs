@@ -5,7 +5,8 @@
 use deeplink_client::deeplink_core::routes::{self, Credential};
 use deeplink_client::mock::fixtures;
 use deeplink_client::{
-    Client, CreateApp, CreateDomain, CreateLink, LinkFilter, Patch, SecretKey, Signup, TimeseriesQuery, UpdateLink,
+    Client, CreateApp, CreateDomain, CreateLink, LinkFilter, Patch, QrFormat, QrOptions, SecretKey, Signup,
+    TimeseriesQuery, UpdateLink,
 };
 
 /// Calls the method of an operation; `false` for an operation that has none.
@@ -32,6 +33,7 @@ async fn call(dl: &Client, operation: &str) -> bool {
         "get_link" => drop(links.get("spring-42").await.unwrap()),
         "update_link" => drop(links.update("spring-42", &update).await.unwrap()),
         "delete_link" => links.delete("spring-42").await.unwrap(),
+        "link_qr" => drop(links.qr("spring-42", QrFormat::Svg, &QrOptions::new()).await.unwrap()),
         "link_timeseries" => drop(links.timeseries("spring-42", &TimeseriesQuery::new()).await.unwrap()),
         "list_apps" => drop(dl.apps().list().await.unwrap()),
         "create_app" => drop(dl.apps().create(&CreateApp::ios("com.example.app", "ABCDE12345")).await.unwrap()),
@@ -60,7 +62,11 @@ async fn every_operation_has_its_method() {
         for call in calls {
             assert_eq!(call.method, route.method, "{}", route.operation);
             let path = call.uri.path().split('/');
-            let fits = |(part, asked): (&str, &str)| part == asked || part.starts_with('{');
+            let fits = |(part, asked): (&str, &str)| match part.split_once('{') {
+                Some((fixed, _)) => asked.len() > fixed.len() && asked.starts_with(fixed),
+                None => part == asked,
+            };
+            assert_eq!(route.path.split('/').count(), path.clone().count(), "{}: {}", route.operation, call.uri);
             assert!(route.path.split('/').zip(path).all(fits), "{}: {}", route.operation, call.uri);
             let is_public = route.credential == Credential::Public;
             assert_eq!(call.header("authorization").is_empty(), is_public, "{}", route.operation);

@@ -1,7 +1,9 @@
-//! Links: make, list, show, change, delete, count.
+//! Links: make, list, show, change, delete, draw, count.
 
+use bytes::Bytes;
 use deeplink_core::bulk::{BatchRefused, BulkCreate, BulkCreated};
 use deeplink_core::link::{CreateLink, CreatedLink, LinkDetail, LinkFilter, UpdateLink};
+use deeplink_core::qr::{QrFormat, QrOptions};
 use deeplink_core::routes;
 use deeplink_core::stats::{Timeseries, TimeseriesQuery};
 
@@ -140,6 +142,27 @@ impl Links {
     fn bulk(&self, body: BulkCreate) -> Call<BulkCreated> {
         let call = call::json(&self.0, &routes::BULK_CREATE_LINKS, &[]).body(&body);
         call.checked(check_batch(body))
+    }
+
+    /// Draws a link's address as a QR code (ISO/IEC 18004): the bytes of a PNG or SVG file, at most 16 MiB.
+    ///
+    /// The same options give the same bytes, so [`Call::full`] has an `ETag` among its headers that says whether a kept
+    /// file is still what would be drawn. Drawing counts no click.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{DotType, QrFormat, QrOptions, Rgb};
+    /// let look = QrOptions::new().size(1_024_u32).dot_type(DotType::Classy).fg_color(Rgb([10, 60, 140]));
+    /// let png = dl.links().qr("spring-42", QrFormat::Png, &look).await?;
+    /// assert!(png.starts_with(b"\x89PNG"));
+    /// let svg = dl.links().qr("spring-42", QrFormat::Svg, &QrOptions::new()).await?;
+    /// assert!(svg.starts_with(b"<svg"));
+    /// # Ok(()) });
+    /// ```
+    pub fn qr(&self, link_id: impl AsRef<str>, format: QrFormat, options: &QrOptions) -> Call<Bytes> {
+        let checked = options.check().map(drop).map_err(Error::invalid);
+        let draft = call::draft(&routes::LINK_QR, &[link_id.as_ref(), format.as_str()]);
+        Call::new(&self.0, draft, decode::image).query(options).checked(checked)
     }
 
     /// Counts a link's clicks over time.
