@@ -71,9 +71,7 @@ pub use deeplink_core::link::{
 };
 pub use deeplink_core::metadata::Metadata;
 pub use deeplink_core::patch::Patch;
-pub use deeplink_core::qr::{
-    CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape, QrStyle,
-};
+pub use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape, QrStyle};
 pub use deeplink_core::secret::SecretKey;
 pub use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
 pub use deeplink_core::time::Timestamp;

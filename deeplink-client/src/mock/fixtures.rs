@@ -1,5 +1,6 @@
 //! A plausible reply of each operation.
 
+use bytes::Bytes;
 use deeplink_core::app::{AppDetail, AppPlatform};
 use deeplink_core::association::{AppleAssociation, AssetStatement};
 use deeplink_core::bulk::{BulkCreated, BulkLink};
@@ -8,6 +9,7 @@ use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::health::Health;
 use deeplink_core::id::{AppId, SecretKeyId, TenantId, UserId};
 use deeplink_core::link::{CreatedLink, LinkDetail, LinkList, LinkStatus, ResolvedLink, ServiceMeta};
+use deeplink_core::qr::QrFormat;
 use deeplink_core::secret::{Random, SecretKey};
 use deeplink_core::stats::{Bucket, Granularity, Timeseries};
 use deeplink_core::time::Timestamp;
@@ -109,6 +111,14 @@ pub fn timeseries(link_id: &str) -> Timeseries {
     };
     let data = (0..7).map(bucket).collect();
     Timeseries::new(link_id.to_owned(), Granularity::Daily, now().plus_days(-6), now(), data)
+}
+
+/// The QR code of `https://go.example.com/spring-42`, 87 pixels a side; it can be read.
+pub fn qr_code(format: QrFormat) -> Bytes {
+    Bytes::from_static(match format {
+        QrFormat::Png => include_bytes!("qr.png"),
+        QrFormat::Svg => include_bytes!("qr.svg"),
+    })
 }
 
 /// SHA-256 of a signing certificate.
@@ -235,6 +245,10 @@ pub fn every_operation() -> MockTransport {
         .json(200, link_detail(id))
         .on(Method::DELETE, "/v1/links/{link_id}")
         .status(204)
+        .on(Method::GET, "/v1/links/{link_id}/qr.png")
+        .bytes(200, QrFormat::Png.media_type(), qr_code(QrFormat::Png))
+        .on(Method::GET, "/v1/links/{link_id}/qr.svg")
+        .bytes(200, QrFormat::Svg.media_type(), qr_code(QrFormat::Svg))
         .on(Method::GET, "/v1/links/{link_id}/timeseries")
         .json(200, timeseries(id))
         .on(Method::GET, "/v1/apps")
