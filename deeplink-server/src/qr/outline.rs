@@ -1,0 +1,235 @@
+//! Outlines as SVG path data, in as few bytes as there are ways to write them. Lengths are quarters of a module, so that
+//! every number is exact.
+
+use super::dots::{self, Corners};
+use super::eyes::Square;
+use super::matrix::Field;
+use deeplink_core::qr::DotType;
+
+/// Quarters in a module.
+const UNIT: i32 = 4;
+
+/// The four directions, clockwise: the sides of a dot as its outline runs along them, top first.
+const WAYS: [(i32, i32); 4] = [(1, 0), (0, 1), (-1, 0), (0, -1)];
+const TOP: usize = 0;
+
+/// Writes outlines that run clockwise around what is filled.
+#[derive(Default)]
+pub(super) struct Pen {
+    data: String,
+    /// What the next number must be set apart from.
+    last: Last,
+    at: (i32, i32),
+    start: (i32, i32),
+    pending: Option<Piece>,
+}
+
+#[derive(Default, PartialEq)]
+enum Last {
+    #[default]
+    Letter,
+    Whole,
+    Fraction,
+}
+
+#[derive(Clone, Copy)]
+enum Piece {
+    /// Towards a way, so far.
+    Line(usize, i32),
+    /// A quarter of a circle: its radius, the way it leads into, and where it ends.
+    Quarter(i32, usize, (i32, i32)),
+    /// A half, which two quarters become.
+    Half(i32, (i32, i32)),
+}
+
+impl Pen {
+    /// The outlines so far.
+    pub(super) fn into_data(self) -> String {
+        self.data
+    }
+
+    fn start(&mut self, x: i32, y: i32) {
+        // After a closed outline the pen is where that began.
+        self.letter('m');
+        self.number(x - self.at.0);
+        self.number(y - self.at.1);
+        self.at = (x, y);
+        self.start = self.at;
+    }
+
+    fn line(&mut self, way: usize, length: i32) {
+        match &mut self.pending {
+            _ if length == 0 => {}
+            Some(Piece::Line(before, so_far)) if *before == way => *so_far += length,
+            _ => self.then(Piece::Line(way, length)),
+        }
+    }
+
+    /// Turns clockwise into the way after this one.
+    fn quarter(&mut self, way: usize, radius: i32) {
+        let (ahead, aside) = (WAYS[way], WAYS[(way + 1) % 4]);
+        let (dx, dy) = ((ahead.0 + aside.0) * radius, (ahead.1 + aside.1) * radius);
+        match self.pending {
+            Some(Piece::Quarter(before, leads, (x, y))) if (before, leads) == (radius, way) => {
+                self.pending = Some(Piece::Half(radius, (x + dx, y + dy)));
+            }
+            _ => self.then(Piece::Quarter(radius, (way + 1) % 4, (dx, dy))),
+        }
+    }
+
+    fn then(&mut self, piece: Piece) {
+        self.write();
+        self.pending = Some(piece);
+    }
+
+    fn write(&mut self) {
+        let (dx, dy) = match self.pending.take() {
+            None => return,
+            Some(Piece::Line(way, length)) => {
+                let (dx, dy) = (WAYS[way].0 * length, WAYS[way].1 * length);
+                self.letter(if dy == 0 { 'h' } else { 'v' });
+                self.number(dx + dy);
+                (dx, dy)
+            }
+            Some(Piece::Quarter(radius, _, end) | Piece::Half(radius, end)) => {
+                self.letter('a');
+                self.number(radius);
+                self.number(radius);
+                // No rotation, the short way, clockwise.
+                self.data.push_str(" 0 0 1");
+                self.last = Last::Whole;
+                self.number(end.0);
+                self.number(end.1);
+                end
+            }
+        };
+        self.at = (self.at.0 + dx, self.at.1 + dy);
+    }
+
+    fn close(&mut self) {
+        // A last straight line is what closing draws.
+        if !matches!(self.pending, Some(Piece::Line(..))) {
+            self.write();
+        }
+        self.pending = None;
+        self.at = self.start;
+        self.letter('z');
+    }
+
+    fn letter(&mut self, letter: char) {
+        self.data.push(letter);
+        self.last = Last::Letter;
+    }
+
+    fn number(&mut self, quarters: i32) {
+        let (whole, part) = (quarters.unsigned_abs() / 4, quarters.unsigned_abs() % 4);
+        if quarters < 0 {
+            self.data.push('-');
+        } else if self.last == Last::Whole || self.last == Last::Fraction && (whole > 0 || part == 0) {
+            self.data.push(' ');
+        }
+        if whole > 0 || part == 0 {
+            self.data.push_str(&whole.to_string());
+        }
+        self.data.push_str(["", ".25", ".5", ".75"][part as usize]);
+        self.last = if part == 0 { Last::Whole } else { Last::Fraction };
+    }
+
+    /// A part of the eye whose upper left corner is at this module.
+    pub(super) fn square(&mut self, row: u32, column: u32, square: Square) {
+        let place = |module: u32| (module + square.inset()).cast_signed() * UNIT;
+        let (x, y) = (place(column), place(row));
+        let (edge, radius) = (square.edge.cast_signed() * UNIT, square.radius.cast_signed());
+        self.start(x, y + radius);
+        for side in 0..4 {
+            if radius > 0 {
+                self.quarter((side + 3) % 4, radius);
+            }
+            self.line(side, edge - 2 * radius);
+        }
+        self.close();
+    }
+
+    /// All dots of a field, whose upper left corner is at this module on both axes. Dots that touch share an outline:
+    /// nothing is drawn between them.
+    pub(super) fn dots(&mut self, field: &Field, dot_type: DotType, origin: u32) {
+        let mut walk = Walk { field, dot_type, done: vec![false; field.stride() * field.stride()] };
+        for row in 0..field.edge() {
+            for column in 0..field.edge() {
+                let at = field.at(row, column);
+                if field.is_dot(at) && !walk.done[at] && !walk.beside(at, TOP) {
+                    let place = |module: usize| i32::try_from(module).map_or(0, |m| (m + origin.cast_signed()) * UNIT);
+                    walk.around(self, at, place(column), place(row));
+                }
+            }
+        }
+    }
+}
+
+/// The way along the outlines of connected dots, with the dots on the right hand.
+struct Walk<'a> {
+    field: &'a Field,
+    dot_type: DotType,
+    /// Dots whose top side has been passed. Every outline has a top side somewhere.
+    done: Vec<bool>,
+}
+
+impl Walk<'_> {
+    /// The number of what lies one step from a dot.
+    fn step(&self, at: usize, way: usize) -> usize {
+        match way {
+            0 => at + 1,
+            1 => at + self.field.stride(),
+            2 => at - 1,
+            _ => at - self.field.stride(),
+        }
+    }
+
+    /// Whether a dot is joined to what is beyond one of its sides.
+    fn beside(&self, at: usize, side: usize) -> bool {
+        self.dot_type != DotType::Dots && self.field.is_dot(self.step(at, (side + 3) % 4))
+    }
+
+    fn corners(&self, at: usize) -> Corners {
+        dots::corners(self.dot_type, self.field.neighbours(at))
+    }
+
+    /// Draws the outline that begins along the top of this dot.
+    fn around(&mut self, pen: &mut Pen, first: usize, x: i32, y: i32) {
+        let mut corners = self.corners(first);
+        let radius = |corners: Corners, corner: usize| corners[corner % 4].cast_signed();
+        pen.start(x, y + radius(corners, 0));
+        if corners[0] > 0 {
+            pen.quarter(3, radius(corners, 0));
+        }
+        let (mut at, mut side) = (first, TOP);
+        loop {
+            if side == TOP {
+                self.done[at] = true;
+            }
+            pen.line(side, UNIT - radius(corners, side) - radius(corners, side + 1));
+            let next = (side + 1) % 4;
+            if !self.beside(at, next) {
+                // Round the dot's own corner. Dots that touch only there stay apart.
+                if (at, next) == (first, TOP) {
+                    break;
+                }
+                if corners[next] > 0 {
+                    pen.quarter(side, radius(corners, next));
+                }
+                side = next;
+                continue;
+            }
+            at = self.step(at, side);
+            if self.beside(at, side) {
+                at = self.step(at, (side + 3) % 4);
+                side = (side + 3) % 4;
+            }
+            if (at, side) == (first, TOP) {
+                break;
+            }
+            corners = self.corners(at);
+        }
+        pen.close();
+    }
+}
