@@ -71,6 +71,14 @@ impl Console {
         *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
     }
 
+    /// Writes to the same terminal with the bar out of the way.
+    pub(crate) fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        match &*self.bar.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+
     /// Says something, unless only errors are wanted.
     pub(crate) fn say(&self, text: &str) {
         if !self.manner.quiet {

@@ -31,6 +31,8 @@ pub(crate) struct Env {
     pub(crate) clicolor_force: bool,
     pub(crate) dumb_terminal: bool,
     pub(crate) unknown_terminal: bool,
+    /// The locale says that text is UTF-8.
+    pub(crate) utf8: bool,
 }
 
 impl Env {
@@ -76,8 +78,19 @@ impl Env {
             clicolor_force: set("CLICOLOR_FORCE").is_some_and(|value| value != "0"),
             dumb_terminal: set("TERM").is_some_and(|value| value == "dumb"),
             unknown_terminal: set("TERM").is_none(),
+            // As POSIX weighs them. Windows has no such variables, and its terminals show all of Unicode.
+            utf8: match ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set) {
+                Some(locale) => names_utf8(&locale.to_string_lossy()),
+                None => cfg!(windows),
+            },
         })
     }
+}
+
+/// Whether the name of a locale, such as `de_CH.UTF-8@euro`, has UTF-8 as its encoding.
+fn names_utf8(locale: &str) -> bool {
+    let encoding = locale.split('.').nth(1).unwrap_or_default().split('@').next().unwrap_or_default();
+    matches!(encoding.to_ascii_lowercase().as_str(), "utf-8" | "utf8")
 }
 
 fn boolean(name: &str, text: Option<&str>) -> Outcome<Option<bool>> {
@@ -118,6 +131,22 @@ mod tests {
         let empty = env(&[("DL_API_KEY", ""), ("DL_OUTPUT", ""), ("NO_COLOR", "")]).expect("an environment");
         assert!(empty.api_key.is_none() && empty.api_key_is_empty && empty.output.is_none() && !empty.no_color);
         assert!(!env(&[]).expect("an environment").api_key_is_empty);
+    }
+
+    #[test]
+    fn the_first_variable_that_is_set_names_the_locale() {
+        for (pairs, utf8) in [
+            (&[("LANG", "en_US.UTF-8")][..], true),
+            (&[("LANG", "C.utf8")], true),
+            (&[("LANG", "de_CH.UTF-8@euro")], true),
+            (&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")], false),
+            (&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8"), ("LANG", "C")], true),
+            (&[("LANG", "de_DE.ISO-8859-1")], false),
+            (&[("LANG", "utf8")], false),
+            (&[], cfg!(windows)),
+        ] {
+            assert_eq!(env(pairs).expect("an environment").utf8, utf8, "{pairs:?}");
+        }
     }
 
     #[test]

@@ -46,17 +46,35 @@ impl Lock {
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Outcome {
     // Through a symbolic link (a kept dotfile), the file itself is replaced and not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
-    let write = || -> io::Result<()> {
-        make_dir(&dir)?;
-        // tempfile opens with O_EXCL and mode 0600, whatever the umask.
-        let mut temporary = tempfile::Builder::new().prefix(".dl-").tempfile_in(&dir)?;
-        temporary.write_all(content)?;
-        temporary.as_file().sync_all()?;
-        temporary.persist(&path)?;
-        sync_dir(&dir)
-    };
-    write().map_err(|error| Failure::file("write", path.display(), &error).into())
+    let write = || temporary(&path, content)?.persist(&path).map(drop).map_err(io::Error::from);
+    write()
+        .and_then(|()| sync_dir(dir_of(&path)))
+        .map_err(|error| Failure::file("write", path.display(), &error).into())
+}
+
+/// The same for a file that is not there yet; `false` if it is, and then it stays as it is.
+pub(crate) fn create(path: &Path, content: &[u8]) -> Outcome<bool> {
+    let write = || temporary(path, content)?.persist_noclobber(path).map(drop).map_err(io::Error::from);
+    match write().and_then(|()| sync_dir(dir_of(path))) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(Failure::file("write", path.display(), &error).into()),
+    }
+}
+
+/// The directory a file is in.
+fn dir_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A file beside `path` with this content, which is on disk; it goes again unless it gets its name.
+fn temporary(path: &Path, content: &[u8]) -> io::Result<tempfile::NamedTempFile> {
+    make_dir(dir_of(path))?;
+    // tempfile opens with O_EXCL and mode 0600, whatever the umask.
+    let mut file = tempfile::Builder::new().prefix(".dl-").tempfile_in(dir_of(path))?;
+    file.write_all(content)?;
+    file.as_file().sync_all()?;
+    Ok(file)
 }
 
 #[cfg(unix)]

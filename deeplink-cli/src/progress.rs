@@ -17,6 +17,8 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(crate) struct Progress {
     console: Arc<Console>,
     what: String,
+    /// What is counted, one of it.
+    noun: &'static str,
     form: Form,
     start: Cell<Instant>,
 }
@@ -28,8 +30,13 @@ enum Form {
 }
 
 impl Progress {
-    /// Begins to report `what`, such as `links.csv`.
+    /// Begins to report `what`, such as `links.csv`, which has rows.
     pub(crate) fn new(ctx: &Context, what: &str) -> Self {
+        Self::of(ctx, what, "row")
+    }
+
+    /// Begins to report `what`, which has such things in it.
+    pub(crate) fn of(ctx: &Context, what: &str, noun: &'static str) -> Self {
         let (console, start) = (Arc::clone(&ctx.console), Instant::now());
         let form = if ctx.progress == ProgressMode::Off || console.quiet() {
             Form::Nothing
@@ -41,7 +48,7 @@ impl Progress {
             let lines = bar.is_hidden() || plain || chosen;
             if lines { Form::Lines { last: Cell::new(start) } } else { Form::Bar(RefCell::new(bar)) }
         };
-        Self { console, what: what.to_owned(), form, start: Cell::new(start) }
+        Self { console, what: what.to_owned(), noun, form, start: Cell::new(start) }
     }
 
     /// The part whose length is not known.
@@ -57,7 +64,7 @@ impl Progress {
         let bar = ProgressBar::new(total).with_style(look.progress_chars("━╸─"));
         self.show(bar.with_message(format!("{doing} {}", self.what)));
         if let Form::Lines { .. } = self.form {
-            self.console.say(&format!("{doing} {}: {}", self.what, counted(total, "row")));
+            self.console.say(&format!("{doing} {}: {}", self.what, counted(total, self.noun)));
         }
     }
 
@@ -83,7 +90,7 @@ impl Progress {
             }
             Form::Lines { last } if last.get().elapsed() >= EVERY => {
                 last.set(Instant::now());
-                self.console.say(&format!("{} of {} ({})", grouped(done), counted(total, "row"), remark()));
+                self.console.say(&format!("{} of {} ({})", grouped(done), counted(total, self.noun), remark()));
             }
             Form::Lines { .. } | Form::Nothing => {}
         }

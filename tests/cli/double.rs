@@ -5,6 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use deeplink_client::mock::fixtures;
+use deeplink_core::qr::QrFormat;
+
 /// One request as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
@@ -181,6 +184,11 @@ pub(crate) fn link(id: &str) -> serde_json::Value {
         "updated_at": "2026-11-20T09:30:00.000Z", "url": format!("https://go.example.com/{id}"),
         "web_url": format!("https://example.com/p/{id}"),
     })
+}
+
+/// The QR code of `https://go.example.com/spring-42`, which is the address of [`link`]`("spring-42")`.
+pub(crate) fn qr_code(format: QrFormat) -> Answer {
+    Answer::new(200, fixtures::qr_code(format).to_vec()).header("content-type", format.media_type())
 }
 
 /// SHA-256 of a signing certificate.

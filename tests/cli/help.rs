@@ -1,10 +1,11 @@
 //! Help, completions and the manual: every command is in them, and every example works.
 
+use deeplink_core::qr::QrFormat;
 use deeplink_core::routes;
 use serde_json::json;
 
 use crate::dl::Dl;
-use crate::double::{Answer, Double, FINGERPRINT, app, asset_links, association, domain, verification};
+use crate::double::{Answer, Double, FINGERPRINT, app, asset_links, association, domain, qr_code, verification};
 
 /// Every command that has no further commands below it.
 pub(crate) fn leaves() -> Vec<String> {
@@ -100,6 +101,8 @@ fn every_example_works() {
                 "link_id": "spring-42", "granularity": "daily", "from": "2026-11-01T00:00:00.000Z", "to": "2026-11-02T00:00:00.000Z", "data": [],
             }),
         ),
+        (_, path) if path.ends_with("/qr.png") => qr_code(QrFormat::Png),
+        (_, path) if path.ends_with("/qr.svg") => qr_code(QrFormat::Svg),
         ("HEAD", _) => Answer::new(302, "").header("location", "https://example.com/"),
         _ => Answer::json(200, &crate::double::link("spring-42")),
     });
@@ -177,6 +180,7 @@ fn every_route_has_a_command() {
         "get_link" => "links get spring-42",
         "update_link" => "links update spring-42 --unset metadata",
         "delete_link" => "links delete spring-42",
+        "link_qr" => "links qr spring-42",
         "link_timeseries" => "links timeseries spring-42",
         "apple_association" => "wellknown apple",
         "asset_links" => "wellknown android",
@@ -199,7 +203,11 @@ fn every_route_has_a_command() {
         let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
         dl.file("t.json", "{}");
         dl.run(line(route.operation));
-        let path = route.path.replace("{link_id}", "spring-42").replace("{domain}", "go.example.com");
+        let path = route
+            .path
+            .replace("{link_id}", "spring-42")
+            .replace("{domain}", "go.example.com")
+            .replace("{format}", "png");
         let wanted = format!("{} {}", route.method, path.replace("{app_id}", "app_0123456789abcdef01234567"));
         let mut lines = double.lines();
         if looks_first {

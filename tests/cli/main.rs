@@ -30,6 +30,8 @@ mod links;
 mod login;
 mod output;
 mod ping;
+mod qr;
+mod qr_screen;
 mod secrets;
 mod server;
 mod settings;

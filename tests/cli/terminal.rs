@@ -12,7 +12,7 @@ use crate::dl::{Dl, KEY};
 use crate::double::{Answer, Double, domain, link, verification, with_links};
 
 /// `dl` on a terminal of 40 rows.
-struct Screen {
+pub(crate) struct Screen {
     pty: Arc<Pty>,
     child: Child,
     seen: Arc<Mutex<Vec<u8>>>,
@@ -21,12 +21,12 @@ struct Screen {
 }
 
 impl Screen {
-    fn open(dl: Dl, line: &str) -> Self {
+    pub(crate) fn open(dl: Dl, line: &str) -> Self {
         let named = dl.variables().iter().any(|(name, _)| name == "TERM");
         Self::sized(if named { dl } else { dl.env("TERM", "xterm-256color") }, line, 100)
     }
 
-    fn sized(dl: Dl, line: &str, columns: u16) -> Self {
+    pub(crate) fn sized(dl: Dl, line: &str, columns: u16) -> Self {
         let (pty, pts) = pty_process::blocking::open().expect("a terminal");
         pty.resize(pty_process::Size::new(40, columns)).expect("a size");
         let child = pty_process::blocking::Command::from(dl.command(line)).spawn(pts).expect("dl starts");
@@ -59,7 +59,7 @@ impl Screen {
     }
 
     /// Waits for the end; gives the exit code and everything that was shown.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().expect("dl ends").code();
         let (reader, seen) = (self.reader, self.seen);
         reader.join().expect("all is read");

@@ -104,9 +104,14 @@ impl Out {
     }
 }
 
-/// Columns of the terminal; 80 where it does not say.
+/// Columns to lay text out in: those of the terminal, and at least 20.
 pub(crate) fn width() -> usize {
-    comfy_table::Table::new().width().map_or(80, usize::from).max(20)
+    columns().max(20)
+}
+
+/// Columns of the terminal; 80 where it does not say.
+pub(crate) fn columns() -> usize {
+    comfy_table::Table::new().width().filter(|columns| *columns > 0).map_or(80, usize::from)
 }
 
 fn stopped(error: &io::Error) -> Stop {

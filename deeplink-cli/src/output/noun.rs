@@ -240,6 +240,22 @@ pub(crate) static DELETED: Noun = Noun {
     columns: &[Column::Field("ID", "id")],
 };
 
+/// QR codes in files.
+pub(crate) static CODES: Noun = Noun {
+    id: "id",
+    created: "file",
+    list: "codes",
+    fields: &[
+        plain("id"),
+        plain("file"),
+        plain("url"),
+        plain("format"),
+        of("bytes", Kind::Count),
+        of("verified", Kind::Flag),
+    ],
+    columns: &[Column::Field("ID", "id"), Column::Field("FILE", "file"), Column::Field("BYTES", "bytes")],
+};
+
 /// Clicks in one stretch of time.
 pub(crate) static BUCKETS: Noun = Noun {
     id: "date",

@@ -8,6 +8,7 @@ mod export;
 mod get;
 mod import;
 mod list;
+mod qr;
 mod resolve;
 mod timeseries;
 mod update;
@@ -19,7 +20,7 @@ pub(crate) use import::open;
 use crate::context::Context;
 use crate::error::Outcome;
 
-/// Make, list, change, count and import links
+/// Make, list, change, draw, count and import links
 #[derive(Debug, Args)]
 pub(crate) struct Links {
     #[command(subcommand)]
@@ -35,6 +36,7 @@ enum Action {
     Delete(delete::Delete),
     Bulk(bulk::Bulk),
     Resolve(resolve::Resolve),
+    Qr(Box<qr::Qr>),
     Timeseries(timeseries::Series),
     Import(Box<import::Import>),
     Export(export::Export),
@@ -54,6 +56,7 @@ impl Links {
             Action::Delete(command) => command.run(ctx).await,
             Action::Bulk(command) => command.run(ctx).await,
             Action::Resolve(command) => command.run(ctx).await,
+            Action::Qr(command) => command.run(ctx).await,
             Action::Timeseries(command) => command.run(ctx).await,
             Action::Import(command) => command.run(ctx).await,
             Action::Export(command) => command.run(ctx).await,

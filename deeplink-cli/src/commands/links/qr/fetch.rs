@@ -1,0 +1,88 @@
+//! What is asked of the service for one code, and the proof that the code says what it should.
+
+use bytes::Bytes;
+use deeplink_client::qr_reader::{NotRead, read_png};
+use deeplink_client::{Client, LinkDetail};
+use deeplink_core::qr::{DEFAULT_SIZE, QrFormat, QrOptions};
+use futures_util::future::join3;
+
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::escape;
+use crate::exit::Exit;
+
+/// Which answers a code needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// The link itself, for its `url`.
+    pub(super) link: bool,
+    /// The file that the service draws.
+    pub(super) image: bool,
+    /// A reading of that file.
+    pub(super) proof: bool,
+}
+
+/// The answers for one code.
+#[derive(Debug, Default)]
+pub(super) struct Fetched {
+    pub(super) link: Option<LinkDetail>,
+    pub(super) image: Option<Bytes>,
+}
+
+/// What the service draws.
+#[derive(Debug, Clone)]
+pub(super) struct Order {
+    pub(super) format: QrFormat,
+    pub(super) options: QrOptions,
+}
+
+impl Order {
+    /// The order whose image can be read: the same in pixels, and not smaller than the default. At that size every
+    /// code that fits a link's address has enough pixels a module.
+    fn readable(&self) -> Self {
+        let size = self.options.size.unwrap_or(DEFAULT_SIZE).max(DEFAULT_SIZE);
+        Self { format: QrFormat::Png, options: self.options.clone().size(size) }
+    }
+
+    async fn image(&self, client: &Client, id: &str) -> Result<Bytes, deeplink_client::Error> {
+        client.links().qr(id, self.format, &self.options).await
+    }
+
+    /// Asks for all that is wanted at once, and reads the code back before anybody else sees it.
+    pub(super) async fn fetch(&self, ctx: &Context, client: &Client, id: &str, wanted: Wanted) -> Outcome<Fetched> {
+        let second = wanted.proof && self.format != QrFormat::Png;
+        let link = async { Ok(if wanted.link { Some(client.links().get(id).await?) } else { None }) };
+        let image = async { Ok(if wanted.image { Some(self.image(client, id).await?) } else { None }) };
+        let proof = async { Ok(if second { Some(self.readable().image(client, id).await?) } else { None }) };
+        let (image, link, proof) = join3(image, link, proof).await;
+        let stop = |error| ctx.stop(&error);
+        let (image, link, proof) = (image.map_err(stop)?, link.map_err(stop)?, proof.map_err(stop)?);
+        if let (true, Some(link), Some(png)) = (wanted.proof, &link, proof.as_ref().or(image.as_ref())) {
+            prove(png.clone(), &link.url).await?;
+        }
+        Ok(Fetched { link, image })
+    }
+}
+
+/// Reads an image and compares what it says with the link's address.
+async fn prove(png: Bytes, url: &str) -> Outcome {
+    // A code that cannot be read is looked at for long: meanwhile other requests go on, and Ctrl-C is heard.
+    let read = tokio::task::spawn_blocking(move || read_png(&png)).await;
+    let failure = match read {
+        Ok(Ok(text)) if text == url => return Ok(()),
+        Ok(Ok(text)) => {
+            let what = format!("the code says \"{}\", and the link is {url}", escape::one_line(&text));
+            Failure::new(Exit::CheckFailed, what).code("qr_mismatch").hint("nothing was written; try again")
+        }
+        Ok(Err(why)) => unreadable(&why),
+        // A reader that gives up in the middle has read nothing.
+        Err(_) => unreadable(&NotRead::NoCode),
+    };
+    Err(failure.into())
+}
+
+fn unreadable(why: &NotRead) -> Failure {
+    Failure::new(Exit::CheckFailed, why.to_string()).code("qr_unreadable").hint(
+        "nothing was written; dark on light, a larger --size, a --margin of 2 and more and --level H are easier to read",
+    )
+}

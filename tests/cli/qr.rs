@@ -1,0 +1,417 @@
+//! `dl links qr`: codes in files, as the service draws them.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use deeplink_client::mock::fixtures;
+use deeplink_core::qr::{QrFormat, QrOptions};
+
+use crate::dl::{Dl, mode};
+use crate::double::{Answer, Double, Request, link, qr_code};
+
+/// A service with every link but `gone`, and one code for all: that of `spring-42`.
+fn service() -> Double {
+    Double::new(answer)
+}
+
+fn answer(request: &Request) -> Answer {
+    match request.path().trim_start_matches("/v1/links/").split_once('/') {
+        _ if request.path().contains("gone") => Answer::error(404, "not_found", "there is no such link"),
+        Some((_, "qr.png")) => qr_code(QrFormat::Png),
+        Some((_, "qr.svg")) => qr_code(QrFormat::Svg),
+        Some((_, path)) => panic!("nobody asks for {path}"),
+        None => Answer::json(200, &link(request.path().trim_start_matches("/v1/links/"))),
+    }
+}
+
+/// Runs a line whose result may be binary.
+fn run(dl: &Dl, line: &str) -> Output {
+    dl.command(line).stdin(Stdio::null()).output().expect("dl runs")
+}
+
+/// The names in a directory, in order; none if it is not there.
+fn names(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_pipe_gets_the_bytes_of_the_service() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    for (line, format) in [
+        ("links qr spring-42", QrFormat::Png),
+        ("links qr spring-42 --format svg", QrFormat::Svg),
+        ("links qr spring-42 --format SVG --out -", QrFormat::Svg),
+        ("links qr spring-42 --verify", QrFormat::Png),
+        ("links qr spring-42 --format svg --verify", QrFormat::Svg),
+        // What profile or environment say about lists has nothing to do with an image.
+        ("links qr spring-42 -o table", QrFormat::Png),
+    ] {
+        let ran = run(&dl, line);
+        assert_eq!((ran.status.code(), ran.stdout), (Some(0), fixtures::qr_code(format).to_vec()), "{line}");
+        assert!(ran.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    let ran = run(&dl.env("DL_OUTPUT", "json"), "links qr spring-42");
+    assert_eq!(ran.stdout, fixtures::qr_code(QrFormat::Png).to_vec());
+}
+
+#[test]
+fn every_flag_is_a_parameter() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    run(
+        &dl,
+        "links qr spring-42 --size 0300 --level q --margin 0 --dot-type Classy-Rounded --corner-square-type dot \
+         --corner-dot-type square --shape circle --fg-color '#010203' --bg-color fefefe --dot-color 009 \
+         --corner-square-color 090000 --corner-dot-color '#090' --logo 'https://example.com/a.png?b=c&d=e'",
+    );
+    let target = double.only().target;
+    let (path, query) = target.split_once('?').expect("a query");
+    assert_eq!(path, "/v1/links/spring-42/qr.png");
+    let wanted = QrOptions::from_query(
+        "size=300&level=Q&margin=0&dotType=classy-rounded&cornerSquareType=dot&cornerDotType=square&shape=circle\
+         &fgColor=010203&bgColor=fefefe&dotColor=000099&cornerSquareColor=090000&cornerDotColor=009900\
+         &logo=https%3A%2F%2Fexample.com%2Fa.png%3Fb%3Dc%26d%3De",
+        |_| false,
+    );
+    assert_eq!(QrOptions::from_query(query, |_| false), wanted, "{query}");
+    run(&dl, "links qr spring-42 --hide-logo --logo ftp://nowhere");
+    assert_eq!(double.requests()[1].target, "/v1/links/spring-42/qr.png?hideLogo=true");
+}
+
+#[test]
+fn what_breaks_a_rule_is_named_by_its_flag_and_not_sent() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    for (flags, field, says) in [
+        ("--size 0", "size", "--size: must be a whole number from 1 to 2048"),
+        ("--size 2049", "size", "--size: must be"),
+        ("--size -1", "size", "--size: must be"),
+        ("--size 6e2", "size", "--size: must be"),
+        ("--size ''", "size", "--size: must be"),
+        ("--margin 17", "margin", "--margin: must be a whole number from 0 to 16"),
+        ("--margin 2.5", "margin", "--margin: must be"),
+        ("--fg-color red", "fgColor", "--fg-color: must be 3 or 6 hex digits"),
+        ("--bg-color '#ffff'", "bgColor", "--bg-color: must be"),
+        ("--dot-color 12345g", "dotColor", "--dot-color: must be"),
+        ("--corner-square-color ''", "cornerSquareColor", "--corner-square-color: must be"),
+        ("--corner-dot-color x", "cornerDotColor", "--corner-dot-color: must be"),
+        ("--fg-color c8c8c8", "fgColor", "--fg-color: the dots (#c8c8c8) hardly differ from the background"),
+        ("--bg-color 000", "bgColor", "--bg-color: the dots"),
+        ("--corner-dot-color eee", "cornerDotColor", "--corner-dot-color: the pupils"),
+        ("--logo ftp://example.com/x.png", "logo", "--logo: "),
+        ("--logo x.png", "logo", "--logo: "),
+    ] {
+        let ran = dl.run(&format!("links qr spring-42 --out x.png {flags}"));
+        assert!(ran.fails(3).starts_with(&format!("error[invalid_qr_options]: {says}")), "{flags}: {ran}");
+        let ran = dl.run(&format!("links qr spring-42 --out x.png -o json {flags}"));
+        assert_eq!((ran.code, ran.error()["field"].as_str()), (Some(3), Some(field)), "{flags}: {ran}");
+    }
+    for (flags, says) in [
+        ("--format jpg", "[possible values: png, svg]"),
+        ("--level X", "[possible values: L, M, Q, H]"),
+        ("--dot-type dot", "[possible values: square, dots, rounded, classy, classy-rounded, extra-rounded]"),
+        ("--corner-square-type rounded", "[possible values: square, dot, extra-rounded]"),
+        ("--corner-dot-type dots", "[possible values: dot, square]"),
+        ("--shape round", "[possible values: square, circle]"),
+        ("--size 300 --size 300", "cannot be used multiple times"),
+        ("--include-margin", "unexpected argument"),
+        ("--out a.png --dir b", "'--out <FILE>' cannot be used with '--dir <DIR>'"),
+        ("--out -  --show", "--show and --out - both write to stdout"),
+        ("--show --verify", "--verify checks an image of the service"),
+        ("--force", "--force goes with --out FILE or --dir DIR"),
+        ("--force --out -", "--force goes with"),
+        ("--invert", "--invert goes with a code in characters"),
+        ("--invert --out x.png", "--invert goes with"),
+        ("-o json", "-o and --fields list files"),
+        ("-o id --out -", "-o and --fields list files"),
+        ("--fields id", "-o and --fields list files"),
+        ("--show --out x.png -o json", "-o and --fields list files, and a drawing takes their place"),
+        ("--out x.png --fields id,size", "--fields: there is no field \"size\" here"),
+        ("other-1", "2 codes do not fit into one file"),
+        ("other-1 --out x.png", "2 codes do not fit into one file"),
+        ("--out nowhere/x.png", "--out: there is no directory nowhere"),
+        ("--out .", "--out: . is a directory"),
+        ("--dir file", "--dir: file is no directory"),
+    ] {
+        dl.file("file", "");
+        let ran = dl.run(&format!("links qr spring-42 {flags}"));
+        assert_eq!(ran.code, Some(2), "{flags}: {ran}");
+        assert!(ran.says(says), "{flags}: {ran}");
+    }
+    dl.run("links qr ab --dir out").fails(3);
+    assert!(double.requests().is_empty(), "{:?}", double.lines());
+    assert_eq!(names(dl.dir()), ["file"]);
+}
+
+#[test]
+fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let (png, svg) = (fixtures::qr_code(QrFormat::Png).to_vec(), fixtures::qr_code(QrFormat::Svg).to_vec());
+    let at = |name: &str| dl.dir().join(name);
+    assert_eq!(dl.run("links qr spring-42 --out code.png").ok(), "code.png\n");
+    assert_eq!((fs::read(at("code.png")).expect("a file"), mode(&at("code.png"))), (png.clone(), 0o600));
+    // The name says which format is wanted, unless a flag does.
+    dl.run("links qr spring-42 --out code.svg").ok();
+    assert_eq!(fs::read(at("code.svg")).expect("a file"), svg);
+    dl.run("links qr spring-42 --out code.txt --format svg").ok();
+    assert_eq!(fs::read(at("code.txt")).expect("a file"), svg);
+
+    let asked = double.requests().len();
+    dl.file("code.png", "mine");
+    let ran = dl.run("links qr spring-42 --out code.png");
+    assert_eq!(ran.fails(2), "error[file_exists]: code.png is there already\n  hint: --force replaces what is there\n");
+    assert_eq!((dl.read("code.png").as_str(), double.requests().len()), ("mine", asked), "nothing was even asked");
+    dl.run("links qr spring-42 --out code.png --force").ok();
+    assert_eq!(fs::read(at("code.png")).expect("a file"), png);
+
+    // What is no file is written to and stays what it is.
+    dl.run("links qr spring-42 --out /dev/null").ok();
+    assert!(!fs::metadata("/dev/null").expect("it is there").is_file());
+    assert!(dl.run("links qr spring-42 --out /dev/full").fails(1).contains("cannot write /dev/full"));
+}
+
+#[test]
+fn a_directory_gets_a_file_for_each_link() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let ran = dl.run_with("links qr first-1 - --dir a/b --format svg", "second-2\n\n  third-3\r\nfirst-1\n");
+    assert_eq!(
+        ran.ok(),
+        "first-1\ta/b/first-1.svg\t2410\nsecond-2\ta/b/second-2.svg\t2410\nthird-3\ta/b/third-3.svg\t2410\n"
+    );
+    assert_eq!(ran.stderr, "3 codes in a/b\n");
+    let dir = dl.dir().join("a/b");
+    assert_eq!(
+        (names(&dir), mode(&dir)),
+        (["first-1.svg", "second-2.svg", "third-3.svg"].map(String::from).to_vec(), 0o700)
+    );
+    assert_eq!(double.requests().len(), 3, "an id that is given twice has one file");
+    let ran = dl.run("links qr third-3 new-4 --dir a/b --format svg");
+    assert!(ran.fails(2).contains("a/b/third-3.svg is there already"), "{ran}");
+    let ran = dl.run("links qr third-3 new-4 first-1 --dir a/b --format svg");
+    assert!(ran.fails(2).contains("2 files are there already, such as a/b/third-3.svg"), "{ran}");
+    assert_eq!((names(&dir).len(), double.requests().len()), (3, 3));
+    dl.run("links qr third-3 new-4 --dir a/b --format svg --force").ok();
+    dl.run("links qr third-3 --dir a/b").ok();
+    assert_eq!(names(&dir), ["first-1.svg", "new-4.svg", "second-2.svg", "third-3.png", "third-3.svg"]);
+    let none = dl.run_with("links qr - --dir empty", "\n");
+    assert_eq!((none.ok(), none.stderr.as_str(), names(dl.dir())), ("", "0 codes in empty\n", vec!["a".to_owned()]));
+}
+
+#[test]
+fn files_are_listed_in_every_form() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let one = dl.run("links qr spring-42 --out a.png -o json --verify").json();
+    let wanted = serde_json::json!({
+        "id": "spring-42", "file": "a.png", "url": "https://go.example.com/spring-42", "format": "png", "bytes": 320,
+        "verified": true,
+    });
+    assert_eq!(one, wanted);
+    let several = dl.run("links qr a-1 b-1 --dir out -o json --format svg").json();
+    assert_eq!(several[1]["file"], "out/b-1.svg");
+    assert_eq!((&several[0]["url"], &several[0]["verified"]), (&"https://go.example.com/a-1".into(), &false.into()));
+    let line = "links qr a-1 b-1 --dir out --force";
+    assert_eq!(dl.run(&format!("{line} -o id")).ok(), "a-1\nb-1\n");
+    assert_eq!(dl.run(&format!("{line} -o jsonl")).ok().lines().count(), 2);
+    assert!(
+        dl.run(&format!("{line} -o csv"))
+            .ok()
+            .starts_with("id,file,url,format,bytes,verified\r\na-1,out/a-1.png,https")
+    );
+    assert_eq!(
+        dl.run(&format!("{line} --fields file,url")).ok().lines().next(),
+        Some("out/a-1.png\thttps://go.example.com/a-1")
+    );
+    // The address is asked for only where it is told.
+    let before = double.requests().len();
+    dl.run(&format!("{line} --fields id,file,bytes -o json")).ok();
+    assert!(double.lines()[before..].iter().all(|line| line.ends_with("/qr.png")), "{:?}", double.lines());
+}
+
+#[test]
+fn what_does_not_say_the_links_address_is_not_kept() {
+    // The code is that of spring-42, whatever is asked for.
+    let double = service();
+    let dl = Dl::at(&double.url);
+    dl.run("links qr spring-42 --out good.png --verify").ok();
+    dl.file("kept.png", "mine");
+    for line in ["--out bad.png", "--out bad.svg", "--out kept.png --force", "--dir out", "--out -", ""] {
+        let ran = dl.run(&format!("links qr other-1 --verify {line}"));
+        assert!(ran.fails(11).starts_with(
+            "error[qr_mismatch]: the code says \"https://go.example.com/spring-42\", and the link is https://go.example.com/other-1\n"
+        ), "{line}: {ran}");
+        assert_eq!(ran.stdout, "", "{line}");
+    }
+    assert_eq!((names(dl.dir()), dl.read("kept.png").as_str()), (vec!["good.png".into(), "kept.png".into()], "mine"));
+    let ran = dl.run("links qr other-1 spring-42 --dir out --verify -o json");
+    assert_eq!((ran.code, ran.error()["items"][0]["code"].as_str()), (Some(10), Some("qr_mismatch")), "{ran}");
+    assert_eq!(names(&dl.dir().join("out")), ["spring-42.png"]);
+    dl.run("links qr other-1 other-2 --dir out --verify").fails(11);
+
+    for body in [&b"\x89PNG\r\n\x1a\n"[..], b"<svg/>", &fixtures::qr_code(QrFormat::Png)[..200]] {
+        let body = body.to_vec();
+        let double = Double::new(move |request| match request.path().contains("/qr.") {
+            true => Answer::new(200, body.clone()).header("content-type", "image/png"),
+            false => answer(request),
+        });
+        let dl = Dl::at(&double.url);
+        assert!(dl.run("links qr spring-42 --out x.png --verify").fails(11).starts_with("error[qr_unreadable]: "));
+        assert!(names(dl.dir()).is_empty());
+    }
+}
+
+#[test]
+fn an_svg_is_read_back_from_the_png_of_the_same_look() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    for (flags, asked) in [
+        ("--shape circle --size 40", "shape=circle&size=600"),
+        ("--size 1024 --level H", "level=H&size=1024"),
+        ("", "size=600"),
+    ] {
+        let before = double.requests().len();
+        dl.run(&format!("links qr spring-42 --verify --force --out x.svg {flags}")).ok();
+        let targets: Vec<_> = double.requests()[before..].iter().map(|request| request.target.clone()).collect();
+        assert!(targets.contains(&format!("/v1/links/spring-42/qr.png?{asked}")), "{targets:?}");
+        assert_eq!(targets.len(), 3);
+        assert_eq!(fs::read(dl.dir().join("x.svg")).expect("a file"), fixtures::qr_code(QrFormat::Svg));
+    }
+}
+
+#[test]
+fn all_are_tried_and_mixed_ends_are_partial() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let ran = dl.run("links qr gone-1 a-1 gone-2 b-1 --dir out -o jsonl");
+    assert_eq!(ran.code, Some(10), "{ran}");
+    assert_eq!(ran.stdout.lines().count(), 2);
+    let items = ran.error()["items"].clone();
+    assert_eq!(
+        (&items[0]["id"], &items[1]["id"], &items[1]["code"]),
+        (&"gone-1".into(), &"gone-2".into(), &"not_found".into())
+    );
+    assert_eq!(names(&dl.dir().join("out")), ["a-1.png", "b-1.png"]);
+    assert!(dl.run("links qr gone-1 gone-2 --dir none").fails(5).ends_with("error: 2 of 2 failed\n"));
+    let ran = dl.run("links qr gone-1 --out x.png");
+    assert!(
+        ran.fails(5).starts_with("error[not_found]: there is no such link (HTTP 404)\n  hint: dl links list"),
+        "{ran}"
+    );
+    assert_eq!(names(dl.dir()), ["out"]);
+
+    let refused = Double::new(|_| {
+        let message = "size must be at least 66 for this link and these options";
+        let body = serde_json::json!({"error": message, "code": "invalid_qr_options", "field": "size"});
+        Answer::json(400, &body)
+    });
+    let ran = Dl::at(&refused.url).run("links qr spring-42 --size 65 --out x.png -o json");
+    assert_eq!((ran.code, ran.error()["field"].as_str()), (Some(3), Some("size")), "{ran}");
+}
+
+#[test]
+fn a_page_that_is_no_image_is_not_kept() {
+    for answer in [
+        Answer::new(200, "<html>").header("content-type", "text/html"),
+        Answer::new(200, vec![b' '; 16 * 1024 * 1024 + 1]).header("content-type", "image/png"),
+    ] {
+        let double = Double::new(move |_| answer.clone());
+        let dl = Dl::at(&double.url);
+        assert!(dl.run("links qr spring-42 --out x.png").fails(1).starts_with("error[unexpected_answer]: "));
+        assert!(names(dl.dir()).is_empty());
+    }
+}
+
+#[test]
+fn several_are_under_way_at_once_and_are_told_in_order() {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (current, highest) = (Arc::clone(&now), Arc::clone(&most));
+    let double = Double::new(move |request| {
+        let many = current.fetch_add(1, Ordering::SeqCst) + 1;
+        highest.fetch_max(many, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(if request.path().contains("-003/") { 200 } else { 10 }));
+        current.fetch_sub(1, Ordering::SeqCst);
+        answer(request)
+    });
+    let dl = Dl::at(&double.url);
+    let ids: Vec<String> = (0..60).map(|at| format!("link-{at:03}")).collect();
+    let ran = dl.run_with("links qr - --dir out -o id", &ids.join("\n"));
+    assert_eq!(ran.ok().lines().collect::<Vec<_>>(), ids);
+    assert_eq!(ran.stderr, "fetching QR codes: 60 codes\n60 codes in out\n");
+    assert_eq!(names(&dl.dir().join("out")).len(), 60);
+    let most = most.load(Ordering::SeqCst);
+    assert!((2..=8).contains(&most), "{most} at once");
+    let quiet = dl.run_with("links qr - --dir out -o id --force -q", &ids.join("\n"));
+    assert_eq!((quiet.ok().lines().count(), quiet.stderr.as_str()), (60, ""));
+}
+
+/// Whatever ends a run, a name in the directory is a whole file.
+#[test]
+fn neither_ctrl_c_nor_a_full_disk_leaves_half_a_file() {
+    let double = Double::new(|request| match request.path() {
+        "/v1/links/slow-1/qr.png" => qr_code(QrFormat::Png).after(Duration::from_secs(30)),
+        _ => answer(request),
+    });
+    let dl = Dl::at(&double.url);
+    for (line, signal, code, left) in [
+        ("links qr spring-42 slow-1 --dir out", "-INT", 130, vec!["spring-42.png"]),
+        ("links qr slow-1 --out x.png", "-TERM", 143, vec![]),
+    ] {
+        let slow = || double.lines().iter().filter(|line| line.contains("slow-1")).count();
+        let before = slow();
+        let mut child = dl.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dl starts");
+        let start = Instant::now();
+        while slow() == before || !left.is_empty() && names(&dl.dir().join("out")) != left {
+            assert!(start.elapsed() < Duration::from_secs(20), "the request is out");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill");
+        assert!(sent.success());
+        assert_eq!(child.wait().expect("dl ends").code(), Some(code));
+    }
+    assert_eq!((names(dl.dir()), names(&dl.dir().join("out"))), (vec!["out".into()], vec!["spring-42.png".into()]));
+
+    // A file may have 1 KiB here, and the SVG has more.
+    dl.file("kept.svg", "mine");
+    for line in ["links qr spring-42 --out kept.svg --force", "links qr a-1 spring-42 --dir full --format svg"] {
+        let script = format!("trap '' XFSZ; ulimit -f 1; exec {} {line}", env!("CARGO_BIN_EXE_dl"));
+        let ran = Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(dl.dir())
+            .env_clear()
+            .envs(dl.variables())
+            .output()
+            .expect("bash");
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.code() == Some(1) && stderr.starts_with("error: cannot write "), "{line}: {stderr}");
+    }
+    assert_eq!((dl.read("kept.svg").as_str(), names(&dl.dir().join("full"))), ("mine", vec![]));
+    assert_eq!(names(dl.dir()), ["full", "kept.svg", "out"]);
+}
+
+#[test]
+fn a_reader_who_leaves_is_no_failure() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    for line in ["links qr spring-42", "links qr spring-42 --show", "links qr spring-42 --out /dev/stdout"] {
+        let script = format!("{} {line} | true; echo ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_dl"));
+        let ran = Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(dl.dir())
+            .env_clear()
+            .envs(dl.variables())
+            .output()
+            .expect("bash");
+        assert_eq!((ran.stdout.as_slice(), ran.stderr.as_slice()), (&b"0\n"[..], &b""[..]), "{line}");
+    }
+}
