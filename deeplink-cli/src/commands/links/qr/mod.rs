@@ -64,10 +64,10 @@ pub(crate) struct Qr {
     /// Read each image back, and keep it only if it says the link's address; else exit 11
     #[arg(long)]
     verify: bool,
-    /// Draw the code in characters, here or into a pipe
+    /// Draw the code in characters, into a pipe or beside a file too
     #[arg(long)]
     show: bool,
-    /// Drawn without colours: for dark text on a light background
+    /// Draw for dark text on a light background, where colours are off
     #[arg(long)]
     invert: bool,
     #[command(flatten)]
