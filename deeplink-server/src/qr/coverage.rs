@@ -79,3 +79,67 @@ impl Shape<'_> {
         WHOLE - cut
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::f64::consts::FRAC_PI_4;
+
+    use super::*;
+
+    fn area(shape: &Shape<'_>) -> f64 {
+        let edge = shape.edge;
+        let covered: u32 = (0..edge * edge).map(|at| shape.at(at / edge, at % edge)).sum();
+        f64::from(covered) / f64::from(WHOLE)
+    }
+
+    #[test]
+    fn areas_are_those_of_circles() {
+        for scale in [2, 3, 7, 18, 20, 97] {
+            // Radius in quarters of a module, and the edge of the square in modules.
+            for (radius, edge) in [(2, 1), (4, 2), (6, 3), (10, 5), (14, 7)] {
+                let cut = Cut::new(radius, scale);
+                let disc = Shape { edge: (edge * scale) as usize, corners: [Some(&cut); 4] };
+                let exact = FRAC_PI_4 * f64::from(edge * scale).powi(2);
+                assert!((area(&disc) - exact).abs() < 0.03 + 0.002 * exact, "{scale} {radius}: {}", area(&disc));
+                let one = Shape { edge: disc.edge, corners: [Some(&cut), None, None, None] };
+                let exact = f64::from(edge * scale).powi(2) * (1.0 - (1.0 - FRAC_PI_4) / 4.0);
+                assert!((area(&one) - exact).abs() < 0.03 + 0.002 * exact, "{scale} {radius}: {}", area(&one));
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_are_symmetric_and_end_at_their_edges() {
+        for (radius, scale) in [(2, 5), (2, 18), (3, 9), (6, 7), (14, 20)] {
+            let cut = Cut::new(radius, scale);
+            let edge = (radius.div_ceil(2) * scale) as usize;
+            let shape = Shape { edge, corners: [Some(&cut); 4] };
+            let last = edge - 1;
+            for (row, column) in (0..edge * edge).map(|at| (at / edge, at % edge)) {
+                let here = shape.at(row, column);
+                assert_eq!(here, shape.at(column, row));
+                assert_eq!(here, shape.at(last - row, column));
+                assert_eq!(here, shape.at(row, last - column));
+            }
+            assert_eq!((shape.at(edge, 0), shape.at(0, edge), shape.at(usize::MAX, 0)), (0, 0, 0));
+            assert_eq!(shape.at(edge / 2, edge / 2), WHOLE);
+        }
+    }
+
+    #[test]
+    fn without_round_corners_every_pixel_is_whole() {
+        let shape = Shape { edge: 9, corners: [None; 4] };
+        assert!((0..81).all(|at| shape.at(at / 9, at % 9) == WHOLE));
+    }
+
+    /// An odd number of pixels: both corners cut the one in the middle, and what each cuts counts.
+    #[test]
+    fn corners_that_share_a_pixel_both_count() {
+        let cut = Cut::new(2, 3);
+        let dot = Shape { edge: 3, corners: [Some(&cut); 4] };
+        let end = Shape { edge: 3, corners: [Some(&cut), None, None, None] };
+        let missing = WHOLE - end.at(0, 1);
+        assert!(missing > 0);
+        assert_eq!(WHOLE - dot.at(0, 1), 2 * missing);
+    }
+}

@@ -39,7 +39,10 @@ impl Hole {
 
     /// Whether the module at this place of a symbol of so many modules is cleared.
     pub(super) fn covers(&self, modules: u32, row: u32, column: u32) -> bool {
-        let within = |at: u32, edge: u32| ((modules - edge) / 2..(modules + edge) / 2).contains(&at);
+        let within = |at: u32, edge: u32| {
+            let first = (modules - edge) / 2;
+            (first..first + edge).contains(&at)
+        };
         within(row, self.height) && within(column, self.width)
     }
 

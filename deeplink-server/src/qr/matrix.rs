@@ -22,6 +22,17 @@ impl Field {
         Self { edge, dots: vec![false; (edge + 2) * (edge + 2)] }
     }
 
+    /// A field with these dots, as rows and columns.
+    #[cfg(test)]
+    pub(super) fn with_dots(edge: usize, dots: impl IntoIterator<Item = (usize, usize)>) -> Self {
+        let mut field = Self { edge, dots: vec![false; (edge + 2) * (edge + 2)] };
+        for (row, column) in dots {
+            let at = field.at(row, column);
+            field.dots[at] = true;
+        }
+        field
+    }
+
     /// The dots that show the content.
     pub(super) fn of(layout: &Layout, content: &str, hole: Option<Hole>) -> Self {
         let symbol = symbol(layout, content);

@@ -39,3 +39,81 @@ pub fn draw(layout: &Layout, style: &QrStyle, content: &str, logo: Option<&Logo>
         QrFormat::Svg => svg::draw(layout, style, &field, logo).into_bytes(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use deeplink_core::colour::Rgb;
+    use deeplink_core::error::{ErrorCode, Invalid};
+    use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrLevel, QrShape};
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    fn colours() -> impl Strategy<Value = Rgb> {
+        any::<[u8; 3]>().prop_map(Rgb)
+    }
+
+    fn styles() -> impl Strategy<Value = QrStyle> {
+        let sizes = prop_oneof![12 => 0_u32..400, 1 => 400_u32..2_100, 1 => any::<u32>()];
+        let margins = prop_oneof![12 => 0_u32..=16, 1 => any::<u32>()];
+        let types = (select(DotType::ALL), select(CornerSquareType::ALL), select(CornerDotType::ALL));
+        let looks = (select(QrLevel::ALL), select(QrShape::ALL), types, any::<bool>());
+        (sizes, margins, looks, [colours(), colours(), colours(), colours()]).prop_map(
+            |(size, margin, (level, shape, types, logo), [background, dots, frames, pupils])| QrStyle {
+                size,
+                level,
+                margin,
+                dot_type: types.0,
+                corner_square_type: types.1,
+                corner_dot_type: types.2,
+                shape,
+                background,
+                dots,
+                frames,
+                pupils,
+                logo: logo.then(String::new),
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+
+        /// Whatever is asked for is drawn or refused; asked again, it is the same to the last byte.
+        #[test]
+        fn every_style_is_drawn_alike_or_refused(
+            style in styles(),
+            format in select(QrFormat::ALL),
+            length in prop_oneof![4 => 0_usize..200, 1 => 0_usize..3_000],
+            (width, height) in (1_u32..90, 1_u32..90),
+        ) {
+            let content = "é/".repeat(length / 3) + &"x".repeat(length % 3);
+            let logo = Logo::new(width, height, vec![150; (width * height * 4) as usize], [0; 32]);
+            match Layout::of(&style, format, &content) {
+                Err(why) => {
+                    let refused = Invalid::from(why);
+                    prop_assert_eq!(refused.code, ErrorCode::InvalidQrOptions);
+                    prop_assert_eq!(refused.field.is_none(), why == CannotDraw::TooLong);
+                }
+                Ok(layout) => {
+                    let logo = logo.as_ref().filter(|_| style.logo.is_some());
+                    let file = draw(&layout, &style, &content, logo);
+                    prop_assert_eq!(&file, &draw(&layout, &style, &content, logo));
+                    let begins: &[u8] = if format == QrFormat::Png { b"\x89PNG" } else { b"<svg " };
+                    prop_assert!(file.starts_with(begins));
+                }
+            }
+        }
+    }
+
+    /// A logo for which the layout left no room is not drawn.
+    #[test]
+    fn without_room_there_is_no_logo() {
+        let style = QrStyle::default();
+        let layout = Layout::of(&style, QrFormat::Svg, "short").expect("a layout");
+        assert_eq!(layout.version(), 1);
+        let logo = Logo::new(1, 1, vec![0; 4], [0; 32]).expect("a logo");
+        assert_eq!(draw(&layout, &style, "short", Some(&logo)), draw(&layout, &style, "short", None));
+    }
+}

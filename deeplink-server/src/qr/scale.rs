@@ -78,7 +78,9 @@ fn weights(from: u32, to: u32) -> Vec<Taps> {
         let mut weights: Vec<f32> =
             (first..end).map(|source| cubic((source as f32 + 0.5 - centre) / stretch)).collect();
         let sum: f32 = weights.iter().sum();
-        weights.iter_mut().for_each(|weight| *weight /= sum);
+        for weight in &mut weights {
+            *weight /= sum;
+        }
         Taps { first, weights }
     };
     (0..to).map(taps).collect()
@@ -93,5 +95,68 @@ fn cubic(x: f32) -> f32 {
         ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
     } else {
         0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logo(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Logo {
+        let places = (0..width * height).map(|at| (at / width, at % width));
+        let rgba = places.flat_map(|(row, column)| pixel(row, column)).collect();
+        Logo::new(width, height, rgba, [0; 32]).expect("a logo")
+    }
+
+    fn close(pixel: Pixel, expected: Pixel) -> bool {
+        pixel.iter().zip(expected).all(|(one, other)| (one - other).abs() < 0.01)
+    }
+
+    #[test]
+    fn one_colour_stays_that_colour_at_any_size() {
+        let source = logo(37, 23, |_, _| [200, 100, 50, 255]);
+        for (width, height) in [(1, 1), (5, 40), (37, 23), (100, 3), (74, 46)] {
+            let resized = resize(&source, width, height);
+            assert_eq!(resized.len(), (width * height) as usize);
+            assert!(resized.iter().all(|pixel| close(*pixel, [200.0, 100.0, 50.0, 1.0])), "{width} × {height}");
+        }
+    }
+
+    #[test]
+    fn at_its_own_size_a_logo_is_unchanged() {
+        let of = |row: u32, column: u32| u8::try_from((row * 31 + column * 17) % 256).expect("a byte");
+        let source = logo(9, 11, |row, column| [of(row, column), of(column, row), 7, 255]);
+        for (at, pixel) in resize(&source, 9, 11).into_iter().enumerate() {
+            let rgba = &source.rgba()[4 * at..][..4];
+            assert!(close(pixel, [f32::from(rgba[0]), f32::from(rgba[1]), 7.0, 1.0]), "{at}: {pixel:?}");
+        }
+    }
+
+    /// What is transparent has a colour too, which must not be seen.
+    #[test]
+    fn transparent_pixels_leave_no_fringe() {
+        let source = logo(64, 64, |_, column| if column < 32 { [0, 255, 0, 0] } else { [255, 0, 0, 255] });
+        for edge in [5, 17, 64, 200] {
+            let resized = resize(&source, edge, edge);
+            assert!(resized.iter().all(|[_, green, blue, _]| *green == 0.0 && *blue == 0.0));
+            assert!(resized.iter().all(|[red, _, _, alpha]| (red - 255.0 * alpha).abs() < 0.01));
+            assert!(resized[0][3] < 0.01 && resized[edge as usize - 1][3] > 0.99);
+        }
+    }
+
+    #[test]
+    fn what_shrinks_is_averaged() {
+        let source = logo(256, 256, |row, column| if (row + column) % 2 == 0 { [255; 4] } else { [0, 0, 0, 255] });
+        for pixel in resize(&source, 20, 20) {
+            assert!((pixel[0] - 127.5).abs() < 4.0 && (pixel[3] - 1.0).abs() < 0.01, "{pixel:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_overshoots() {
+        let source = logo(40, 40, |_, column| if column < 20 { [0, 0, 0, 255] } else { [255; 4] });
+        for pixel in resize(&source, 333, 7) {
+            assert!(pixel[..3].iter().all(|channel| (0.0..=255.0).contains(channel)) && pixel[3] <= 1.0);
+        }
     }
 }

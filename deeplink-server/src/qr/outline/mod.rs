@@ -1,10 +1,11 @@
 //! Outlines as SVG path data, in as few bytes as there are ways to write them. Lengths are quarters of a module, so that
 //! every number is exact.
 
+use deeplink_core::qr::DotType;
+
 use super::dots::{self, Corners};
 use super::eyes::Square;
 use super::matrix::Field;
-use deeplink_core::qr::DotType;
 
 /// Quarters in a module.
 const UNIT: i32 = 4;
@@ -233,3 +234,6 @@ impl Walk<'_> {
         pen.close();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! An image of palette indices, filled tile by tile.
+
+use deeplink_core::qr::QrStyle;
+
+use super::byte;
+use super::palette::Palette;
+use crate::qr::coverage::{Cut, Shape};
+use crate::qr::dots::{self, Corners, Neighbours};
+use crate::qr::eyes::{self, Square};
+use crate::qr::hole::Hole;
+use crate::qr::layout::Layout;
+use crate::qr::matrix::Field;
+use crate::qr::{Logo, scale};
+
+/// An image of palette indices.
+pub(super) struct Canvas<'a> {
+    layout: &'a Layout,
+    style: &'a QrStyle,
+    palette: Palette,
+    pixels: Vec<u8>,
+}
+
+impl<'a> Canvas<'a> {
+    /// Dots and eyes.
+    pub(super) fn drawn(layout: &'a Layout, style: &'a QrStyle, field: &Field) -> Self {
+        let size = layout.size() as usize;
+        let mut canvas = Self { layout, style, palette: Palette::new(style.background), pixels: vec![0; size * size] };
+        canvas.dots(field);
+        canvas.eyes();
+        canvas
+    }
+
+    /// The palette's indices, row by row.
+    pub(super) fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// Three bytes for each colour of the palette.
+    pub(super) fn palette(&self) -> Vec<u8> {
+        self.palette.colours().concat()
+    }
+
+    /// Draws every dot by copying the tile of its neighbours.
+    fn dots(&mut self, field: &Field) {
+        let (size, scale) = (self.layout.size() as usize, self.layout.scale() as usize);
+        let origin = (self.layout.origin() - self.layout.ring() * self.layout.scale()) as usize;
+        let tiles = Tiles::new(self.style, self.layout.scale(), &mut self.palette);
+        let mut row_of_dots: Vec<(usize, &[u8])> = Vec::with_capacity(field.edge());
+        for row in 0..field.edge() {
+            let dots = (0..field.edge()).map(|column| (column, field.at(row, column)));
+            row_of_dots.clear();
+            row_of_dots.extend(
+                dots.filter(|(_, at)| field.is_dot(*at))
+                    .map(|(column, at)| (origin + column * scale, tiles.of(field.neighbours(at)))),
+            );
+            let lines = self.pixels[(origin + row * scale) * size..].chunks_exact_mut(size).take(scale);
+            for (line, pixels) in lines.enumerate() {
+                for (x, tile) in &row_of_dots {
+                    pixels[*x..][..scale].copy_from_slice(&tile[line * scale..][..scale]);
+                }
+            }
+        }
+    }
+
+    /// Draws one eye and copies it to its three places.
+    fn eyes(&mut self) {
+        let style = self.style;
+        let scale = self.layout.scale();
+        let (outer, inner) = eyes::frame(style.corner_square_type);
+        let pupil = eyes::pupil(style.corner_dot_type, style.corner_square_type);
+        let cuts = [outer, inner, pupil].map(|square| Cut::new(square.radius, scale));
+        let part = |square: Square, at: usize| Shape {
+            edge: (square.edge * scale) as usize,
+            corners: [(square.radius > 0).then_some(&cuts[at]); 4],
+        };
+        let (frame, gap, middle) = (part(outer, 0), part(inner, 1), part(pupil, 2));
+        let inset = |square: Square| (square.inset() * scale) as usize;
+        let edge = frame.edge;
+        let mut eye = vec![0; edge * edge];
+        for (at, pixel) in eye.iter_mut().enumerate() {
+            let (row, column) = (at / edge, at % edge);
+            // Outside a part the distance wraps to a large number, where the part covers nothing.
+            let covered = |shape: &Shape<'_>, square: Square| {
+                shape.at(row.wrapping_sub(inset(square)), column.wrapping_sub(inset(square)))
+            };
+            let in_pupil = covered(&middle, pupil);
+            *pixel = if in_pupil > 0 {
+                self.palette.index(style.pupils, in_pupil)
+            } else {
+                self.palette.index(style.frames, frame.at(row, column) - covered(&gap, inner))
+            };
+        }
+        let size = self.layout.size() as usize;
+        for (row, column) in eyes::places(self.layout.modules()) {
+            let place = |module: u32| (self.layout.origin() + module * scale) as usize;
+            let lines = self.pixels[place(row) * size..].chunks_exact_mut(size);
+            for (pixels, line) in lines.zip(eye.chunks_exact(edge)) {
+                pixels[place(column)..][..edge].copy_from_slice(line);
+            }
+        }
+    }
+
+    /// The image as colours, with the logo in the middle of the symbol.
+    pub(super) fn with_logo(&self, logo: &Logo, hole: Hole) -> Vec<u8> {
+        let size = self.layout.size() as usize;
+        let mut rgb: Vec<u8> =
+            self.pixels.iter().flat_map(|&index| self.palette.colours()[usize::from(index)]).collect();
+        let scale = self.layout.scale();
+        let (width, height) = hole.logo_size(scale);
+        let place = |length: u32| (self.layout.origin() + (self.layout.modules() * scale - length) / 2) as usize;
+        let background = self.style.background.0;
+        let logo = scale::resize(logo, width, height);
+        let (width, left) = (width as usize, place(width));
+        let lines = rgb[place(height) * size * 3..].chunks_exact_mut(size * 3);
+        for (line, row) in lines.zip(logo.chunks_exact(width)) {
+            for (pixel, drawn) in line[left * 3..].chunks_exact_mut(3).zip(row) {
+                for (channel, (value, behind)) in pixel.iter_mut().zip(drawn.iter().zip(background)) {
+                    *channel = byte(value + f32::from(behind) * (1.0 - drawn[3]));
+                }
+            }
+        }
+        rgb
+    }
+}
+
+/// One tile for each set of neighbours, row by row. Sets whose dots look alike share a tile.
+struct Tiles {
+    drawn: Vec<(Corners, Vec<u8>)>,
+    /// Which tile is that of a set.
+    of: [usize; 16],
+}
+
+impl Tiles {
+    fn new(style: &QrStyle, scale: u32, palette: &mut Palette) -> Self {
+        let cuts = [2, 4].map(|radius| (radius, Cut::new(radius, scale)));
+        let edge = scale as usize;
+        let mut tiles = Self { drawn: Vec::new(), of: [0; 16] };
+        for neighbours in 0..16 {
+            let corners = dots::corners(style.dot_type, neighbours);
+            let known = tiles.drawn.iter().position(|(drawn, _)| *drawn == corners);
+            tiles.of[usize::from(neighbours)] = known.unwrap_or(tiles.drawn.len());
+            if known.is_none() {
+                let cut = |radius| cuts.iter().find(|(of, _)| *of == radius).map(|(_, cut)| cut);
+                let shape = Shape { edge, corners: corners.map(cut) };
+                let pixels = (0..edge * edge).map(|at| palette.index(style.dots, shape.at(at / edge, at % edge)));
+                tiles.drawn.push((corners, pixels.collect()));
+            }
+        }
+        tiles
+    }
+
+    fn of(&self, neighbours: Neighbours) -> &[u8] {
+        &self.drawn[self.of[usize::from(neighbours)]].1
+    }
+}

@@ -1,0 +1,77 @@
+//! The code as PNG: whole pixels for each module, filled from one tile for each set of neighbours.
+
+mod canvas;
+mod palette;
+
+use std::borrow::Cow;
+
+use deeplink_core::qr::QrStyle;
+use png::{BitDepth, ColorType, Compression, Encoder, Filter};
+
+use super::hole::Hole;
+use super::layout::Layout;
+use super::matrix::Field;
+use super::{Logo, scale};
+use canvas::Canvas;
+
+/// The whole file.
+pub(super) fn draw(layout: &Layout, style: &QrStyle, field: &Field, logo: Option<(&Logo, Hole)>) -> Vec<u8> {
+    let canvas = Canvas::drawn(layout, style, field);
+    let size = layout.size();
+    match logo {
+        None => encode(size, size, ColorType::Indexed, Some(canvas.palette()), canvas.pixels()),
+        Some((logo, hole)) => encode(size, size, ColorType::Rgb, None, &canvas.with_logo(logo, hole)),
+    }
+}
+
+/// A logo as a PNG of its own, its longer edge at most this long. It is never enlarged.
+pub(super) fn picture(logo: &Logo, longest: u32) -> Vec<u8> {
+    let (width, height) = (logo.width(), logo.height());
+    let edge = width.max(height);
+    let fitted = |length: u32| {
+        let (length, edge) = (u64::from(length) * u64::from(longest), u64::from(edge));
+        u32::try_from((2 * length + edge) / (2 * edge)).unwrap_or(longest).max(1)
+    };
+    let (width, height) = if edge <= longest { (width, height) } else { (fitted(width), fitted(height)) };
+    let pixels = scale::resize(logo, width, height);
+    if pixels.iter().all(|pixel| byte(255.0 * pixel[3]) == 255) {
+        let rgb: Vec<u8> = pixels.iter().flat_map(|&[red, green, blue, _]| [red, green, blue].map(byte)).collect();
+        return encode(width, height, ColorType::Rgb, None, &rgb);
+    }
+    let rgba: Vec<u8> = pixels
+        .iter()
+        .flat_map(|&[red, green, blue, alpha]| {
+            let of = |channel: f32| if alpha > 0.0 { byte(channel / alpha) } else { 0 };
+            [of(red), of(green), of(blue), byte(255.0 * alpha)]
+        })
+        .collect();
+    encode(width, height, ColorType::Rgba, None, &rgba)
+}
+
+/// The nearest byte.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+fn byte(value: f32) -> u8 {
+    (value + 0.5) as u8
+}
+
+/// A PNG with the chunks that it must have and no others.
+fn encode(width: u32, height: u32, colours: ColorType, palette: Option<Vec<u8>>, pixels: &[u8]) -> Vec<u8> {
+    let mut file = Vec::with_capacity(16 * 1024);
+    let mut encoder = Encoder::new(&mut file, width, height);
+    encoder.set_color(colours);
+    encoder.set_depth(BitDepth::Eight);
+    encoder.set_compression(Compression::Fast);
+    encoder.set_filter(Filter::Up);
+    if let Some(palette) = palette {
+        encoder.set_palette(Cow::Owned(palette));
+    }
+    let written = encoder.write_header().and_then(|mut writer| {
+        writer.write_image_data(pixels)?;
+        writer.finish()
+    });
+    written.expect("memory takes what is written, and the pixels are as many as the header says");
+    file
+}
+
+#[cfg(test)]
+mod tests;
