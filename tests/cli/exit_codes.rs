@@ -29,7 +29,14 @@ fn each_status_has_its_code() {
     for &(status, code, exit) in STATUSES {
         let double = Double::new(move |_| Answer::error(status, code, "no"));
         let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
-        for line in ["links get spring-42", "links create https://example.com", "api GET /v1/links", "whoami"] {
+        for line in [
+            "links get spring-42",
+            "links create https://example.com",
+            "links qr spring-42",
+            "links qr spring-42 --show",
+            "api GET /v1/links",
+            "whoami",
+        ] {
             let ran = dl.run(line);
             assert_eq!(ran.code, Some(exit), "{status} {line}: {ran}");
             assert!(ran.stderr.starts_with(&format!("error[{code}]: no")), "{status} {line}: {ran}");

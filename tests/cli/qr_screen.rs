@@ -272,3 +272,23 @@ fn what_a_drawing_leaves_out_and_where_the_link_leads_is_said() {
         assert_eq!(notes, !says.is_empty(), "{line}: {shown}");
     }
 }
+
+/// P5: an address that holds control characters is drawn as it is, and written as visible escapes.
+#[test]
+fn a_hostile_address_moves_nothing() {
+    const HOSTILE: &str = "https://go.example.com/a\u{1b}]0;owned\u{7}\u{202e}b";
+    let double = Double::new(|request| {
+        let mut found = link("spring-42");
+        found["url"] = HOSTILE.into();
+        match request.path() {
+            "/v1/links/spring-42" => Answer::json(200, &found),
+            _ => crate::double::qr_code(deeplink_core::qr::QrFormat::Png),
+        }
+    });
+    let (code, shown) = Screen::open(user(&double, "C.UTF-8"), LINE).end();
+    let (drawn, below) = parts(&shown);
+    assert_eq!((code, below.as_slice()), (Some(0), &["https://go.example.com/a\\u{1b}]0;owned\\u{7}\\u{202e}b"][..]));
+    assert_eq!(Photo::of(&drawn, DARK).read().as_deref(), Some(HOSTILE));
+    let (code, shown) = Screen::open(user(&double, "C.UTF-8"), &format!("{LINE} --out x.png --verify")).end();
+    assert!(code == Some(11) && !shown.contains("\u{1b}]") && shown.contains("\\u{1b}]0;owned"), "{shown}");
+}

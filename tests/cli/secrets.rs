@@ -103,6 +103,7 @@ fn p4_the_key_follows_no_redirect() {
             let double = Double::new(move |_| Answer::new(status, "").header("location", &target));
             for line in [
                 "links get spring-42",
+                "links qr spring-42",
                 "links create https://example.com",
                 "links delete spring-42",
                 "api GET /v1/links",
@@ -112,7 +113,7 @@ fn p4_the_key_follows_no_redirect() {
                 assert_eq!(Dl::at(&double.url).run(line).code, Some(1), "{status} {line}");
             }
             let requests = double.requests();
-            assert_eq!(requests.len(), 6);
+            assert_eq!(requests.len(), 7);
             assert!(requests.iter().all(|request| !request.path().contains("elsewhere")));
         }
     }
