@@ -43,6 +43,12 @@ impl Rgb {
         0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     }
 
+    /// Brightness as ITU-R BT.601 weighs the channels, from 0 to 255: what is left of a colour in a grey picture.
+    pub fn luma(self) -> u8 {
+        let [red, green, blue] = self.0.map(u32::from);
+        u8::try_from((306 * red + 601 * green + 117 * blue) >> 10).unwrap_or(u8::MAX)
+    }
+
     /// Contrast ratio as WCAG 2.2 defines it, from 1 to 21.
     pub fn contrast(self, other: Self) -> f64 {
         let (one, other) = (self.luminance() + 0.05, other.luminance() + 0.05);
@@ -66,6 +72,13 @@ impl Serialize for Rgb {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brightness_goes_from_black_to_white() {
+        for (colour, luma) in [("#000", 0), ("#fff", 255), ("#f00", 76), ("#0f0", 149), ("#00f", 29), ("#777", 119)] {
+            assert_eq!(Rgb::parse(colour).map(Rgb::luma), Some(luma), "{colour}");
+        }
+    }
 
     #[test]
     fn colours_are_three_or_six_hex_digits() {

@@ -24,6 +24,10 @@ pub const DEFAULT_MARGIN: u32 = 2;
 /// dark on light, is what to choose.
 pub const MIN_CONTRAST: f64 = 2.0;
 
+/// Least difference in brightness ([`Rgb::luma`]) between the background and each part: readers turn a picture grey,
+/// and give up below 24.
+pub const MIN_LUMA: u8 = 32;
+
 /// A word outside its list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {0}")]
@@ -317,30 +321,46 @@ impl QrOptions {
         Ok(style)
     }
 
+    /// Readers see a grey picture, and in it dark on light or light on dark: each part must differ enough from the
+    /// background, for people as for cameras, and all in the same direction.
     fn check_contrast(&self, style: &QrStyle) -> Result<(), Invalid> {
+        let background = style.background;
+        let is_darker = |colour: Rgb| colour.luma() < background.luma();
         for (part, colour, own, field) in [
             ("dots", style.dots, self.dot_color, "dotColor"),
             ("frames of the eyes", style.frames, self.corner_square_color, "cornerSquareColor"),
             ("pupils of the eyes", style.pupils, self.corner_dot_color, "cornerDotColor"),
         ] {
-            let ratio = style.background.contrast(colour);
+            // What is named is what the caller wrote.
+            let field = match (own, self.fg_color) {
+                (Some(_), _) => field,
+                (None, Some(_)) => "fgColor",
+                (None, None) => "bgColor",
+            };
+            let ratio = background.contrast(colour);
             if ratio < MIN_CONTRAST {
-                // What is named is what the caller wrote.
-                let field = match (own, self.fg_color) {
-                    (Some(_), _) => field,
-                    (None, Some(_)) => "fgColor",
-                    (None, None) => "bgColor",
-                };
                 // Cut, not rounded: 1.996 must not read as 2.00.
                 let ratio = (ratio * 100.0).floor() / 100.0;
-                return Err(wrong(
-                    field,
-                    &format!(
-                        "the {part} ({colour}) hardly differ from the background ({}): the contrast is {ratio:.2}, and \
-                         at least {MIN_CONTRAST:.1} is needed",
-                        style.background
-                    ),
-                ));
+                let why = format!(
+                    "the {part} ({colour}) hardly differ from the background ({background}): the contrast is \
+                     {ratio:.2}, and at least {MIN_CONTRAST:.1} is needed"
+                );
+                return Err(wrong(field, &why));
+            }
+            if colour.luma().abs_diff(background.luma()) < MIN_LUMA {
+                let why = format!(
+                    "the {part} ({colour}) are as bright as the background ({background}): readers see no colours and \
+                     would not tell them apart"
+                );
+                return Err(wrong(field, &why));
+            }
+            if is_darker(colour) != is_darker(style.dots) {
+                let why = format!(
+                    "the {part} ({colour}) and the dots ({}) lie on both sides of the background ({background}): \
+                     readers need all parts darker than it, or all lighter",
+                    style.dots
+                );
+                return Err(wrong(field, &why));
             }
         }
         Ok(())
@@ -596,6 +616,17 @@ mod tests {
             ("cornerDotColor=eee", "cornerDotColor"),
             // Contrast is judged after every parameter.
             ("fgColor=fff&logo=x", "logo"),
+        ] {
+            assert_eq!(at_fault(query).as_deref(), Some(field), "{query}");
+        }
+        // Readable for people, not for readers: as bright as the background, or on both sides of it.
+        for (query, field) in [
+            ("bgColor=1ace08&cornerDotColor=77795c", "cornerDotColor"),
+            ("bgColor=ec6c1d&cornerSquareColor=36f118", "cornerSquareColor"),
+            ("bgColor=b681d0&dotColor=0efd56", "dotColor"),
+            ("bgColor=777&cornerSquareColor=fff", "cornerSquareColor"),
+            ("bgColor=777&fgColor=fff&cornerDotColor=000", "cornerDotColor"),
+            ("bgColor=777&fgColor=fff&dotColor=000", "fgColor"),
         ] {
             assert_eq!(at_fault(query).as_deref(), Some(field), "{query}");
         }

@@ -35,7 +35,12 @@ use crate::state::Shared;
         (name = "service", description = "The service itself"),
     ),
     // What only a parameter names is not found by itself.
-    components(schemas(deeplink_core::error::ErrorBody, deeplink_core::visitor::ClickKind)),
+    // What only stands in parameters is not found by itself.
+    components(schemas(
+        deeplink_core::error::ErrorBody, deeplink_core::visitor::ClickKind, deeplink_core::qr::QrFormat,
+        deeplink_core::qr::QrLevel, deeplink_core::qr::QrShape, deeplink_core::qr::DotType,
+        deeplink_core::qr::CornerSquareType, deeplink_core::qr::CornerDotType,
+    )),
 )]
 struct Base;
 

@@ -10,7 +10,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::{apps, bulk, domain_verify, domains, health, links, signup, timeseries};
+use crate::api::{apps, bulk, domain_verify, domains, health, links, qr, signup, timeseries};
 use crate::error::ApiError;
 use crate::openapi;
 use crate::service::RouteName;
@@ -32,6 +32,7 @@ fn table() -> OpenApiRouter<Shared> {
         // Secret keys, and affiliates' for their own links
         .routes(routes!(links::list, links::create))
         .routes(routes!(bulk::create))
+        .routes(routes!(qr::get))
         // Secret keys; reading also for affiliates
         .routes(routes!(links::get, links::update, links::delete))
         .routes(routes!(timeseries::get))
@@ -53,6 +54,7 @@ pub(crate) fn router(app: Shared) -> Router {
     let (router, _) = table().split_for_parts();
     router
         .merge(openapi::pages())
+        .route("/v1/links/{link_id}/qr.", axum::routing::get(qr::without_format))
         .route_layer(middleware::from_fn(name_route))
         .fallback(|| async { ApiError::not_found() })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed(None) })

@@ -22,6 +22,7 @@ use crate::http::metrics::Metrics;
 use crate::http::rate_limit::Limiter;
 use crate::outbound::dns::Dns;
 use crate::outbound::places::Places;
+use crate::qr::Codes;
 use crate::threats::Threats;
 use crate::vault::Vault;
 use crate::visit::association::Files;
@@ -52,6 +53,8 @@ pub(crate) struct App {
     pub(crate) faces: Brief<Arc<Face>>,
     /// A tenant's association files, by its id.
     pub(crate) files: Brief<Arc<Files>>,
+    /// QR codes: the finished ones, and how many are drawn at one time.
+    pub(crate) codes: Codes,
     /// What connections over TLS are secured with, by name.
     pub(crate) certificates: Certificates,
     /// Whom to ask for the proof of domains.
@@ -104,6 +107,7 @@ impl App {
             certificates: Certificates::new(),
             faces: Brief::new(10_000),
             files: Brief::new(256),
+            codes: Codes::new(),
             dns: Dns::new(config.dns_server),
             lookups: Places::new(1_024, 32),
             threats: Threats::new(config.threat_list.as_ref()),

@@ -21,6 +21,9 @@
     }
     open.href = data.ios.open;
     open.firstChild.textContent = data.ios.label;
+    // It is the phone's part itself.
+    const code = find("qr");
+    if (code) code.parentNode.hidden = true;
   }
 
   // Now it is known, so the page shows itself.

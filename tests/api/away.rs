@@ -17,6 +17,7 @@ fn reads(world: &World) -> Vec<Ask> {
         ask("/v1/links"),
         ask("/v1/links/spring-42"),
         ask("/v1/links/spring-42/timeseries"),
+        ask("/v1/links/spring-42/qr.png"),
         ask("/v1/domains"),
         ask("/v1/apps"),
         ask("/.well-known/apple-app-site-association").header("host", "unknown.example.com"),

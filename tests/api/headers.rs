@@ -23,6 +23,8 @@ async fn x12_headers_of_every_route() {
         (Method::GET, "/r/nowhere"),
         (Method::GET, "/v1/links"),
         (Method::POST, "/v1/links"),
+        (Method::GET, "/v1/links/page/qr.png"),
+        (Method::GET, "/v1/links/page/qr.svg"),
         (Method::GET, "/nowhere"),
     ] {
         let reply = world.a.browse(method.clone(), path).bearer(world.a.key().expect("a key")).send().await;

@@ -21,6 +21,7 @@ mod links;
 mod lists;
 mod nodes;
 mod openapi;
+mod qr;
 mod races;
 mod restarts;
 mod secrets;

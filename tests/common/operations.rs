@@ -40,17 +40,27 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
 });
 
 impl Operation {
-    /// The path with this id in the place of every parameter.
+    /// The path with this id in the place of every parameter. A code is drawn as PNG.
     pub(crate) fn at(&self, id: &str) -> String {
-        let segments = self.path.split('/').map(|segment| if segment.starts_with('{') { id } else { segment });
-        segments.collect::<Vec<_>>().join("/")
+        self.path.split('/').map(|segment| placed(segment, id)).collect::<Vec<_>>().join("/")
     }
 
     fn serves(&self, method: &Method, path: &str) -> bool {
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let (mut ours, mut theirs) = (self.path.split('/'), path.split('/'));
-        let fits = ours.by_ref().zip(theirs.by_ref()).all(|(our, their)| our.starts_with('{') || our == their);
+        let fits = ours.by_ref().zip(theirs.by_ref()).all(|(our, their)| match our.split_once('{') {
+            Some((fixed, _)) => their.starts_with(fixed),
+            None => our == their,
+        });
         self.method == *method && fits && self.path.split('/').count() == path.split('/').count()
+    }
+}
+
+fn placed<'a>(segment: &'a str, id: &'a str) -> &'a str {
+    match segment {
+        "qr.{format}" => "qr.png",
+        _ if segment.starts_with('{') => id,
+        _ => segment,
     }
 }
 

@@ -229,6 +229,11 @@ impl<'a> LandingPlan<'a> {
         self.ipad.map(|tap| tap.to)
     }
 
+    /// Whether the visitor may want to go on with a phone: the page then shows the link as a QR code.
+    pub fn shows_qr(&self) -> bool {
+        matches!(self.platform, Platform::Macos | Platform::Windows | Platform::Other)
+    }
+
     /// The primary button of a corrected iPad.
     pub fn ipad_open(&self) -> Option<&str> {
         self.address(self.ipad?.to)

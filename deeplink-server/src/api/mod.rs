@@ -6,5 +6,6 @@ pub(crate) mod domain_verify;
 pub(crate) mod domains;
 pub(crate) mod health;
 pub(crate) mod links;
+pub(crate) mod qr;
 pub(crate) mod signup;
 pub(crate) mod timeseries;

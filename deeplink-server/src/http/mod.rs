@@ -3,6 +3,7 @@
 pub(crate) mod auth;
 pub(crate) mod client_ip;
 pub(crate) mod cursor;
+pub(crate) mod etag;
 pub(crate) mod extract;
 pub(crate) mod host;
 pub mod listen;

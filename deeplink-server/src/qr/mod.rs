@@ -3,6 +3,7 @@
 //! The same options, content and logo give the same bytes, on every node and after a restart; whoever changes what is
 //! drawn raises [`RENDERER_VERSION`]. Nothing here waits or reads anything, so the caller chooses the thread.
 
+mod codes;
 mod coverage;
 mod dots;
 mod eyes;
@@ -17,6 +18,7 @@ mod svg;
 
 use deeplink_core::qr::{QrFormat, QrStyle};
 
+pub(crate) use codes::Codes;
 pub use layout::{CannotDraw, Layout};
 pub use logo::Logo;
 

@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 use super::{Place, place};
 use crate::db::{DbError, apps};
 use crate::error::ApiError;
+use crate::http::etag;
 use crate::service::RouteName;
 use crate::state::{App, Shared};
 
@@ -104,7 +105,7 @@ struct File {
 impl File {
     fn of(content: &impl Serialize) -> Result<Self, ApiError> {
         let body = serde_json::to_vec(content).map_err(|error| ApiError::Internal(error.to_string()))?;
-        let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
+        let tag = etag::tag_of(Sha256::new_with_prefix(&body));
         Ok(Self { body: body.into(), tag })
     }
 }
@@ -159,9 +160,8 @@ fn statement(app: &AppDetail) -> Option<AssetStatement> {
 }
 
 fn served(asked: &HeaderMap, File { body, tag }: File) -> Response {
-    let matches = asked.get_all(header::IF_NONE_MATCH).iter().any(|value| is_match(value, &tag));
     let mut response = Response::new(Body::empty());
-    if matches {
+    if etag::is_known(asked, &tag) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     } else {
         response.headers_mut().insert(header::CONTENT_TYPE, JSON);
@@ -174,30 +174,4 @@ fn served(asked: &HeaderMap, File { body, tag }: File) -> Response {
         headers.insert(header::ETAG, tag);
     }
     response
-}
-
-/// Whether one line of `If-None-Match` names the tag; comparison is weak (RFC 9110, section 13.1.2).
-fn is_match(value: &HeaderValue, tag: &str) -> bool {
-    let tags = value.to_str().unwrap_or_default().split(',').map(str::trim);
-    tags.into_iter().any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tag_matches_itself_weak_or_strong_and_the_star() {
-        for (value, expected) in [
-            ("\"a\"", true),
-            ("W/\"a\"", true),
-            ("\"b\", \"a\"", true),
-            ("*", true),
-            ("\"b\"", false),
-            ("a", false),
-            ("", false),
-        ] {
-            assert_eq!(is_match(&HeaderValue::from_static(value), "\"a\""), expected, "{value}");
-        }
-    }
 }

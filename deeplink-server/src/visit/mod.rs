@@ -251,7 +251,7 @@ async fn respond(app: &App, parts: &Parts, link: &Known, form: Form, fetch: Fetc
     } else {
         match resolve::decide(&view, &around, visitor, parts.uri.query()) {
             Outcome::Redirect(target) => redirect(&target),
-            Outcome::Landing(plan) => landing_page(app, link, &plan),
+            Outcome::Landing(plan) => landing_page(app, link, &plan).await,
             Outcome::Notice => notice_page(app, &status),
         }
     };
@@ -317,7 +317,13 @@ fn page_response(app: &App, status: StatusCode, render: impl FnOnce(&str) -> ask
     }
 }
 
-fn landing_page(app: &App, link: &Known, plan: &LandingPlan<'_>) -> Response {
+async fn landing_page(app: &App, link: &Known, plan: &LandingPlan<'_>) -> Response {
+    // A page without its code is better than no page.
+    let qr = if plan.shows_qr() {
+        app.codes.on_page(plan.link.url).await.inspect_err(|error| tracing::error!(%error, "no code")).ok()
+    } else {
+        None
+    };
     let agent: Option<AgentContext> = link.agent_context().and_then(|json| serde_json::from_str(json).ok());
     let preview: Option<SocialPreview> = link.social_preview().and_then(|json| serde_json::from_str(json).ok());
     let page = LandingPage {
@@ -335,6 +341,7 @@ fn landing_page(app: &App, link: &Known, plan: &LandingPlan<'_>) -> Response {
         apps: shown_apps(link.face(), plan.platform),
         tenant_domain: link.face().domain.as_deref(),
         tenant_verified: link.face().domain.is_some(),
+        qr: qr.as_deref(),
     };
     page_response(app, StatusCode::OK, |nonce| landing::render(&page, nonce))
 }

@@ -20,6 +20,7 @@ use theme::Theme;
 
 static CSS: LazyLock<String> =
     LazyLock::new(|| compact_css(&[BASE_CSS, include_str!("../../../templates/landing.css")]));
+static QR_CSS: LazyLock<String> = LazyLock::new(|| compact_css(&[include_str!("../../../templates/qr.css")]));
 static SCRIPT: LazyLock<String> = LazyLock::new(|| compact_js(include_str!("../../../templates/landing.js")));
 
 /// From this many characters on a title is set smaller.
@@ -43,6 +44,8 @@ pub(crate) struct LandingPage<'a> {
     pub(crate) tenant_domain: Option<&'a str>,
     /// Whether the tenant has a verified domain.
     pub(crate) tenant_verified: bool,
+    /// The link as a QR code, as the source of an image that needs no escaping between double quotes.
+    pub(crate) qr: Option<&'a str>,
 }
 
 /// A link's social preview.
@@ -103,6 +106,7 @@ pub(crate) fn render(page: &LandingPage<'_>, nonce: &str) -> askama::Result<Stri
 struct View<'a> {
     nonce: &'a str,
     css: &'static str,
+    qr_css: &'static str,
     script: &'static str,
     plan: &'a LandingPlan<'a>,
     title: &'a str,
@@ -128,6 +132,7 @@ struct View<'a> {
     /// What is said instead of a primary button.
     without_open: &'static str,
     web_host: &'a str,
+    qr: Option<&'a str>,
 }
 
 impl<'a> View<'a> {
@@ -146,6 +151,7 @@ impl<'a> View<'a> {
         Ok(Self {
             nonce,
             css: &CSS,
+            qr_css: &QR_CSS,
             script: &SCRIPT,
             plan,
             title,
@@ -174,6 +180,7 @@ impl<'a> View<'a> {
             open_label: plan.open_target().map(label),
             without_open: without_open(plan),
             web_host,
+            qr: page.qr,
         })
     }
 

@@ -117,7 +117,9 @@ fn images_are_shown_only_from_https() {
         let page = dom(LINUX, &EVERYTHING, Texts { preview: Some(preview), apps, ..NO_TEXTS });
         let initial =
             page.all("span").iter().find(|span| span.attr("class").as_deref() == Some("icon")).map(Element::text);
-        (page.all("img").iter().filter_map(|img| img.attr("src")).collect::<Vec<_>>(), initial)
+        let images = page.all("img");
+        let given = images.iter().filter(|img| img.attr("id").as_deref() != Some("qr"));
+        (given.filter_map(|img| img.attr("src")).collect::<Vec<_>>(), initial)
     };
     assert_eq!(shown("https://example.com/a.png"), (vec!["https://example.com/a.png".to_owned(); 2], None));
     let refused =
@@ -176,4 +178,31 @@ fn a_title_is_shown_in_its_own_direction_and_unshortened() {
     let page = dom(IPHONE, &EVERYTHING, Texts { preview: Some(preview), ..NO_TEXTS });
     assert_eq!(page.all("h1")[0].text(), title);
     assert_eq!(page.all("header")[0].attr("dir").as_deref(), Some("auto"));
+}
+
+#[test]
+fn who_has_no_phone_at_hand_can_scan_one() {
+    for (agent, shown) in [(IPHONE, false), (ANDROID, false), (MAC, true), (LINUX, true)] {
+        let page = dom(agent, &EVERYTHING, NO_TEXTS);
+        let code = page.by_id("qr");
+        assert_eq!(code.is_some(), shown, "{agent}");
+        if let Some(code) = code {
+            assert_eq!(code.attr("src").as_deref(), Some(QR));
+            assert_eq!(code.attr("alt").as_deref(), Some("QR code of this link"));
+        }
+    }
+    let plan = plan(LINUX, &EVERYTHING);
+    let page = LandingPage {
+        plan: &plan,
+        preview: None,
+        agent: None,
+        apps: Apps::default(),
+        tenant_domain: None,
+        tenant_verified: false,
+        qr: None,
+    };
+    assert!(
+        !render(&page, NONCE).expect("the page renders").contains("figure"),
+        "without a code there is no place for one"
+    );
 }

@@ -18,6 +18,9 @@ const MAC: &str = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/6
 const LINUX: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/126.0 Safari/537.36";
 const NONCE: &str = "AAECAwQFBgcICQoLDA0ODw==";
 
+/// Stands for a code, whose bytes count as an image's.
+const QR: &str = "data:image/svg+xml,%3Csvg/%3E";
+
 const EVERYTHING: LinkView<'static> = LinkView {
     link_id: "AbC12345",
     url: "https://go.example.com/AbC12345",
@@ -90,8 +93,15 @@ const TEXTS: Texts<'static> = Texts {
 fn html(agent: &str, link: &LinkView<'_>, texts: Texts<'_>) -> String {
     let plan = plan(agent, link);
     let Texts { preview, agent, apps, tenant_domain } = texts;
-    let page =
-        LandingPage { plan: &plan, preview, agent, apps, tenant_domain, tenant_verified: tenant_domain.is_some() };
+    let page = LandingPage {
+        plan: &plan,
+        preview,
+        agent,
+        apps,
+        tenant_domain,
+        tenant_verified: tenant_domain.is_some(),
+        qr: plan.shows_qr().then_some(QR),
+    };
     render(&page, NONCE).expect("the page renders")
 }
 

@@ -1,0 +1,172 @@
+//! Links as QR codes.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape, QrStyle};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{StatusCode, Uri};
+use sha2::{Digest, Sha256};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+
+use crate::db::domains;
+use crate::error::ApiError;
+use crate::http::auth::{Caller, LinkWriter};
+use crate::http::etag;
+use crate::http::extract::Path;
+use crate::qr::{Layout, Logo, RENDERER_VERSION, draw};
+use crate::state::{App, Shared};
+
+/// A link's address may change, when a domain is verified, and the link may go.
+const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, max-age=300");
+const VARY: HeaderValue = HeaderValue::from_static("Authorization");
+
+/// Draws a link as a QR code.
+///
+/// The code holds the link's `url` and nothing else, whatever the link's status; drawing it counts no click. What can
+/// be printed and forgotten is level `M` or more, a margin of at least 2, and dark colours on light ones with a contrast
+/// of 3 or more; three pixels for each module read well everywhere.
+#[utoipa::path(
+    get, path = "/v1/links/{link_id}/qr.{format}", operation_id = "link_qr", tag = "links", security(("secret_key" = [])),
+    params(
+        ("link_id" = String, Path, description = "The link's id"),
+        ("format" = QrFormat, Path, description = "The file's format"),
+        ("size" = Option<u32>, Query, description = "Whole edge in pixels, margin included; 600 when absent. A PNG needs 2 pixels for each module", minimum = 1, maximum = 2048),
+        ("level" = Option<QrLevel>, Query, description = "Error correction; `L` when absent, or `H` with a logo"),
+        ("margin" = Option<u32>, Query, description = "Margin in modules; 2 when absent", minimum = 0, maximum = 16),
+        ("includeMargin" = Option<bool>, Query, deprecated, description = "`false` stands for `margin=0` where `margin` is absent"),
+        ("dotType" = Option<DotType>, Query, description = "How modules are drawn; `rounded` when absent"),
+        ("cornerSquareType" = Option<CornerSquareType>, Query, description = "How the eyes' frames are drawn; `extra-rounded` when absent"),
+        ("cornerDotType" = Option<CornerDotType>, Query, description = "How the eyes' pupils are drawn; `dot` when absent"),
+        ("shape" = Option<QrShape>, Query, description = "Outline; `square` when absent"),
+        ("fgColor" = Option<String>, Query, description = "Colour of whatever has none of its own; black when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("bgColor" = Option<String>, Query, description = "Background; white when absent. Each part needs a contrast (WCAG 2.2) of 2.0 to it", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("dotColor" = Option<String>, Query, description = "Colour of the dots; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("cornerSquareColor" = Option<String>, Query, description = "Colour of the eyes' frames; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("cornerDotColor" = Option<String>, Query, description = "Colour of the eyes' pupils; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("hideLogo" = Option<bool>, Query, description = "Leaves the logo out, and does not even look at it"),
+        ("logo" = Option<String>, Query, description = "Public web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels. Redirects are not followed", format = Uri, max_length = 2048),
+    ),
+    responses(
+        (status = 200, description = "The image", content((inline(Pixels) = "image/png"), (String = "image/svg+xml")),
+            headers(("ETag" = String), ("Cache-Control" = String), ("Content-Disposition" = String))),
+        (status = 304, description = "`If-None-Match` names the tag of the image as it is"),
+        (status = 400, description = "The format is neither `png` nor `svg` (`invalid_qr_format`), or `field` names an option that is malformed, out of range or impossible (`invalid_qr_options`)", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 404, description = "There is no such link", body = ErrorBody),
+        (status = 503, description = "Too many codes are being drawn, or the database cannot be read; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn get(
+    State(app): State<Shared>,
+    LinkWriter(caller): LinkWriter,
+    Path((link_id, format)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let format = QrFormat::ALL.iter().copied().find(|known| known.as_str() == format).ok_or_else(unknown_format)?;
+    let url = address(&app, &caller, &link_id).await?;
+    let style = QrOptions::from_query(uri.query().unwrap_or_default(), |_| false)?.check()?;
+    let layout = Layout::of(&style, format, &url).map_err(Invalid::from)?;
+    let file = File { link_id: &link_id, format, has_logo: style.logo.is_some() };
+    // No logo can be fetched yet.
+    if style.logo.is_some() {
+        let message = "logo: could not be fetched";
+        return Err(Invalid::field(ErrorCode::InvalidQrOptions, "logo", message).into());
+    }
+    let logo: Option<Arc<Logo>> = None;
+    let tag = tag(&style, format, &url, logo.as_deref());
+    if etag::is_known(&headers, &tag) {
+        return file.answer(StatusCode::NOT_MODIFIED, &tag, Bytes::new());
+    }
+    if let Some(image) = app.codes.finished(&tag) {
+        return file.answer(StatusCode::OK, &tag, image);
+    }
+    let place = app.codes.admit()?;
+    let image = app.codes.work(&place, move || draw(&layout, &style, &url, logo.as_deref())).await?;
+    let image = Bytes::from(image);
+    app.codes.keep(tag.clone(), image.clone());
+    file.answer(StatusCode::OK, &tag, image)
+}
+
+/// `qr.` without a format is a format that there is not, and no other route.
+pub(crate) async fn without_format(LinkWriter(_): LinkWriter) -> ApiError {
+    unknown_format()
+}
+
+fn unknown_format() -> ApiError {
+    Invalid::whole(ErrorCode::InvalidQrFormat, "the format is png or svg, as in qr.png").into()
+}
+
+/// The address of a link of the caller's, as its detail shows it.
+async fn address(app: &App, caller: &Caller, link_id: &str) -> Result<String, ApiError> {
+    let mut reader = app.db.read().await?;
+    let link = super::links::find(&mut reader.conn(), caller, link_id).await?;
+    let primary = domains::primary_of(&mut reader.conn(), &caller.tenant).await?;
+    Ok(app.url_of(&link, primary.as_deref()))
+}
+
+/// One tag for all spellings of one picture.
+fn tag(style: &QrStyle, format: QrFormat, url: &str, logo: Option<&Logo>) -> String {
+    let QrStyle { size, level, margin, dot_type, corner_square_type, corner_dot_type, shape, .. } = style;
+    let QrStyle { background, dots, frames, pupils, .. } = style;
+    let logo = logo.map_or("-".to_owned(), |logo| hex::encode(logo.digest()));
+    etag::tag_of(Sha256::new_with_prefix(format!(
+        "{RENDERER_VERSION}\n{format}\n{url}\n{size}\n{level}\n{margin}\n{shape}\n{dot_type}\n{corner_square_type}\n\
+         {corner_dot_type}\n{background}\n{dots}\n{frames}\n{pupils}\n{logo}\n"
+    )))
+}
+
+/// A PNG in the description of the interface.
+enum Pixels {}
+
+impl utoipa::PartialSchema for Pixels {
+    fn schema() -> RefOr<Schema> {
+        let format = SchemaFormat::KnownFormat(KnownFormat::Binary);
+        ObjectBuilder::new().schema_type(Type::String).format(Some(format)).into()
+    }
+}
+
+impl utoipa::ToSchema for Pixels {}
+
+/// What goes out.
+struct File<'a> {
+    link_id: &'a str,
+    format: QrFormat,
+    has_logo: bool,
+}
+
+impl File<'_> {
+    fn answer(&self, status: StatusCode, tag: &str, image: Bytes) -> Result<Response, ApiError> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, CACHE_CONTROL);
+        headers.insert(header::VARY, VARY);
+        headers.insert(header::ETAG, value(tag)?);
+        if status == StatusCode::OK {
+            let name = format!("inline; filename=\"{}.{}\"", self.link_id, self.format);
+            headers.insert(header::CONTENT_DISPOSITION, value(&name)?);
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.format.media_type()));
+            headers.insert(header::CONTENT_LENGTH, image.len().into());
+            // Opened as a page of its own, an SVG is a document.
+            if self.format == QrFormat::Svg {
+                let logo = if self.has_logo { "; img-src data:" } else { "" };
+                let policy = format!("sandbox; default-src 'none'{logo}");
+                headers.insert(header::CONTENT_SECURITY_POLICY, value(&policy)?);
+            }
+            *response.body_mut() = Body::from(image);
+        }
+        Ok(response)
+    }
+}
+
+/// Ids, tags and our own words are header values.
+fn value(text: &str) -> Result<HeaderValue, ApiError> {
+    HeaderValue::from_str(text).map_err(|_| ApiError::Internal("a header value of a QR code".into()))
+}
