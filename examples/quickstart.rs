@@ -1,8 +1,8 @@
-//! Makes a link, follows it as a program would, and lists what there is.
+//! Makes a link, follows it as a program would, draws it, and lists what there is.
 //!
 //! Run a server first, then: `DL_BASE_URL=http://127.0.0.1:8080 DL_API_KEY=… cargo run --example quickstart`
 
-use deeplink_client::{AgentContext, Client, CreateLink, LinkFilter, Resolution, SecretKey};
+use deeplink_client::{AgentContext, Client, CreateLink, LinkFilter, QrFormat, QrOptions, Resolution, SecretKey};
 use deeplink_core::link::Action;
 use futures_util::TryStreamExt;
 
@@ -22,6 +22,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Resolution::Json(link) = dl.public().resolve(&made.link_id).await? {
         writeln(&format!("it is {} and leads to {:?}", link.service_meta.status, link.web_url))?;
     }
+
+    let code = dl.links().qr(&made.link_id, QrFormat::Svg, &QrOptions::new()).await?;
+    writeln(&format!("its QR code is an SVG of {} bytes", code.len()))?;
 
     let links: Vec<_> = dl.links().list(&LinkFilter::new()).items().try_collect().await?;
     writeln(&format!("links in the account: {}", links.len()))?;

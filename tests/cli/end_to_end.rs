@@ -1,8 +1,11 @@
 //! The whole way: `dl` against the real service.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use deeplink_client::qr_reader::read_png;
 
 use crate::authority::Authority;
 use crate::dl::Dl;
@@ -225,4 +228,91 @@ fn a_domain_goes_from_a_claim_to_a_resolving_link() {
     dl.run("domains delete go.example.com --yes").ok();
     dl.run("links resolve spring-42 --host go.example.com").fails(5);
     assert_eq!(dl.run("domains list -o id").ok(), "");
+}
+
+/// Names of the files in a directory, in order.
+fn files(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<_> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// What the QR code in a PNG file says.
+fn code(path: &Path) -> String {
+    read_png(&std::fs::read(path).expect("a file")).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+}
+
+#[test]
+fn a_link_is_printed_in_any_look_and_read_back() {
+    let server = Server::start();
+    let dl = server.user("you");
+    dl.run("links create https://example.com/p/42 --id spring-42").ok();
+    let url = format!("{}/r/spring-42", server.url);
+    for (number, look) in [
+        "",
+        "--format svg",
+        "--size 66 --margin 0 --dot-type square --corner-square-type square --corner-dot-type square",
+        "--size 2048 --level H --dot-type dots --corner-square-type dot --shape circle",
+        "--size 40 --format svg --dot-type classy --corner-dot-type square",
+        "--dot-type classy-rounded --fg-color 0a3c8c --bg-color fffbe6 --corner-dot-color '#c00000'",
+        "--dot-type extra-rounded --fg-color fff --bg-color 1a1a1a --margin 4",
+        "--hide-logo --logo https://example.com/logo.png",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let format = if look.contains("svg") { "svg" } else { "png" };
+        let name = format!("{number}.{format}");
+        let ran = dl.run(&format!("links qr spring-42 --verify --out {name} -o json {look}")).json();
+        assert_eq!(
+            (&ran["url"], &ran["verified"], &ran["format"]),
+            (&url.as_str().into(), &true.into(), &format.into())
+        );
+        let length = std::fs::metadata(dl.dir().join(&name)).expect("a file").len();
+        assert_eq!(ran["bytes"], length);
+        match format {
+            "png" => assert_eq!(code(&dl.dir().join(&name)), url, "{look}"),
+            _ => assert!(dl.read(&name).starts_with("<svg") && dl.read(&name).ends_with("</svg>"), "{look}"),
+        }
+    }
+    let refused = dl.run("links qr spring-42 --size 40 --out small.png -o json");
+    assert_eq!((refused.code, refused.error()["field"].as_str()), (Some(3), Some("size")), "{refused}");
+    assert_eq!(dl.run("links qr other-1 --out other.png -o json").error()["code"], "not_found");
+    assert_eq!(server.user("other").run("links qr spring-42 --out mine.png").code, Some(5));
+    let images = files(dl.dir()).into_iter().filter(|name| name.ends_with(".png") || name.ends_with(".svg"));
+    assert_eq!(images.count(), 8, "what was refused left nothing");
+    // Drawing is no visit.
+    let clicks = dl.run("links timeseries spring-42 --from 1d");
+    assert!(clicks.stderr.starts_with("0 clicks "), "{clicks}");
+}
+
+#[test]
+fn every_link_of_an_account_gets_its_code() {
+    let server = Server::start();
+    let dl = server.user("you");
+    dl.file("links.csv", &rows("row", 230));
+    dl.run("links import links.csv -q").ok();
+    let shell = |line: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("set -o pipefail; dl() {{ {} \"$@\"; }}; {line}", env!("CARGO_BIN_EXE_dl"))]);
+        let ran = bash.current_dir(dl.dir()).env_clear().envs(dl.variables()).output().expect("bash");
+        assert!(ran.status.success(), "{line}: {}", String::from_utf8_lossy(&ran.stderr));
+        ran.stdout
+    };
+    shell("dl links list --all -o id | dl links qr - --dir out --format svg");
+    let names: Vec<_> = (0..230).map(|at| format!("row-{at:05}.svg")).collect();
+    assert_eq!(files(&dl.dir().join("out")), names);
+    let listed = shell("dl links list --all --q row-0000 -o id | dl links qr - --dir out --verify -o jsonl");
+    let listed = String::from_utf8(listed).expect("text");
+    assert_eq!(listed.lines().count(), 10);
+    for line in listed.lines() {
+        let record: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let file = dl.dir().join(record["file"].as_str().expect("a name"));
+        assert_eq!((code(&file).as_str(), &record["verified"]), (record["url"].as_str().expect("a URL"), &true.into()));
+    }
+    // A pipe has the bytes that a file has, and so has the service's answer itself.
+    let piped = shell("dl links qr row-00007 | cat");
+    assert_eq!(piped, std::fs::read(dl.dir().join("out/row-00007.png")).expect("a file"));
+    assert_eq!(piped, shell("dl api GET /v1/links/row-00007/qr.png | cat"));
 }
