@@ -11,14 +11,13 @@
 //! assert!(matches!(read_png(bytes), Err(NotRead::NotPng(_))));
 //! ```
 
-use std::collections::HashSet;
 use std::io::Cursor;
 use std::slice::ChunksExact;
 use std::{error, fmt};
 
 use png::{ColorType, Decoder, DecodingError, Limits, Transformations};
-use rxing::common::HybridBinarizer;
-use rxing::{BarcodeFormat, BinaryBitmap, DecodeHints, Luma8Source, MultiFormatReader, Reader};
+use rxing::helpers::detect_in_luma_slice_with_hints;
+use rxing::{BarcodeFormat, DecodeHints};
 
 /// Most bytes of a file.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -87,24 +86,14 @@ pub fn read_luma(width: u32, height: u32, luma: Vec<u8>) -> Option<String> {
         return None;
     }
     picture.stretch_contrast();
-    let background = picture.background();
-    let light_on_dark = usize::from(background) * picture.luma.len() < picture.sum();
-    read_dark_on_light(&picture, background, light_on_dark)
-        // Where the edge says nothing, as in a photograph.
-        .or_else(|| read_dark_on_light(&picture, background, !light_on_dark))
-}
-
-fn read_dark_on_light(picture: &Picture, background: u8, inverted: bool) -> Option<String> {
-    let inverse;
-    let (picture, background) = if inverted {
-        inverse = picture.inverted();
-        (&inverse, 255 - background)
-    } else {
-        (picture, background)
-    };
-    picture.read().or_else(|| {
-        let padded = picture.padded(background);
-        SCALES.iter().filter_map(|&percent| padded.scaled(percent)).find_map(|picture| picture.read())
+    let inverse = picture.inverted();
+    // A code has more background than ink, but little more where it has no margin.
+    let both = if picture.mean() >= 128 { [&picture, &inverse] } else { [&inverse, &picture] };
+    both.iter().find_map(|picture| picture.read()).or_else(|| {
+        let both = both.map(Picture::padded);
+        let mut sizes =
+            SCALES.iter().flat_map(|&percent| both.iter().filter_map(move |picture| picture.scaled(percent)));
+        sizes.find_map(|picture| picture.read())
     })
 }
 
@@ -168,19 +157,19 @@ impl Picture {
         self.luma.chunks_exact(self.width as usize)
     }
 
-    fn sum(&self) -> usize {
-        self.luma.iter().copied().map(usize::from).sum()
+    fn mean(&self) -> usize {
+        self.luma.iter().copied().map(usize::from).sum::<usize>() / self.luma.len()
     }
 
-    /// What most of the edge looks like.
+    /// What most of the lighter pixels are: the edge says nothing where an eye stands at it.
     fn background(&self) -> u8 {
-        let mut seen = [0_u32; 256];
-        let (top, bottom) = (self.rows().next(), self.rows().next_back());
-        let sides = self.rows().flat_map(|row| [row.first(), row.last()]).flatten();
-        for &luma in top.into_iter().chain(bottom).flatten().chain(sides) {
+        let mut seen = [0_usize; 256];
+        for &luma in &self.luma {
             seen[usize::from(luma)] += 1;
         }
-        (0..=u8::MAX).max_by_key(|&luma| seen[usize::from(luma)]).unwrap_or(u8::MAX)
+        let mean = self.mean();
+        let lighter = (0..=u8::MAX).filter(|&luma| usize::from(luma) >= mean);
+        lighter.max_by_key(|&luma| seen[usize::from(luma)]).unwrap_or(u8::MAX)
     }
 
     /// Makes the darkest black and the lightest white, as a camera's exposure does: two greys are as good a code.
@@ -200,9 +189,10 @@ impl Picture {
         Self { luma: self.luma.iter().map(|luma| 255 - luma).collect(), ..*self }
     }
 
-    fn padded(&self, background: u8) -> Self {
+    /// With background around it, dark on light.
+    fn padded(&self) -> Self {
         let (width, height) = (self.width + 2 * PADDING, self.height + 2 * PADDING);
-        let mut luma = vec![background; width as usize * height as usize];
+        let mut luma = vec![self.background(); width as usize * height as usize];
         let inside = luma.chunks_exact_mut(width as usize).skip(PADDING as usize);
         for (to, from) in inside.zip(self.rows()) {
             to[PADDING as usize..][..from.len()].copy_from_slice(from);
@@ -253,16 +243,14 @@ impl Picture {
     }
 
     fn read(&self) -> Option<String> {
-        let source = Luma8Source::new_with_slice(&self.luma, self.width, self.height).ok()?;
-        let hints = DecodeHints {
+        let mut hints = DecodeHints {
             TryHarder: Some(true),
-            PossibleFormats: Some(HashSet::from([BarcodeFormat::QR_CODE])),
             // What a byte segment holds is not said in the code; a URL is ASCII, and other texts are UTF-8 today.
             CharacterSet: Some("UTF-8".to_owned()),
             ..DecodeHints::default()
         };
-        let mut bitmap = BinaryBitmap::new(HybridBinarizer::new(source));
-        let found = MultiFormatReader::default().decode_with_hints(&mut bitmap, &hints).ok()?;
+        let code = Some(BarcodeFormat::QR_CODE);
+        let found = detect_in_luma_slice_with_hints(&self.luma, self.width, self.height, code, &mut hints).ok()?;
         Some(found.getText().to_owned())
     }
 }
@@ -310,6 +298,16 @@ mod tests {
         }
         let long = "https://example.com/grüße?".to_owned() + &"x".repeat(1_000);
         assert_eq!(read(code(&long, 3, 2, 0, 255)), Some(long));
+    }
+
+    /// Without a margin most of the edge is the eyes' frames.
+    #[test]
+    fn what_is_put_around_a_code_is_its_background() {
+        for margin in [0, 4] {
+            let code = code(TEXT, 5, margin, 20, 230);
+            assert_eq!((code.background(), code.inverted().background()), (230, 235), "margin {margin}");
+            assert_eq!((code.padded().luma[0], code.padded().width), (230, code.width + 2 * PADDING));
+        }
     }
 
     #[test]
