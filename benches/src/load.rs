@@ -158,11 +158,18 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut Vec<u8>, status: &str)
 
 /// One request on a connection of its own; gives status and body.
 pub(crate) async fn once(address: &str, request: &[u8]) -> Result<(String, String), Failure> {
+    let (status, body) = whole(address, request).await?;
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// The same where the body is no text.
+pub(crate) async fn whole(address: &str, request: &[u8]) -> Result<(String, Vec<u8>), Failure> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(request).await?;
     let mut buffer = Vec::new();
     let (length, _) = read_answer(&mut stream, &mut buffer, "").await?;
-    let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    Ok((head.get(9..12).unwrap_or_default().to_owned(), body.to_owned()))
+    buffer.truncate(length);
+    let head = buffer.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(length);
+    let status = String::from_utf8_lossy(buffer.get(9..12).unwrap_or_default()).into_owned();
+    Ok((status, buffer.get(head + 4..).unwrap_or_default().to_vec()))
 }

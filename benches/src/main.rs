@@ -10,6 +10,7 @@ mod hosted;
 mod load;
 mod name_server;
 mod process;
+mod qr;
 mod scenario;
 
 use std::path::PathBuf;
@@ -44,8 +45,8 @@ enum Command {
         /// Seconds of load in a round.
         #[arg(long, default_value_t = 4)]
         seconds: u64,
-        /// Scenarios: redirect, hosted, json, landing, pace, create, bulk, import, start, memory, version.
-        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "create", "bulk", "import", "start", "memory", "version"].map(String::from))]
+        /// Scenarios: redirect, hosted, json, landing, pace, qr, create, bulk, import, start, memory, version.
+        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "create", "bulk", "import", "start", "memory", "version"].map(String::from))]
         scenarios: Vec<String>,
     },
 }

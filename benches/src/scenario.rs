@@ -66,6 +66,10 @@ impl Service {
         Ok(Self { server, key, folder })
     }
 
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     pub(crate) fn post(&self, path: &str, body: &str) -> Vec<u8> {
         format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -126,6 +130,7 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
                 visits(plan, "landing", PAGE, BROWSER, "200").await?;
             }
             "hosted" => crate::hosted::run(plan).await?,
+            "qr" => crate::qr::run(plan).await?,
             "pace" => pace(plan).await?,
             "create" => create(plan).await?,
             "bulk" => bulk(plan).await?,
@@ -158,7 +163,7 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
-fn ratio(count: u64, seconds: f64) -> f64 {
+pub(crate) fn ratio(count: u64, seconds: f64) -> f64 {
     count as f64 / seconds
 }
 

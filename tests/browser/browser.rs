@@ -188,11 +188,17 @@ impl Browser {
     pub(crate) async fn picture(&self, name: &str) {
         let size: (f64, f64) =
             self.eval("[innerWidth, Math.max(innerHeight, document.documentElement.scrollHeight)]").await;
-        let clip = json!({ "x": 0, "y": 0, "width": size.0, "height": size.1, "scale": 1 });
-        let shot = self.command("Page.captureScreenshot", json!({ "captureBeyondViewport": true, "clip": clip })).await;
-        let bytes = base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().expect("a picture"));
+        let bytes = self.shot(0.0, 0.0, size.0, size.1).await;
         let file = screenshots().join(format!("{name}.png"));
-        std::fs::write(&file, bytes.expect("base64")).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        std::fs::write(&file, bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+
+    /// A part of the page as PNG; the numbers are CSS pixels.
+    pub(crate) async fn shot(&self, left: f64, top: f64, width: f64, height: f64) -> Vec<u8> {
+        let clip = json!({ "x": left, "y": top, "width": width, "height": height, "scale": 1 });
+        let shot = self.command("Page.captureScreenshot", json!({ "captureBeyondViewport": true, "clip": clip })).await;
+        let data = shot["data"].as_str().expect("a picture");
+        base64::engine::general_purpose::STANDARD.decode(data).expect("base64")
     }
 
     /// What the console holds since it was last asked, without answers that are meant to be errors.

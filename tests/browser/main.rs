@@ -10,6 +10,7 @@
 mod axe;
 mod browser;
 mod buttons;
+mod code;
 #[path = "../common/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the other suites need more of it")]
 mod common;
