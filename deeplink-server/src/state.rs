@@ -21,8 +21,10 @@ use crate::http::auth::Caller;
 use crate::http::metrics::Metrics;
 use crate::http::rate_limit::Limiter;
 use crate::outbound::dns::Dns;
+use crate::outbound::http::Http;
 use crate::outbound::places::Places;
 use crate::qr::Codes;
+use crate::qr::logos::Logos;
 use crate::threats::Threats;
 use crate::vault::Vault;
 use crate::visit::association::Files;
@@ -61,6 +63,10 @@ pub(crate) struct App {
     pub(crate) dns: Dns,
     /// Places for questions to DNS that somebody waits for.
     pub(crate) lookups: Arc<Places>,
+    /// Calls what callers named.
+    pub(crate) http: Http,
+    /// Logos that were asked for lately.
+    pub(crate) logos: Logos,
     /// Where no link may lead.
     pub(crate) threats: Threats,
     pub(crate) limits: Limiters,
@@ -110,6 +116,8 @@ impl App {
             codes: Codes::new(),
             dns: Dns::new(config.dns_server),
             lookups: Places::new(1_024, 32),
+            http: Http::new(&config),
+            logos: Logos::new(),
             threats: Threats::new(config.threat_list.as_ref()),
             limits: Limiters {
                 misses: Limiter::per_minute(config.limits.misses_per_minute),

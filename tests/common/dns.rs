@@ -3,12 +3,12 @@
 //! It answers as a recursive resolver would, over UDP and TCP on one port. A name that nobody set does not exist.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hickory_proto::op::{Message, OpCode, Query, ResponseCode};
-use hickory_proto::rr::rdata::{CNAME, NS, TXT};
+use hickory_proto::rr::rdata::{A, AAAA, CNAME, NS, TXT};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -44,6 +44,8 @@ pub(crate) enum How {
 #[derive(Debug, Clone, Default)]
 struct Entry {
     records: Vec<RData>,
+    /// What stands there once an IPv4 address was asked for.
+    then: Option<Vec<RData>>,
     how: Option<How>,
     late: Duration,
 }
@@ -111,6 +113,16 @@ impl Dns {
         self.entry(name, |entry| entry.records = records);
     }
 
+    /// Gives a name these addresses and no others.
+    pub(crate) fn addresses(&self, name: &str, addresses: &[&str]) {
+        self.entry(name, |entry| entry.records = records(addresses));
+    }
+
+    /// Lets a name have other addresses from the next question but one on.
+    pub(crate) fn then_addresses(&self, name: &str, addresses: &[&str]) {
+        self.entry(name, |entry| entry.then = Some(records(addresses)));
+    }
+
     /// Makes a name another name for a target.
     pub(crate) fn cname(&self, name: &str, target: &str) {
         let target = Name::from_ascii(format!("{}.", key(target))).expect("a name");
@@ -141,6 +153,14 @@ impl Dns {
     pub(crate) fn asked(&self, name: &str) -> usize {
         self.zone().asked.get(&key(name)).copied().unwrap_or(0)
     }
+}
+
+fn records(addresses: &[&str]) -> Vec<RData> {
+    let record = |text: &&str| match text.parse().expect("an address") {
+        IpAddr::V4(address) => RData::A(A(address)),
+        IpAddr::V6(address) => RData::AAAA(AAAA(address)),
+    };
+    addresses.iter().map(record).collect()
 }
 
 fn lock(zone: &Mutex<Zone>) -> MutexGuard<'_, Zone> {
@@ -212,6 +232,12 @@ impl Zone {
         answer.add_query(query.clone());
         let (records, code) = self.follow(&query);
         answer.metadata.response_code = code;
+        if query.query_type() == RecordType::A
+            && let Some(changed) = self.entries.get_mut(&name)
+            && let Some(then) = changed.then.take()
+        {
+            changed.records = then;
+        }
         let how = entry.how.unwrap_or(How::Well);
         match how {
             How::Silently => return nothing,

@@ -5,9 +5,10 @@
 //! An empty variable counts as absent. A bad value stops the start with its name.
 
 mod environment;
+mod networks;
 mod tls;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -20,6 +21,7 @@ use crate::threats::ThreatFile;
 use crate::vault::MasterKey;
 
 pub use environment::Environment;
+pub use networks::Networks;
 pub use tls::{Tls, TrustedRoots};
 
 /// What `--help` says about the variables that have no flag.
@@ -60,7 +62,11 @@ pub struct Settings {
     /// [default: none]
     #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_CA", value_name = "FILE")]
     outbound_ca: Option<String>,
-    /// Name server to ask for the proof of custom domains [default: the system's]
+    /// Networks that logos may also be fetched from, at any port, separated by commas: for development only, and refused
+    /// with a public https URL, because whoever has an account could reach them through this service [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_ALLOW", value_name = "CIDRS")]
+    outbound_allow: Option<String>,
+    /// Name server to ask for the proof of custom domains and for the hosts of logos [default: the system's]
     #[arg(long, global = true, env = "DEEPLINK_DNS_SERVER", value_name = "IP:PORT")]
     dns_server: Option<String>,
     /// Host that custom domains are pointed to with a CNAME record [default: the public URL's host]
@@ -143,7 +149,10 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Authorities to trust beside the system's.
     pub outbound_ca: Option<TrustedRoots>,
-    /// Name server to ask for the proof of custom domains; without one, the system's are asked.
+    /// Networks that are called although they are not public, at any port: for development and tests.
+    pub outbound_allow: Networks,
+    /// Name server to ask for the proof of custom domains and for the hosts of logos; without one, the system's are
+    /// asked.
     pub dns_server: Option<SocketAddr>,
     /// Host that custom domains are pointed to, if the operator said it; see [`Config::cname_target_at`].
     pub cname_target: Option<String>,
@@ -254,6 +263,10 @@ impl Config {
             Some(text) => setting("DEEPLINK_MASTER_KEY", &text, master_keys)?,
             None => Vec::new(),
         };
+        let public_url = optional("DEEPLINK_PUBLIC_URL", settings.public_url.as_deref(), public_url)?;
+        let outbound_allow = optional("DEEPLINK_OUTBOUND_ALLOW", settings.outbound_allow.as_deref(), |text| {
+            outbound_allow(text, public_url.as_ref())
+        })?;
         let days = |text: &str| number(text, 0, 36_500);
         let limit = |text: &str| number(text, 0, 1_000_000_000);
         Ok(Self {
@@ -261,7 +274,7 @@ impl Config {
             database,
             listen: setting("DEEPLINK_LISTEN", &settings.listen, address)?,
             admin_listen: optional("DEEPLINK_ADMIN_LISTEN", settings.admin_listen.as_deref(), address)?,
-            public_url: optional("DEEPLINK_PUBLIC_URL", settings.public_url.as_deref(), public_url)?,
+            public_url,
             tls: Tls::read(
                 settings.tls_listen.as_deref(),
                 settings.acme_directory.as_deref(),
@@ -270,13 +283,15 @@ impl Config {
             outbound_ca: optional("DEEPLINK_OUTBOUND_CA", settings.outbound_ca.as_deref(), |path| {
                 TrustedRoots::read(Path::new(path))
             })?,
+            outbound_allow: outbound_allow.unwrap_or_default(),
             dns_server: optional("DEEPLINK_DNS_SERVER", settings.dns_server.as_deref(), name_server)?,
             cname_target: optional("DEEPLINK_CNAME_TARGET", settings.cname_target.as_deref(), host_name)?,
             threat_list: optional("DEEPLINK_THREAT_LIST", settings.threat_list.as_deref(), |path| {
                 ThreatFile::read(Path::new(path))
             })?,
             master_keys,
-            trusted_proxies: optional("DEEPLINK_TRUSTED_PROXIES", settings.trusted_proxies.as_deref(), networks)?
+            trusted_proxies: optional("DEEPLINK_TRUSTED_PROXIES", settings.trusted_proxies.as_deref(), str::parse)?
+                .map(|Networks(networks)| networks)
                 .unwrap_or_default(),
             signup_open: setting("DEEPLINK_SIGNUP", &settings.signup, |text| either(text, "open", "closed"))?,
             sessions: setting("DEEPLINK_SESSIONS", &settings.sessions, |text| either(text, "on", "off"))?,
@@ -311,6 +326,7 @@ impl Config {
             public_url: None,
             tls: None,
             outbound_ca: None,
+            outbound_allow: Networks::default(),
             dns_server: None,
             cname_target: None,
             threat_list: None,
@@ -454,14 +470,16 @@ fn public_url(text: &str) -> Result<Url, String> {
     }
 }
 
-fn networks(text: &str) -> Result<Vec<IpNet>, String> {
-    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    parts
-        .map(|part| {
-            let network = part.parse().or_else(|_| part.parse::<IpAddr>().map(IpNet::from));
-            network.map_err(|_| format!("{part:?} is not a network, such as 10.0.0.0/8"))
-        })
-        .collect()
+/// What is open to every account must not be open to the world.
+fn outbound_allow(text: &str, public_url: Option<&Url>) -> Result<Networks, String> {
+    let networks = text.parse::<Networks>()?;
+    match public_url.filter(|url| url.scheme() == "https" && !is_loopback(url)) {
+        Some(url) if !networks.is_empty() => Err(format!(
+            "is for development: with the public URL {url} anybody with an account could reach {networks} through this \
+             service; unset it"
+        )),
+        _ => Ok(networks),
+    }
 }
 
 fn master_keys(text: &str) -> Result<Vec<MasterKey>, String> {

@@ -56,6 +56,8 @@ fn each_bad_value_names_its_variable() {
         ("--cname-target", "links.example.com."),
         ("--trusted-proxies", "10.0.0.0/8,everything"),
         ("--trusted-proxies", "10.0.0.0/33"),
+        ("--outbound-allow", "localhost"),
+        ("--outbound-allow", "127.0.0.1/33"),
         ("--signup", "yes"),
         ("--sessions", "true"),
         ("--quotas", "on"),
@@ -230,6 +232,27 @@ fn tls_and_its_authority_go_together() {
     }
     let error = read(&["--acme-directory=https://me:hunter2@acme.example.com/", listen], &[]).expect_err("a password");
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+}
+
+/// Q10: what may be called in development is refused where the world can ask for it.
+#[test]
+fn q10_inner_networks_are_not_called_for_the_world() {
+    let inner = "--outbound-allow=127.0.0.0/8, 10.1.2.3,::1";
+    for own in
+        [&[inner][..], &[inner, "--public-url=http://links.example.com"], &[inner, "--public-url=https://localhost"]]
+    {
+        let allow = read(own, &[]).expect("a setting for development").outbound_allow;
+        for (address, inside) in
+            [("127.255.0.1", true), ("10.1.2.3", true), ("::1", true), ("10.1.2.4", false), ("::ffff:127.0.0.1", false)]
+        {
+            assert_eq!(allow.contains(address.parse().expect("an address")), inside, "{address}");
+        }
+    }
+    let error = read(&[inner, "--public-url=https://links.example.com"], &[]).expect_err("a public service");
+    assert_eq!(error.variable, "DEEPLINK_OUTBOUND_ALLOW");
+    assert!(error.to_string().contains("127.0.0.0/8, 10.1.2.3/32, ::1/128"), "{error}");
+    assert!(read(&["--outbound-allow= , ", "--public-url=https://links.example.com"], &[]).is_ok(), "there is none");
+    assert!(read(&[], &[]).expect("the defaults").outbound_allow.is_empty());
 }
 
 #[test]

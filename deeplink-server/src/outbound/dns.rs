@@ -3,7 +3,7 @@
 //!
 //! Nothing is remembered between two questions: who has just mended a record and asks again must see it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use hickory_resolver::net::xfer::{DnsHandle, FirstAnswer};
 use hickory_resolver::net::{DnsError, NetError, NoRecords};
 use hickory_resolver::proto::ProtoError;
 use hickory_resolver::proto::op::{DnsRequestOptions, Query, ResponseCode};
-use hickory_resolver::proto::rr::rdata::CNAME;
+use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::{NameServerPool, PoolContext, TlsConfig, system_conf};
 
@@ -78,23 +78,44 @@ impl Dns {
 
     /// What the TXT records of a name say, whose first label stands under the domain in question.
     pub(crate) async fn txt(&self, name: &str) -> Result<Found, Unanswered> {
-        tokio::time::timeout(PATIENCE, self.follow(name)).await.unwrap_or(Err(Unanswered::InTime))
+        in_time(async {
+            let name = absolute(name)?;
+            let domain = name.base_name();
+            let (values, place) = self.follow(name, RecordType::TXT, text).await?;
+            Ok(Found { values, is_elsewhere: !domain.zone_of(&place) })
+        })
+        .await
     }
 
-    async fn follow(&self, name: &str) -> Result<Found, Unanswered> {
-        // With the final dot: no search list is ever applied.
-        let mut name = Name::from_ascii(format!("{}.", name.trim_end_matches('.')))?;
-        let domain = name.base_name();
+    /// The addresses of a host, of both kinds; none if it surely has none. One kind that nobody can say leaves all of
+    /// them unknown: what is judged is every address, or nothing.
+    pub(crate) async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Unanswered> {
+        in_time(async {
+            let name = absolute(host)?;
+            let v6 = self.follow(name.clone(), RecordType::AAAA, address);
+            let ((v6, _), (v4, _)) = tokio::try_join!(v6, self.follow(name, RecordType::A, address))?;
+            Ok([v6, v4].concat())
+        })
+        .await
+    }
+
+    /// The values of a name's records of one kind, and the name where they stand, at the end of its CNAME records.
+    async fn follow<T>(
+        &self,
+        mut name: Name,
+        kind: RecordType,
+        value: fn(&Record) -> Option<T>,
+    ) -> Result<(Vec<T>, Name), Unanswered> {
         let pool = self.pool().map_err(Unanswered::NoServer)?;
         let mut hops = 0;
         loop {
-            let records = ask(&pool, &name).await?;
+            let records = ask(&pool, &name, kind).await?;
             let mut led_on = false;
             loop {
                 let of_name = || records.iter().filter(|record| record.name == name);
                 let values: Vec<_> = of_name().filter_map(value).collect();
                 if !values.is_empty() {
-                    return Ok(Found { values, is_elsewhere: !domain.zone_of(&name) });
+                    return Ok((values, name));
                 }
                 let Some(target) = of_name().find_map(target).cloned() else { break };
                 hops += 1;
@@ -104,7 +125,7 @@ impl Dns {
                 (name, led_on) = (target, true);
             }
             if !led_on {
-                return Ok(Found::default());
+                return Ok((Vec::new(), name));
             }
         }
     }
@@ -124,17 +145,30 @@ impl Dns {
     }
 }
 
+async fn in_time<T>(answer: impl Future<Output = Result<T, Unanswered>>) -> Result<T, Unanswered> {
+    tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(Unanswered::InTime))
+}
+
+/// With the final dot: no search list is ever applied.
+fn absolute(name: &str) -> Result<Name, Unanswered> {
+    Ok(Name::from_ascii(format!("{}.", name.trim_end_matches('.')))?)
+}
+
 fn at(server: SocketAddr) -> NameServerConfig {
     let mut config = NameServerConfig::udp_and_tcp(server.ip());
     config.connections.iter_mut().for_each(|connection| connection.port = server.port());
     config
 }
 
-/// What the answer to a TXT question holds; nothing when there is surely no such record.
-async fn ask(pool: &NameServerPool<TokioRuntimeProvider>, name: &Name) -> Result<Vec<Record>, Unanswered> {
+/// What the answer to a question holds; nothing when there is surely no such record.
+async fn ask(
+    pool: &NameServerPool<TokioRuntimeProvider>,
+    name: &Name,
+    kind: RecordType,
+) -> Result<Vec<Record>, Unanswered> {
     let mut tries = 2;
     loop {
-        let query = Query::query(name.clone(), RecordType::TXT);
+        let query = Query::query(name.clone(), kind);
         tries -= 1;
         match pool.lookup(query, DnsRequestOptions::default()).first_answer().await {
             Ok(answer) => match answer.response_code {
@@ -164,9 +198,17 @@ fn nothing(error: NetError) -> Result<Vec<Record>, Unanswered> {
 }
 
 /// The value of a TXT record. A long one comes as several strings, which mean one text (RFC 7208, section 3.3).
-fn value(record: &Record) -> Option<String> {
+fn text(record: &Record) -> Option<String> {
     let RData::TXT(txt) = &record.data else { return None };
     Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned())
+}
+
+fn address(record: &Record) -> Option<IpAddr> {
+    match &record.data {
+        RData::A(A(address)) => Some((*address).into()),
+        RData::AAAA(AAAA(address)) => Some((*address).into()),
+        _ => None,
+    }
 }
 
 fn target(record: &Record) -> Option<&Name> {

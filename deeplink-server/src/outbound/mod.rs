@@ -1,4 +1,6 @@
 //! What the service calls: slow, broken and hostile answers end here as values.
 
+mod dial;
 pub(crate) mod dns;
+pub(crate) mod http;
 pub(crate) mod places;

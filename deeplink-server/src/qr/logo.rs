@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::picture::{NotALogo, Picture};
+
 /// A decoded picture.
 pub struct Logo {
     width: u32,
@@ -16,6 +18,13 @@ impl Logo {
     pub fn new(width: u32, height: u32, rgba: Vec<u8>, digest: [u8; 32]) -> Option<Self> {
         let pixels = usize::try_from(u64::from(width) * u64::from(height)).ok()?;
         (pixels > 0 && rgba.len() == pixels * 4).then_some(Self { width, height, rgba, digest })
+    }
+
+    /// Decodes a PNG, JPEG or WebP file: its first frame, as it is stored, with 8 bits a channel. What has more than
+    /// 2,048 px on an edge or 1,048,576 px in all, which is more than is ever drawn, is made smaller. What it holds
+    /// beside pixels is left behind.
+    pub fn decode(file: &[u8]) -> Result<Self, NotALogo> {
+        Picture::read(file)?.decode()
     }
 
     /// Width in pixels.

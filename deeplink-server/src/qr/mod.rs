@@ -10,8 +10,10 @@ mod eyes;
 mod hole;
 mod layout;
 mod logo;
+pub(crate) mod logos;
 mod matrix;
 mod outline;
+mod picture;
 mod png;
 mod scale;
 mod svg;
@@ -21,6 +23,7 @@ use deeplink_core::qr::{QrFormat, QrStyle};
 pub(crate) use codes::Codes;
 pub use layout::{CannotDraw, Layout};
 pub use logo::Logo;
+pub use picture::NotALogo;
 
 use hole::Hole;
 use matrix::Field;

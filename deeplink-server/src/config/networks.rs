@@ -1,0 +1,45 @@
+//! Networks that an operator names.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+
+/// Networks in CIDR notation (RFC 4632), separated by commas; an address alone is a network of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Networks(pub(super) Vec<IpNet>);
+
+impl Networks {
+    /// Whether an address is in one of them. An IPv4 address is not its IPv4-mapped IPv6 form.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromStr for Networks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let networks = parts.map(|part| {
+            let network = part.parse().or_else(|_| part.parse::<IpAddr>().map(IpNet::from));
+            network.map_err(|_| format!("{part:?} is not a network, such as 10.0.0.0/8"))
+        });
+        networks.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for Networks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, network) in self.0.iter().enumerate() {
+            write!(f, "{}{network}", if number == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}

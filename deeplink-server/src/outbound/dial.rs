@@ -1,0 +1,124 @@
+//! Connections to addresses that were judged before: plain or secured, and made within three seconds.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use rustls::ClientConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls_platform_verifier::Verifier;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use url::{Host, Url};
+
+use super::http::Failed;
+use crate::config::TrustedRoots;
+
+/// How long it may take until there is a connection, secured if it has to be.
+const CONNECT: Duration = Duration::from_secs(3);
+/// After how long the next address is tried beside the first (RFC 8305, section 5).
+const NEXT: Duration = Duration::from_millis(250);
+/// Addresses of a host that are tried, so that one call cannot knock at hundreds of doors.
+const MOST: usize = 4;
+
+/// Opens a connection to an address, which is the only thing it gets to know.
+pub(super) type Dial = Arc<dyn Fn(SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> + Send + Sync>;
+
+/// A connection.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// Makes connections.
+pub(super) struct Dialler {
+    dial: Dial,
+    trusted: Option<TrustedRoots>,
+    /// Made when it is needed first: it reads the system's certificates.
+    tls: OnceCell<TlsConnector>,
+}
+
+impl Dialler {
+    /// Trusts the system's authorities and these.
+    pub(super) fn new(trusted: Option<TrustedRoots>) -> Self {
+        Self::with(Arc::new(|address| Box::pin(TcpStream::connect(address))), trusted)
+    }
+
+    /// As [`Dialler::new`], with another way to open a connection.
+    pub(super) fn with(dial: Dial, trusted: Option<TrustedRoots>) -> Self {
+        Self { dial, trusted, tls: OnceCell::new() }
+    }
+
+    /// A connection for a URL to one of these addresses, which are those of its host.
+    pub(super) async fn connect(&self, url: &Url, addresses: &[SocketAddr]) -> Result<Box<dyn Stream>, Failed> {
+        let connect = async {
+            let stream = self.first_of(addresses).await.map_err(Failed::Connect)?;
+            // Whether small packets wait changes nothing but speed.
+            let _ = stream.set_nodelay(true);
+            if url.scheme() != "https" {
+                return Ok(Box::new(stream) as Box<dyn Stream>);
+            }
+            let secured = self.tls().await?.connect(server_name(url)?, stream).await.map_err(Failed::Tls)?;
+            Ok(Box::new(secured) as Box<dyn Stream>)
+        };
+        timeout(CONNECT, connect).await.unwrap_or(Err(Failed::NotConnected))
+    }
+
+    /// The first connection that is there; each address has a head start before the next one.
+    async fn first_of(&self, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+        let mut waiting: VecDeque<_> = addresses.iter().copied().take(MOST).collect();
+        let mut tries = FuturesUnordered::new();
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        loop {
+            match waiting.pop_front() {
+                Some(address) => tries.push((self.dial)(address)),
+                None if tries.is_empty() => return Err(last),
+                None => {}
+            }
+            let patience = if waiting.is_empty() { CONNECT } else { NEXT };
+            match timeout(patience, tries.next()).await {
+                Ok(Some(Ok(stream))) => return Ok(stream),
+                Ok(Some(Err(error))) => last = error,
+                Ok(None) | Err(_) => {}
+            }
+        }
+    }
+
+    async fn tls(&self) -> Result<&TlsConnector, Failed> {
+        let make = || async {
+            let trusted: Vec<_> = self.trusted.iter().flat_map(TrustedRoots::certificates).cloned().collect();
+            let made = tokio::task::spawn_blocking(move || connector(trusted)).await;
+            made.map_err(|error| Failed::NoTls(error.to_string()))?.map_err(|error| Failed::NoTls(error.to_string()))
+        };
+        self.tls.get_or_try_init(make).await
+    }
+}
+
+fn connector(trusted: Vec<CertificateDer<'static>>) -> Result<TlsConnector, rustls::Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = Verifier::new_with_extra_roots(trusted, Arc::clone(&provider))?;
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    // "Dangerous" is to choose who verifies; this one does, with the system's authorities.
+    let config = config.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = config.with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn server_name(url: &Url) -> Result<ServerName<'static>, Failed> {
+    match url.host() {
+        Some(Host::Domain(name)) => ServerName::try_from(name.trim_end_matches('.').to_owned())
+            .map_err(|error| Failed::NoTls(error.to_string())),
+        Some(Host::Ipv4(address)) => Ok(ServerName::IpAddress(std::net::IpAddr::V4(address).into())),
+        Some(Host::Ipv6(address)) => Ok(ServerName::IpAddress(std::net::IpAddr::V6(address).into())),
+        None => Err(Failed::NoTls("there is no host".to_owned())),
+    }
+}

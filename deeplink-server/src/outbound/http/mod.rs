@@ -1,0 +1,258 @@
+//! Calls what somebody else named, without becoming their tool: only the public internet is reached, whatever names,
+//! redirects, proxies and answers say, and nothing is slower, larger or stranger than was agreed.
+//!
+//! The rules are one and the same for all who are called: http or https at ports 80, 443 and from 1024 on; every address
+//! of the host is public, and one of the addresses that were judged is the one that is dialled; the certificate is
+//! verified for the name; no proxy, no cookie, no redirect, no content encoding; a response head has 16 KiB at most.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use deeplink_core::url::{self as rules, Refused};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use url::{Host, Position, Url};
+
+use super::dial::{Dialler, Stream};
+use super::dns::{Dns, Unanswered};
+use crate::config::{Config, Networks};
+
+/// Largest response head, in bytes.
+const HEAD: usize = 16 << 10;
+/// Failures take a multiple of this, so that the time says little about what is where.
+const STEP: Duration = Duration::from_millis(100);
+
+/// Why a call failed: for the operator's log, and never for whoever wanted the call.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failed {
+    /// The URL itself is not called.
+    #[error("the URL {0}")]
+    Url(Refused),
+    /// The host's addresses are not known.
+    #[error(transparent)]
+    Dns(#[from] Unanswered),
+    /// There is nobody to call.
+    #[error("the host has no address")]
+    NoAddress,
+    /// An address of the host is not public.
+    #[error("the host has the address {0}, which is not public")]
+    NotPublic(IpAddr),
+    /// The port is not called.
+    #[error("port {0} is not 80, 443 or from 1024 on")]
+    Port(u16),
+    /// Nobody took the call.
+    #[error("no connection: {0}")]
+    Connect(std::io::Error),
+    /// There was no connection in time.
+    #[error("no connection within 3 seconds")]
+    NotConnected,
+    /// The other side is not who it should be, or does not speak TLS.
+    #[error("no secure connection: {0}")]
+    Tls(std::io::Error),
+    /// TLS cannot be spoken here.
+    #[error("TLS cannot be used: {0}")]
+    NoTls(String),
+    /// The request cannot be written.
+    #[error("the request cannot be written: {0}")]
+    Request(http::Error),
+    /// What came back is no whole answer.
+    #[error("no valid answer: {0}")]
+    Answer(hyper::Error),
+    /// The answer's status is not what was asked for.
+    #[error("the answer's status is {0}")]
+    Status(StatusCode),
+    /// The answer's body is encoded.
+    #[error("the answer has a content encoding")]
+    Encoded,
+    /// The answer's body is too large.
+    #[error("the answer is larger than {0} bytes")]
+    TooLarge(usize),
+    /// The time was over.
+    #[error("no whole answer within {0:?}")]
+    Late(Duration),
+}
+
+impl Failed {
+    /// For the log: what the other side sent, such as the names in its certificate, is short and without control
+    /// characters.
+    pub(crate) fn in_short(&self) -> String {
+        self.to_string().chars().map(|char| if char.is_control() { ' ' } else { char }).take(300).collect()
+    }
+}
+
+/// What a call may cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// When the time began.
+    pub(crate) began: Instant,
+    /// How long everything may take from then on.
+    pub(crate) total: Duration,
+    /// Largest body of the answer, in bytes.
+    pub(crate) largest: usize,
+}
+
+impl Terms {
+    /// When the time is over.
+    pub(crate) fn end(&self) -> Instant {
+        self.began + self.total
+    }
+
+    /// Waits until a failure at this moment says no more than how many tenths of a second it took.
+    pub(crate) async fn pad(&self) {
+        let steps = self.began.elapsed().as_nanos().div_ceil(STEP.as_nanos());
+        sleep_until(self.began + STEP * u32::try_from(steps).unwrap_or(u32::MAX)).await;
+    }
+}
+
+/// Something to call.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: &'a str,
+    /// Beside `Host`, `User-Agent` and `Accept-Encoding`, which are the client's.
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Which statuses are no failure.
+    pub(crate) accepts: fn(StatusCode) -> bool,
+    pub(crate) terms: Terms,
+}
+
+/// The guarded client.
+pub(crate) struct Http {
+    dns: Dns,
+    allow: Networks,
+    dialler: Dialler,
+}
+
+impl Http {
+    /// With the operator's name server, authorities and networks.
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            dns: Dns::new(config.dns_server),
+            allow: config.outbound_allow.clone(),
+            dialler: Dialler::new(config.outbound_ca.clone()),
+        }
+    }
+
+    /// Calls, and gives the body of the answer. A failure takes a multiple of 100 ms.
+    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Bytes, Failed> {
+        let terms = call.terms;
+        let answer = timeout_at(terms.end(), self.exchange(call)).await.unwrap_or(Err(Failed::Late(terms.total)));
+        if answer.is_err() {
+            terms.pad().await;
+        }
+        answer
+    }
+
+    async fn exchange(&self, call: Call<'_>) -> Result<Bytes, Failed> {
+        let url = rules::outbound(call.url, |address| self.allow.contains(address)).map_err(Failed::Url)?;
+        let addresses = self.addresses(&url).await?;
+        let stream = self.dialler.connect(&url, &addresses).await?;
+        speak(stream, request(&url, &call)?, &call).await
+    }
+
+    /// Whom to dial: every address of the host, if each of them may be.
+    async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, Failed> {
+        let addresses = match url.host() {
+            Some(Host::Ipv4(address)) => vec![address.into()],
+            Some(Host::Ipv6(address)) => vec![address.into()],
+            // RFC 6761, section 6.3: this name is never asked for.
+            Some(Host::Domain(name)) if is_localhost(name) => vec![Ipv4Addr::LOCALHOST.into()],
+            Some(Host::Domain(name)) => self.dns.addresses(name).await?,
+            None => Vec::new(),
+        };
+        if addresses.is_empty() {
+            return Err(Failed::NoAddress);
+        }
+        let port = url.port_or_known_default().unwrap_or_default();
+        addresses.iter().try_for_each(|address| self.judge(*address, port))?;
+        Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+    }
+
+    fn judge(&self, address: IpAddr, port: u16) -> Result<(), Failed> {
+        if self.allow.contains(address) {
+            Ok(())
+        } else if !rules::is_public(address) {
+            Err(Failed::NotPublic(address))
+        } else if !matches!(port, 80 | 443 | 1_024..) {
+            Err(Failed::Port(port))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn is_localhost(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+fn request(url: &Url, call: &Call<'_>) -> Result<Request<Full<Bytes>>, Failed> {
+    let mut request = Request::builder()
+        .method(call.method.clone())
+        .uri(&url[Position::BeforePath..Position::AfterQuery])
+        .header(header::HOST, &url[Position::BeforeHost..Position::AfterPort])
+        .body(Full::new(call.body.clone()))
+        .map_err(Failed::Request)?;
+    let headers = request.headers_mut();
+    headers.extend(call.headers.clone());
+    headers
+        .insert(header::USER_AGENT, HeaderValue::from_static(concat!("deeplink-server/", env!("CARGO_PKG_VERSION"))));
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Ok(request)
+}
+
+/// Sends one request and reads one answer. Nothing of it goes on when whoever waits has gone.
+async fn speak(stream: Box<dyn Stream>, request: Request<Full<Bytes>>, call: &Call<'_>) -> Result<Bytes, Failed> {
+    let mut client = http1::Builder::new();
+    client.max_buf_size(HEAD);
+    let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(Failed::Answer)?;
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(Failed::Answer)?;
+        body(response, call).await
+    };
+    // The connection may end before the last of the body is read; how it ended, the answer says.
+    let driven = async {
+        drop(connection.await);
+        std::future::pending().await
+    };
+    tokio::select! {
+        answer = answer => answer,
+        never = driven => never,
+    }
+}
+
+async fn body(response: Response<Incoming>, call: &Call<'_>) -> Result<Bytes, Failed> {
+    if !(call.accepts)(response.status()) {
+        return Err(Failed::Status(response.status()));
+    }
+    let encodings = response.headers().get_all(header::CONTENT_ENCODING);
+    if encodings.iter().any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(Failed::Encoded);
+    }
+    let largest = call.terms.largest;
+    let mut body = response.into_body();
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if announced > largest {
+        return Err(Failed::TooLarge(largest));
+    }
+    let mut read = Vec::with_capacity(announced);
+    while let Some(frame) = body.frame().await {
+        let Ok(piece) = frame.map_err(Failed::Answer)?.into_data() else { continue };
+        if read.len() + piece.len() > largest {
+            return Err(Failed::TooLarge(largest));
+        }
+        read.extend_from_slice(&piece);
+    }
+    Ok(read.into())
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,107 @@
+mod answers;
+mod targets;
+
+#[path = "../../../../../tests/common/authority.rs"]
+mod authority;
+#[path = "../../../../../tests/common/dns.rs"]
+#[expect(dead_code, reason = "other suites use the rest of it")]
+mod names;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+/// An address that is public; nothing is ever sent to it.
+const PUBLIC: &str = "93.184.216.34";
+const PUBLIC_V6: &str = "2606:2800:220:1::1";
+
+const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine";
+
+/// A client whose every connection ends at one server of the test, whatever address it dialled.
+struct Bench {
+    http: Http,
+    names: names::Dns,
+    dialled: Arc<Mutex<Vec<SocketAddr>>>,
+}
+
+impl Bench {
+    async fn new(server: SocketAddr) -> Self {
+        let names = names::Dns::start().await;
+        let dialled = Arc::<Mutex<Vec<_>>>::default();
+        let dial = {
+            let dialled = Arc::clone(&dialled);
+            move |address| -> futures_util::future::BoxFuture<'static, _> {
+                dialled.lock().expect("the list").push(address);
+                Box::pin(TcpStream::connect(server))
+            }
+        };
+        let http = Http {
+            dns: Dns::new(Some(names.address())),
+            allow: Networks::default(),
+            dialler: Dialler::with(Arc::new(dial), None),
+        };
+        Self { http, names, dialled }
+    }
+
+    async fn get(&self, url: &str) -> Result<Bytes, Failed> {
+        self.http.call(call(url)).await
+    }
+
+    fn dialled(&self) -> Vec<String> {
+        self.dialled.lock().expect("the list").iter().map(ToString::to_string).collect()
+    }
+}
+
+fn call(url: &str) -> Call<'_> {
+    let terms = Terms { began: Instant::now(), total: Duration::from_secs(5), largest: 1_000 };
+    let accepts = |status| status == StatusCode::OK;
+    Call { method: Method::GET, url, headers: HeaderMap::new(), body: Bytes::new(), accepts, terms }
+}
+
+/// A server that reads one request on each connection and hands it to `answer`.
+pub(crate) async fn server<F>(
+    answer: impl Fn(TcpStream, String) -> F + Send + Sync + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let hits = Arc::new(AtomicUsize::new(0));
+    tokio::spawn({
+        let (hits, answer) = (Arc::clone(&hits), Arc::new(answer));
+        async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                hits.fetch_add(1, Ordering::SeqCst);
+                let answer = Arc::clone(&answer);
+                tokio::spawn(async move {
+                    let mut request = Vec::new();
+                    while !request.ends_with(b"\r\n\r\n") {
+                        let Ok(byte) = socket.read_u8().await else { return };
+                        request.push(byte);
+                    }
+                    answer(socket, String::from_utf8(request).expect("text")).await;
+                });
+            }
+        }
+    });
+    (address, hits)
+}
+
+/// A server that always says this, and then closes.
+pub(crate) async fn says(text: impl Into<Vec<u8>>) -> (SocketAddr, Arc<AtomicUsize>) {
+    let text = Arc::new(text.into());
+    server(move |mut socket, _| {
+        let text = Arc::clone(&text);
+        async move {
+            // Whoever has heard enough hangs up.
+            drop(socket.write_all(&text).await);
+            drop(socket.shutdown().await);
+        }
+    })
+    .await
+}

@@ -1,0 +1,91 @@
+//! PNG (W3C Recommendation, third edition): decoded row by row, unless it is interlaced.
+
+use std::io::Cursor;
+
+use png::{DecodeOptions, Decoder, InterlaceInfo, Limits, Transformations};
+
+use super::NotALogo::{self, NotAnImage, TooLarge};
+use super::shrink::Shrink;
+use super::{Header, SOME, take};
+
+/// Most data, in bytes, that may be left when the last row is there: a checksum, an empty block. More is a bomb.
+const REST: u64 = 1_024;
+
+/// What the first chunk says.
+pub(super) fn header(file: &[u8]) -> Option<Header> {
+    let mut rest = file.get(8..)?;
+    if take(&mut rest, 8)? != b"\0\0\0\x0dIHDR" {
+        return None;
+    }
+    let mut number = || Some(u32::from_be_bytes(take(&mut rest, 4)?.try_into().ok()?));
+    let (width, height) = (number()?, number()?);
+    let &[_depth, kind, _compression, _filter, interlaced] = take(&mut rest, 5)? else { return None };
+    let channels = match kind {
+        0 => 2,
+        2 | 3 | 4 | 6 => 4,
+        _ => return None,
+    };
+    let whole = if interlaced == 0 { 0 } else { u64::from(width) * u64::from(height) * channels };
+    Some(Header { width, height, memory: whole + SOME })
+}
+
+/// Hands on every row, with 8 bits a channel.
+pub(super) fn rows(file: &[u8], header: &Header, shrink: &mut Shrink) -> Result<(), NotALogo> {
+    let mut options = DecodeOptions::default();
+    // Nothing of these is wanted, and each can unfold to a thousand times its size.
+    options.set_ignore_text_chunk(true);
+    options.set_ignore_iccp_chunk(true);
+    let mut read = Cursor::new(file);
+    let mut decoder = Decoder::new_with_options(&mut read, options);
+    decoder.set_limits(Limits { bytes: usize::try_from(SOME).unwrap_or(usize::MAX) });
+    decoder.set_transformations(Transformations::normalize_to_color8());
+    let mut reader = decoder.read_info().map_err(|_| NotAnImage)?;
+    if reader.info().size() != (header.width, header.height) {
+        return Err(NotAnImage);
+    }
+    let line = reader.output_line_size(header.width).ok_or(TooLarge)?;
+    let bits = u8::try_from(line / header.width as usize * 8).map_err(|_| NotAnImage)?;
+    let is_interlaced = reader.info().interlaced;
+    let mut whole = vec![0; if is_interlaced { reader.output_buffer_size().ok_or(TooLarge)? } else { 0 }];
+    // Counted, because whoever asks for one more makes the decoder unfold all that is left.
+    for _ in 0..if is_interlaced { passes(header) } else { header.height } {
+        let row = reader.next_interlaced_row().map_err(|_| NotAnImage)?.ok_or(NotAnImage)?;
+        match row.interlace() {
+            InterlaceInfo::Null(_) => shrink.row(row.data()),
+            InterlaceInfo::Adam7(pass) => png::expand_interlaced_row(&mut whole, line, row.data(), pass, bits),
+        }
+    }
+    whole.chunks_exact(line).for_each(|row| shrink.row(row));
+    drop(reader);
+    if end_of_data(file).ok_or(NotAnImage)?.saturating_sub(read.position()) > REST {
+        return Err(NotAnImage);
+    }
+    Ok(())
+}
+
+/// Rows of all seven passes of an interlaced picture.
+fn passes(header: &Header) -> u32 {
+    /// First column and row, and distance between rows.
+    const PASSES: [(u32, u32, u32); 7] = [(0, 0, 8), (4, 0, 8), (0, 4, 8), (2, 0, 4), (0, 2, 4), (1, 0, 2), (0, 1, 2)];
+    let of_pass = |&(column, row, distance): &(u32, u32, u32)| {
+        if header.width > column { header.height.saturating_sub(row).div_ceil(distance) } else { 0 }
+    };
+    PASSES.iter().map(of_pass).sum()
+}
+
+/// Where the last piece of the picture's data ends in the file.
+fn end_of_data(file: &[u8]) -> Option<u64> {
+    let (mut rest, mut end) = (file.get(8..)?, 0);
+    while !rest.is_empty() {
+        let length = u32::from_be_bytes(take(&mut rest, 4)?.try_into().ok()?);
+        let kind = take(&mut rest, 4)?;
+        take(&mut rest, usize::try_from(length).ok()?.checked_add(4)?)?;
+        if kind == b"IDAT" {
+            end = file.len() - rest.len();
+        }
+        if kind == b"IEND" {
+            break;
+        }
+    }
+    u64::try_from(end).ok()
+}

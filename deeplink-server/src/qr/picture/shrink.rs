@@ -1,0 +1,124 @@
+//! Rows of a picture on their way into a logo, which is made smaller where it is larger than what is ever drawn.
+
+/// Longest edge of a logo, in pixels: the longest that a QR code has.
+const EDGE: u32 = 2_048;
+/// Most pixels of a logo. The hole for it is at most 9 % of a QR code's 2,048 × 2,048 px.
+const PIXELS: u64 = 1 << 20;
+
+/// Takes rows in their order. Every pixel of the result is the mean of the area that it covers, in whole numbers and
+/// weighted with opacity, so that what cannot be seen does not shine through.
+pub(super) struct Shrink {
+    from: (u64, u64),
+    to: (u64, u64),
+    /// Rows that have come.
+    taken: u64,
+    /// The row that is being made: red, green, blue times alpha, and alpha, times the area.
+    row: Vec<[u64; 4]>,
+    rgba: Vec<u8>,
+}
+
+impl Shrink {
+    /// For rows of a picture of this size.
+    pub(super) fn new(width: u32, height: u32) -> Self {
+        let to = fitting(width, height);
+        let (width, height) = (u64::from(width), u64::from(height));
+        let (columns, rows) = (usize::try_from(to.0).unwrap_or(0), usize::try_from(to.1).unwrap_or(0));
+        Self {
+            from: (width, height),
+            to,
+            taken: 0,
+            row: vec![[0; 4]; columns],
+            rgba: Vec::with_capacity(columns * rows * 4),
+        }
+    }
+
+    /// Takes a row of 8-bit pixels: grey, grey and alpha, RGB or RGBA, as its length says.
+    pub(super) fn row(&mut self, pixels: &[u8]) {
+        let ((width, height), rows) = (self.from, self.to.1);
+        if self.taken >= height {
+            return;
+        }
+        let channels = pixels.len() / usize::try_from(width).unwrap_or(usize::MAX).max(1);
+        // In units of which the picture has height × rows: this row, and where a row of the result ends in it.
+        let (top, bottom) = (self.taken * rows, (self.taken + 1) * rows);
+        let end = (top / height + 1) * height;
+        if channels > 0 {
+            self.add(pixels, channels, bottom.min(end) - top);
+        }
+        if bottom >= end {
+            self.emit();
+            if bottom > end && channels > 0 {
+                self.add(pixels, channels, bottom - end);
+            }
+        }
+        self.taken += 1;
+    }
+
+    fn add(&mut self, pixels: &[u8], channels: usize, weight: u64) {
+        let (width, columns) = (self.from.0, self.to.0);
+        let (mut column, mut end) = (0, width);
+        for (x, pixel) in (0..width).zip(pixels.chunks_exact(channels)) {
+            let (red, green, blue, alpha) = match *pixel {
+                [grey] => (grey, grey, grey, 255),
+                [grey, alpha] => (grey, grey, grey, alpha),
+                [red, green, blue] => (red, green, blue, 255),
+                [red, green, blue, alpha, ..] => (red, green, blue, alpha),
+                [] => continue,
+            };
+            let alpha = u64::from(alpha);
+            let value = [u64::from(red) * alpha, u64::from(green) * alpha, u64::from(blue) * alpha, alpha];
+            let (left, right) = (x * columns, (x + 1) * columns);
+            let here = right.min(end) - left;
+            let mut put = |column: usize, width: u64| {
+                if let Some(cell) = self.row.get_mut(column) {
+                    cell.iter_mut().zip(value).for_each(|(sum, part)| *sum += part * width * weight);
+                }
+            };
+            put(column, here);
+            if right >= end {
+                (column, end) = (column + 1, end + width);
+                put(column, columns - here);
+            }
+        }
+    }
+
+    /// A row of the result is whole.
+    fn emit(&mut self) {
+        let area = self.from.0 * self.from.1;
+        for sum in &mut self.row {
+            let [red, green, blue, alpha] = std::mem::take(sum);
+            let mean = |sum: u64, of: u64| u8::try_from((sum + of / 2).checked_div(of).unwrap_or(0)).unwrap_or(u8::MAX);
+            self.rgba.extend([mean(red, alpha), mean(green, alpha), mean(blue, alpha), mean(alpha, area)]);
+        }
+    }
+
+    /// Width, height and pixels, once every row has come.
+    pub(super) fn finish(self) -> Option<(u32, u32, Vec<u8>)> {
+        let (width, height) = (u32::try_from(self.to.0).ok()?, u32::try_from(self.to.1).ok()?);
+        (self.taken == self.from.1).then_some((width, height, self.rgba))
+    }
+}
+
+/// The largest size within the limits, with the same proportions where whole pixels allow it without much loss.
+fn fitting(width: u32, height: u32) -> (u64, u64) {
+    let (long, pixels) = (width.max(height), u64::from(width) * u64::from(height));
+    let (width, height) = (u64::from(width), u64::from(height));
+    if long <= EDGE && pixels <= PIXELS {
+        return (width, height);
+    }
+    let common = greatest_common_divisor(width, height);
+    let (across, down) = (width / common, height / common);
+    let times = (u64::from(EDGE) / across.max(down)).min((PIXELS / (across * down)).isqrt());
+    // The next larger multiple does not fit, so that at most an eighth is lost.
+    if times >= 7 {
+        return (across * times, down * times);
+    }
+    // The longer edge first, then the other to the nearest pixel.
+    let long = u64::from(EDGE).min((PIXELS * width.max(height) / width.min(height)).isqrt());
+    let other = |edge: u64| ((edge * long * 2 + width.max(height)) / (width.max(height) * 2)).max(1);
+    if width >= height { (long, other(height)) } else { (other(width), long) }
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}

@@ -1,0 +1,323 @@
+use std::time::{Duration, Instant};
+
+use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageFormat, Rgba, RgbaImage};
+
+use super::*;
+
+const RED: [u8; 4] = [255, 0, 0, 255];
+const GREEN: [u8; 4] = [0, 255, 0, 255];
+const BLUE: [u8; 4] = [0, 0, 255, 255];
+
+/// 32 × 16: left red with a green corner of 8 × 8, right blue.
+const SAMPLES: [(&str, &[u8]); 13] = [
+    ("baseline.jpg", include_bytes!("samples/baseline.jpg")),
+    ("progressive.jpg", include_bytes!("samples/progressive.jpg")),
+    ("cmyk.jpg", include_bytes!("samples/cmyk.jpg")),
+    ("rotated.jpg", include_bytes!("samples/rotated.jpg")),
+    ("interlaced.png", include_bytes!("samples/interlaced.png")),
+    ("animated.png", include_bytes!("samples/animated.png")),
+    ("animated.webp", include_bytes!("samples/animated.webp")),
+    ("palette.webp", include_bytes!("samples/palette.webp")),
+    ("lossy.webp", include_bytes!("samples/lossy.webp")),
+    ("lossy-alpha.webp", include_bytes!("samples/lossy-alpha.webp")),
+    ("lossless-alpha.webp", include_bytes!("samples/lossless-alpha.webp")),
+    ("grey.jpg", include_bytes!("samples/grey.jpg")),
+    ("groups.webp", include_bytes!("samples/groups.webp")),
+];
+
+fn sample(name: &str) -> &'static [u8] {
+    SAMPLES.iter().find(|(other, _)| *other == name).expect("a sample").1
+}
+
+fn pixel(logo: &Logo, x: u32, y: u32) -> [u8; 4] {
+    let at = (y * logo.width() + x) as usize * 4;
+    logo.rgba()[at..at + 4].try_into().expect("a pixel")
+}
+
+fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut file = Cursor::new(Vec::new());
+    picture.write_to(&mut file, format).expect("a file");
+    file.into_inner()
+}
+
+/// A PNG of one colour.
+fn plain_png(width: u32, height: u32, colour: [u8; 4]) -> Vec<u8> {
+    encoded(&RgbaImage::from_pixel(width, height, Rgba(colour)).into(), ImageFormat::Png)
+}
+
+#[track_caller]
+fn assert_near(found: [u8; 4], expected: [u8; 4], what: &str) {
+    assert!(found.iter().zip(expected).all(|(a, b)| a.abs_diff(b) <= 12), "{what}: {found:?} is not {expected:?}");
+}
+
+#[test]
+fn the_first_frame_of_every_kind_of_file_is_read_as_it_is_stored() {
+    for (name, file) in SAMPLES.iter().filter(|(name, _)| !matches!(*name, "grey.jpg" | "groups.webp")) {
+        let logo = Logo::decode(file).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((logo.width(), logo.height()), (32, 16), "{name}");
+        let alpha = if name.contains("alpha") { 128 } else { 255 };
+        let seen = |[red, green, blue, _]: [u8; 4]| [red, green, blue, alpha];
+        for (x, y, colour) in [(2, 2, GREEN), (3, 13, RED), (12, 3, RED), (30, 1, BLUE), (20, 12, BLUE)] {
+            assert_near(pixel(&logo, x, y), seen(colour), name);
+        }
+        assert_eq!(*logo.digest(), <[u8; 32]>::from(Sha256::digest(file)), "{name}");
+    }
+    let grey = Logo::decode(sample("grey.jpg")).expect("a grey picture");
+    assert_near(pixel(&grey, 30, 1), [29, 29, 29, 255], "blue is dark");
+    let rich = Logo::decode(sample("groups.webp")).expect("a picture with many codes");
+    assert_eq!((rich.width(), pixel(&rich, 39, 3)), (160, [39, 3, 117, 255]));
+    let text = format!("{:?}", Logo::decode(sample("rotated.jpg")).expect("a picture").rgba());
+    assert!(!text.contains(&format!("{:?}", b"EXIF").replace(['[', ']'], "")), "nothing but pixels");
+}
+
+#[test]
+fn every_depth_and_colour_becomes_eight_bits_of_rgba() {
+    let wide = image::ImageBuffer::from_pixel(3, 2, Rgba([0xffff_u16, 0x8080, 0, 0x4040]));
+    let logo = Logo::decode(&encoded(&wide.into(), ImageFormat::Png)).expect("16 bits");
+    assert_eq!(pixel(&logo, 2, 1), [255, 128, 0, 64]);
+    for (kind, bytes, expected) in [
+        (ExtendedColorType::L8, &[100][..], [100, 100, 100, 255]),
+        (ExtendedColorType::La8, &[100, 50], [100, 100, 100, 50]),
+        (ExtendedColorType::Rgb8, &[1, 2, 3], [1, 2, 3, 255]),
+        (ExtendedColorType::Rgba8, &[1, 2, 3, 255], [1, 2, 3, 255]),
+    ] {
+        let mut file = Vec::new();
+        let pixels = bytes.repeat(6);
+        image::codecs::png::PngEncoder::new(&mut file).write_image(&pixels, 3, 2, kind).expect("a file");
+        let logo = Logo::decode(&file).expect("a picture");
+        assert_eq!(logo.rgba(), expected.repeat(6), "{kind:?}");
+    }
+    let clear = Logo::decode(&plain_png(2, 2, [9, 9, 9, 0])).expect("a picture");
+    assert_eq!(clear.rgba(), [0; 16], "what cannot be seen is not kept");
+}
+
+/// Q4: what a file is, its first and last bytes and its headers say; nothing else is a logo.
+#[test]
+fn q4_only_whole_png_jpeg_and_webp_files_are_logos() {
+    let png = plain_png(4, 4, RED);
+    let with = |from: &[u8], more: &[u8]| [from, more].concat();
+    let script = b"<script>alert(1)</script>";
+    for (what, file) in [
+        ("nothing", Vec::new()),
+        ("a signature", png[..8].to_vec()),
+        ("half a PNG", png[..png.len() / 2].to_vec()),
+        ("SVG", b"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>".to_vec()),
+        ("HTML", b"<!DOCTYPE html><img>".to_vec()),
+        ("GIF", b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;".to_vec()),
+        ("ICO", with(b"\0\0\x01\0\x01\0", &png)),
+        ("AVIF", b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf".to_vec()),
+        ("BMP", encoded_bmp()),
+        ("GIF before PNG", with(b"GIF89a", &png)),
+        ("PNG before script", with(&png, script)),
+        ("JPEG before script", with(sample("baseline.jpg"), script)),
+        ("WebP before script", with(sample("lossy.webp"), script)),
+        ("PNG's first bytes before JPEG", with(&png[..8], sample("baseline.jpg"))),
+        ("JPEG's first bytes before PNG", with(&[0xff, 0xd8, 0xff], &png)),
+        (
+            "RIFF of sound",
+            b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\0\0\0\0\0\0\0\0\x01\0\x08\0data\0\0\0\0".to_vec(),
+        ),
+        ("no width", with_size(&png, 0, 4)),
+        ("no height", with_size(&png, 4, 0)),
+        ("a wrong checksum", {
+            let mut png = png.clone();
+            png[29] ^= 1;
+            png
+        }),
+    ] {
+        assert_eq!(Logo::decode(&file).err(), Some(NotALogo::NotAnImage), "{what}");
+    }
+    assert!(Logo::decode(&with(&png, &[0; 9])).is_ok(), "zeros after the end are nothing");
+}
+
+fn encoded_bmp() -> Vec<u8> {
+    [&b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\x18\0"[..], &[0; 28]].concat()
+}
+
+/// CRC-32 (PNG, annex D).
+fn checksum(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0_u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { 0xedb8_8320 ^ (crc >> 1) } else { crc >> 1 })
+    })
+}
+
+/// The same PNG, which says that it has another size.
+fn with_size(png: &[u8], width: u32, height: u32) -> Vec<u8> {
+    let mut png = png.to_vec();
+    png[16..20].copy_from_slice(&width.to_be_bytes());
+    png[20..24].copy_from_slice(&height.to_be_bytes());
+    let checksum = checksum(&png[12..29]);
+    png[29..33].copy_from_slice(&checksum.to_be_bytes());
+    png
+}
+
+/// Q4: sizes are read before anything is decoded.
+#[test]
+fn q4_what_is_too_large_is_refused_by_its_header() {
+    let began = Instant::now();
+    let png = plain_png(4, 4, RED);
+    for (width, height, is_too_large) in [
+        (30_000, 30_000, true),
+        (u32::MAX, u32::MAX, true),
+        (4_097, 1, true),
+        (1, 4_097, true),
+        (4_001, 4_000, true),
+        // Within the limits, and then there are not enough rows.
+        (4_000, 4_000, false),
+        (4_096, 3_906, false),
+    ] {
+        let expected = if is_too_large { NotALogo::TooLarge } else { NotALogo::NotAnImage };
+        assert_eq!(Logo::decode(&with_size(&png, width, height)).err(), Some(expected), "{width} × {height}");
+    }
+    let jpeg = |width: u16, height: u16| {
+        let mut file = sample("baseline.jpg").to_vec();
+        let frame = file.windows(2).position(|two| two == [0xff, 0xc0]).expect("a frame");
+        file[frame + 5..frame + 7].copy_from_slice(&height.to_be_bytes());
+        file[frame + 7..frame + 9].copy_from_slice(&width.to_be_bytes());
+        file
+    };
+    assert_eq!(Logo::decode(&jpeg(65_535, 65_535)).err(), Some(NotALogo::TooLarge));
+    assert_eq!(Logo::decode(&jpeg(0, 16)).err(), Some(NotALogo::NotAnImage));
+    let mut webp = sample("lossless-alpha.webp").to_vec();
+    webp[21..25].copy_from_slice(&(0x0fff_ffff_u32).to_le_bytes());
+    assert_eq!(Logo::decode(&webp).err(), Some(NotALogo::TooLarge), "16,384 × 16,384");
+    assert!(began.elapsed() < Duration::from_secs(5), "nothing of that size was made");
+}
+
+/// Q4: what a header hides. The decoders believe the inner sizes, and keep a progressive JPEG's coefficients.
+#[test]
+fn q4_costs_that_stand_further_inside_are_seen() {
+    // An outer size of 16 × 16, around the bitstream of a picture that is larger.
+    let inner = sample("lossy.webp")[12..].to_vec();
+    let outer = |width: u8, height: u8| {
+        let head = [&b"WEBPVP8X\x0a\0\0\0\0\0\0\0"[..], &[width - 1, 0, 0, height - 1, 0, 0], &inner].concat();
+        [&b"RIFF"[..], &u32::try_from(head.len()).expect("short").to_le_bytes(), &head].concat()
+    };
+    assert_eq!(Logo::decode(&outer(16, 16)).err(), Some(NotALogo::NotAnImage));
+    assert!(Logo::decode(&outer(32, 16)).is_ok());
+    // 4,000 × 4,000 in several scans: 96 MB of coefficients.
+    let mut file = sample("progressive.jpg").to_vec();
+    let frame = file.windows(2).position(|two| two == [0xff, 0xc2]).expect("a frame");
+    file[frame + 5..frame + 9].copy_from_slice(&[0x0f, 0xa0, 0x0f, 0xa0]);
+    assert_eq!(Logo::decode(&file).err(), Some(NotALogo::TooLarge));
+    // Rows end where the picture ends; data that goes on is a bomb.
+    let (small, large) = (plain_png(40, 40, RED), plain_png(4_000, 3_900, RED));
+    assert!(Logo::decode(&small).is_ok());
+    assert_eq!(Logo::decode(&with_size(&large, 40, 40)).err(), Some(NotALogo::NotAnImage));
+    let interlaced = with_size(
+        &{
+            let mut png = large.clone();
+            png[28] = 1;
+            png
+        },
+        40,
+        40,
+    );
+    assert_eq!(Logo::decode(&interlaced).err(), Some(NotALogo::NotAnImage));
+}
+
+/// Q4: a lossless WebP of some kilobytes can ask for tables of hundreds of megabytes.
+#[test]
+fn q4_a_picture_of_many_codes_is_refused_before_they_are_made() {
+    let mut bits = Vec::new();
+    let mut put = |value: u32, count: u32| bits.extend((0..count).map(|place| value >> place & 1 == 1));
+    put(0x2f, 8);
+    put(15, 14);
+    put(15, 14);
+    put(0, 4);
+    // No transform, a large cache; codes by blocks of 4 × 4 pixels, and every block has group 599.
+    put(0, 1);
+    put(1, 1);
+    put(11, 4);
+    put(1, 1);
+    put(0, 3);
+    put(0, 1);
+    for value in [0x57, 2, 0, 0xff, 0] {
+        // A code with one symbol of eight bits.
+        put(0b101, 3);
+        put(value, 8);
+    }
+    for _ in 0..600 {
+        // 2,048 symbols of 11 bits, in 136 bytes: a length code with 11 and "as before", then 11 twice and six times 341.
+        put(0, 1);
+        put(11, 4);
+        (0..15).for_each(|place| put(u32::from(matches!(place, 8 | 14)), 3));
+        put(1, 1);
+        put(4, 3);
+        put(341, 10);
+        put(0, 2);
+        (0..341).for_each(|_| put(0b111, 3));
+        for _ in 0..4 {
+            put(0b001, 4);
+        }
+    }
+    let mut stream: Vec<u8> =
+        bits.chunks(8).map(|byte| byte.iter().enumerate().map(|(place, bit)| u8::from(*bit) << place).sum()).collect();
+    assert!(stream.len() < 100_000 && vp8l::memory(&stream, None).is_some_and(|memory| memory > MEMORY));
+    stream.push(0);
+    assert_eq!(webp_of(&stream).map(|_| ()), Err(NotALogo::TooLarge));
+    // A picture with several groups is none of these.
+    let rich = &sample("groups.webp")[20..];
+    let memory = vp8l::memory(rich, None).expect("a picture");
+    assert!((2 * 1_024..1 << 20).contains(&memory), "{memory}");
+}
+
+fn webp_of(stream: &[u8]) -> Result<Logo, NotALogo> {
+    let length = u32::try_from(stream.len()).expect("short");
+    let head = [&b"RIFF"[..], &(length + 12).to_le_bytes(), b"WEBPVP8L", &length.to_le_bytes()].concat();
+    Logo::decode(&[&head, stream].concat())
+}
+
+#[test]
+fn large_pictures_become_smaller_and_keep_their_proportions_and_colours() {
+    for (width, height, expected) in [
+        (4_000, 4_000, (1_024, 1_024)),
+        (3_000, 1_000, (1_773, 591)),
+        (1_000, 3_000, (591, 1_773)),
+        (4_096, 3_000, (1_196, 876)),
+        (4_096, 1, (2_048, 1)),
+        (1, 4_096, (1, 2_048)),
+        (2_048, 512, (2_048, 512)),
+        (1_025, 1_024, (1_024, 1_023)),
+    ] {
+        // Left half red, right half clear with a colour that must not shine through.
+        let picture = RgbaImage::from_fn(width, height, |x, _| {
+            if x < width / 2 || width == 1 { Rgba(RED) } else { Rgba([0, 255, 0, 0]) }
+        });
+        let logo = Logo::decode(&encoded(&picture.into(), ImageFormat::Png)).expect("a picture");
+        assert_eq!((logo.width(), logo.height()), expected, "{width} × {height}");
+        for y in [0, logo.height() / 2, logo.height() - 1] {
+            assert_eq!(pixel(&logo, 0, y), RED);
+            assert!((0..logo.width()).all(|x| pixel(&logo, x, y)[1] == 0), "no green");
+            assert!(logo.width() == 1 || pixel(&logo, logo.width() - 1, y) == [0; 4]);
+        }
+    }
+}
+
+#[test]
+fn a_smaller_picture_is_the_mean_of_what_it_covers() {
+    // Columns of black and white: whatever the size, the mean is grey.
+    let picture = RgbaImage::from_fn(2_400, 1_200, |x, _| Rgba(if x % 2 == 0 { [0, 0, 0, 255] } else { [255; 4] }));
+    let logo = Logo::decode(&encoded(&picture.into(), ImageFormat::Png)).expect("a picture");
+    assert_eq!((logo.width(), logo.height()), (1_448, 724));
+    let sum: u64 = logo.rgba().chunks_exact(4).map(|pixel| u64::from(pixel[0])).sum();
+    let half = u64::from(logo.width() * logo.height()) * 255 / 2;
+    assert!(sum.abs_diff(half) * 200 < half, "{sum} is not about {half}");
+}
+
+proptest::proptest! {
+    /// Whatever is sent is a logo or is not; nothing panics, and nothing large comes out of it.
+    #[test]
+    fn damaged_files_are_refused_or_decoded(
+        which in 0..SAMPLES.len(), at in 0_usize..2_000, to in proptest::prelude::any::<u8>(), cut in 0_usize..2_000,
+    ) {
+        let mut file = SAMPLES[which].1.to_vec();
+        let length = file.len();
+        file[at % length] = to;
+        for file in [&file[..], &file[..cut % length]] {
+            if let Ok(logo) = Logo::decode(file) {
+                proptest::prop_assert!(u64::from(logo.width()) * u64::from(logo.height()) <= PIXELS);
+            }
+        }
+    }
+}
