@@ -316,3 +316,22 @@ fn every_link_of_an_account_gets_its_code() {
     assert_eq!(piped, std::fs::read(dl.dir().join("out/row-00007.png")).expect("a file"));
     assert_eq!(piped, shell("dl api GET /v1/links/row-00007/qr.png | cat"));
 }
+
+#[test]
+fn a_partner_draws_the_links_that_are_theirs() {
+    let server = Server::start();
+    let owner = server.user("you");
+    let (partner, id) = server.affiliate(&owner);
+    owner.run(&format!("links create https://example.com/p/1 --id theirs-1 --affiliate {id}")).ok();
+    owner.run("links create https://example.com/p/2 --id ours-1").ok();
+    partner.run("links create https://example.com/p/3 --id theirs-2").ok();
+    partner.run("links qr theirs-1 --verify --out theirs.png").ok();
+    assert_eq!(code(&partner.dir().join("theirs.png")), format!("{}/r/theirs-1", server.url));
+    assert!(partner.run("links qr ours-1 --out ours.png").fails(5).starts_with("error[not_found]: "));
+    assert!(partner.run("links qr ours-1 --show").fails(5).starts_with("error[not_found]: "));
+    let ran = partner.run_with("links qr - --dir out --format svg", partner.run("links list --all -o id").ok());
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), "2 codes in out\n"), "{ran}");
+    assert_eq!(partner.run("links qr theirs-1 ours-1 --dir out").code, Some(10));
+    assert_eq!(files(&partner.dir().join("out")), ["theirs-1.png", "theirs-1.svg", "theirs-2.svg"]);
+    owner.run("links qr theirs-1 ours-1 theirs-2 --dir all --verify").ok();
+}

@@ -4,6 +4,7 @@ use deeplink_client::qr_reader::read_luma;
 
 use crate::dl::Dl;
 use crate::double::{Answer, Double, link};
+use crate::server::Server;
 use crate::terminal::Screen;
 
 const URL: &str = "https://go.example.com/spring-42";
@@ -149,6 +150,23 @@ fn black_on_white_is_read_on_every_background() {
         }
     }
     assert!(double.lines().iter().all(|line| line == "GET /v1/links/spring-42"), "drawn here: {:?}", double.lines());
+}
+
+#[test]
+fn a_link_of_the_service_is_read_from_the_terminal() {
+    let server = Server::start();
+    let you = server.user("you");
+    you.run("links create https://example.com/p/42 --id spring-42").ok();
+    let key = you.run("token").ok().trim_end().to_owned();
+    let dl = Dl::at(&server.url).env("DL_API_KEY", &key).env("LANG", "C.UTF-8");
+    let (code, shown) = Screen::open(dl, LINE).end();
+    let url = format!("{}/r/spring-42", server.url);
+    let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with("\u{1b}[38;5;16")).collect();
+    assert!(
+        code == Some(0) && shown.contains(&format!("\n{url}\n")) && shown.contains("the link ends in 30d"),
+        "{shown}"
+    );
+    assert_eq!(Photo::of(&lines, DARK).read(), Some(url), "{shown}");
 }
 
 #[test]

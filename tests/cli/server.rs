@@ -3,9 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use deeplink_core::id::{AffiliateId, SecretKeyId};
+use deeplink_core::secret::{Random, SecretKey};
+use deeplink_core::time::Timestamp;
 use deeplink_server::clock::Clock;
 use deeplink_server::config::Config;
 use deeplink_server::start::{Running, start};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -19,7 +24,7 @@ pub(crate) struct Server {
     pub(crate) url: String,
     runtime: Runtime,
     running: Option<Running>,
-    _home: TempDir,
+    home: TempDir,
 }
 
 impl Server {
@@ -43,7 +48,7 @@ impl Server {
         let mut config = Config::for_tests(home.path());
         adjust(&mut config);
         let running = runtime.block_on(start(config, Clock::system())).expect("the service starts");
-        Self { url: format!("http://{}", running.address), runtime, running: Some(running), _home: home }
+        Self { url: format!("http://{}", running.address), runtime, running: Some(running), home }
     }
 
     /// Opens a way in over https, as a proxy with certificates for these names would.
@@ -70,6 +75,38 @@ impl Server {
         let dl = Dl::new().env("DL_BASE_URL", &self.url);
         dl.run(&format!("signup --email {name}@example.com")).ok();
         dl
+    }
+
+    /// A partner of this user with a key of their own, and the partner's id. There is no route for it: the rows are
+    /// stored from beside the service.
+    pub(crate) fn affiliate(&self, owner: &Dl) -> (Dl, AffiliateId) {
+        let random = &mut Random::system();
+        let (now, key) = (Timestamp::from_millis(1_795_167_000_000), SecretKey::generate(random));
+        let (id, key_id) = (AffiliateId::new(now, random), SecretKeyId::new(now, random));
+        let owners = SecretKey::new(owner.run("token").ok().trim_end()).hash();
+        self.runtime.block_on(async {
+            let place = SqliteConnectOptions::new().filename(self.home.path().join("deeplink.db"));
+            let mut database = place.connect().await.expect("the database");
+            let partner = "
+                INSERT INTO affiliates (id, tenant_id, name, partner_key, status, created_at, updated_at)
+                SELECT $1, tenant_id, 'Partner', $1, 'active', created_at, created_at FROM secret_keys WHERE key_hash = $2";
+            let made = sqlx::query(partner).bind(id.as_str()).bind(&owners).execute(&mut database).await;
+            assert_eq!(made.expect("a partner").rows_affected(), 1);
+            let credential = "
+                INSERT INTO secret_keys (id, tenant_id, affiliate_id, key_hash, key_prefix, created_by, created_at)
+                SELECT $1, tenant_id, $2, $3, $4, created_by, created_at FROM secret_keys WHERE key_hash = $5";
+            let made = sqlx::query(credential)
+                .bind(key_id.as_str())
+                .bind(id.as_str())
+                .bind(key.hash())
+                .bind(key.shown_prefix())
+                .bind(&owners)
+                .execute(&mut database)
+                .await;
+            assert_eq!(made.expect("a credential").rows_affected(), 1);
+            database.close().await.expect("it closes");
+        });
+        (Dl::new().env("DL_BASE_URL", &self.url).env("DL_API_KEY", key.expose()), id)
     }
 }
 
