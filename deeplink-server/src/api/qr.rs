@@ -1,7 +1,5 @@
 //! Links as QR codes.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -71,15 +69,14 @@ pub(crate) async fn get(
 ) -> Result<Response, ApiError> {
     let format = QrFormat::ALL.iter().copied().find(|known| known.as_str() == format).ok_or_else(unknown_format)?;
     let url = address(&app, &caller, &link_id).await?;
-    let style = QrOptions::from_query(uri.query().unwrap_or_default(), |_| false)?.check()?;
+    let is_allowed = |address| app.config.outbound_allow.contains(address);
+    let style = QrOptions::from_query(uri.query().unwrap_or_default(), is_allowed)?.check()?;
     let layout = Layout::of(&style, format, &url).map_err(Invalid::from)?;
     let file = File { link_id: &link_id, format, has_logo: style.logo.is_some() };
-    // No logo can be fetched yet.
-    if style.logo.is_some() {
-        let message = "logo: could not be fetched";
-        return Err(Invalid::field(ErrorCode::InvalidQrOptions, "logo", message).into());
-    }
-    let logo: Option<Arc<Logo>> = None;
+    let logo = match &style.logo {
+        Some(logo) => Some(app.logos.get(&app, &caller.tenant, logo).await?),
+        None => None,
+    };
     let tag = tag(&style, format, &url, logo.as_deref());
     if etag::is_known(&headers, &tag) {
         return file.answer(StatusCode::NOT_MODIFIED, &tag, Bytes::new());
