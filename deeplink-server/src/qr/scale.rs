@@ -8,6 +8,9 @@ pub(super) type Pixel = [f32; 4];
 /// The logo at this size, row by row. Cubic interpolation (Catmull-Rom), widened to the step between pixels when it
 /// shrinks. Colours are weighed by their alpha, so that what is transparent leaves no fringe.
 pub(super) fn resize(logo: &Logo, width: u32, height: u32) -> Vec<Pixel> {
+    if (width, height) == (logo.width(), logo.height()) {
+        return logo.rgba().as_chunks().0.iter().map(|rgba| weighed(*rgba, 1.0)).collect();
+    }
     let columns = weights(logo.width(), width);
     let rows = weights(logo.height(), height);
     let width = width as usize;
@@ -46,14 +49,18 @@ pub(super) fn resize(logo: &Logo, width: u32, height: u32) -> Vec<Pixel> {
 fn narrow(source: &[u8], columns: &[Taps], line: &mut [Pixel]) {
     for (pixel, taps) in line.iter_mut().zip(columns) {
         *pixel = [0.0; 4];
-        for (rgba, weight) in source[4 * taps.first..].chunks_exact(4).zip(&taps.weights) {
-            let alpha = weight * (f32::from(rgba[3]) / 255.0);
-            for (sum, channel) in pixel.iter_mut().zip(&rgba[..3]) {
-                *sum += alpha * f32::from(*channel);
+        for (rgba, weight) in source.as_chunks().0[taps.first..].iter().zip(&taps.weights) {
+            for (sum, value) in pixel.iter_mut().zip(weighed(*rgba, *weight)) {
+                *sum += value;
             }
-            pixel[3] += alpha;
         }
     }
+}
+
+/// A part of a pixel of the logo.
+fn weighed([red, green, blue, alpha]: [u8; 4], weight: f32) -> Pixel {
+    let alpha = weight * (f32::from(alpha) / 255.0);
+    [alpha * f32::from(red), alpha * f32::from(green), alpha * f32::from(blue), alpha]
 }
 
 /// What one pixel of the result is made of: neighbours in the source, and the part of each. The parts add up to 1.
