@@ -9,7 +9,7 @@ use deeplink_client::qr_reader::read_png;
 
 use crate::authority::Authority;
 use crate::dl::Dl;
-use crate::double::FINGERPRINT;
+use crate::double::{Answer, Double, FINGERPRINT};
 use crate::server::Server;
 
 fn rows(prefix: &str, count: usize) -> String {
@@ -280,7 +280,7 @@ fn a_link_is_printed_in_any_look_and_read_back() {
     assert_eq!((refused.code, refused.error()["field"].as_str()), (Some(3), Some("size")), "{refused}");
     assert_eq!(dl.run("links qr other-1 --out other.png -o json").error()["code"], "not_found");
     assert_eq!(server.user("other").run("links qr spring-42 --out mine.png").code, Some(5));
-    let images = files(dl.dir()).into_iter().filter(|name| name.ends_with(".png") || name.ends_with(".svg"));
+    let images = files(dl.dir()).into_iter().filter(|name| name.contains('.'));
     assert_eq!(images.count(), 8, "what was refused left nothing");
     // Drawing is no visit.
     let clicks = dl.run("links timeseries spring-42 --from 1d");
@@ -334,4 +334,28 @@ fn a_partner_draws_the_links_that_are_theirs() {
     assert_eq!(partner.run("links qr theirs-1 ours-1 --dir out").code, Some(10));
     assert_eq!(files(&partner.dir().join("out")), ["theirs-1.png", "theirs-1.svg", "theirs-2.svg"]);
     owner.run("links qr theirs-1 ours-1 theirs-2 --dir all --verify").ok();
+}
+
+#[test]
+fn a_logo_is_fetched_by_the_service_and_the_code_is_still_read() {
+    /// One red pixel.
+    const LOGO: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\xdac8\xa0`\x00\x00\x02\xb4\x01\x11\x10=X\x1e\x00\x00\x00\x00IEND\xaeB`\x82";
+    let logos = Double::new(|request| match request.path() {
+        "/logo.png" => Answer::new(200, LOGO).header("content-type", "image/png"),
+        _ => Answer::new(404, ""),
+    });
+    let server = Server::start_that_fetches_here();
+    let dl = server.user("you");
+    dl.run("links create https://example.com/p/42 --id spring-42").ok();
+    let line = format!("links qr spring-42 --logo {}/logo.png --verify", logos.url);
+    dl.run(&format!("{line} --out logo.png")).ok();
+    assert_eq!(code(&dl.dir().join("logo.png")), format!("{}/r/spring-42", server.url));
+    dl.run(&format!("{line} --out logo.svg")).ok();
+    assert!(dl.read("logo.svg").contains("<image "), "the logo is in the file");
+    dl.run(&format!("{line} --out plain.svg --hide-logo")).ok();
+    assert!(!dl.read("plain.svg").contains("<image "));
+    let ran = dl.run(&format!("links qr spring-42 --logo {}/none.png --out none.png -o json", logos.url));
+    assert_eq!((ran.code, ran.error()["field"].as_str()), (Some(3), Some("logo")), "{ran}");
+    assert!(!dl.dir().join("none.png").exists());
+    assert!(logos.requests().iter().all(|request| request.header("authorization").is_none()), "no key goes there");
 }

@@ -43,6 +43,13 @@ impl Server {
         (Self::start_in(runtime, |config| config.dns_server = Some(dns.address())), dns)
     }
 
+    /// Starts on a free port; what it fetches may be on this machine.
+    pub(crate) fn start_that_fetches_here() -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        Self::start_in(runtime, |config| config.outbound_allow = "127.0.0.0/8".parse().expect("a network"))
+    }
+
     fn start_in(runtime: Runtime, adjust: impl FnOnce(&mut Config)) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let mut config = Config::for_tests(home.path());
