@@ -58,6 +58,11 @@ impl Case {
         self.layout(QrFormat::Svg).span()
     }
 
+    /// Version of the symbol.
+    pub(crate) fn version(&self) -> u8 {
+        self.layout(QrFormat::Svg).version()
+    }
+
     fn layout(&self, format: QrFormat) -> Layout {
         Layout::of(&self.style(), format, &self.content).unwrap_or_else(|why| panic!("{self}: {why}"))
     }

@@ -1,4 +1,4 @@
-//! Logos as people have them, painted here: of several aspects, opaque and with holes.
+//! Logos as people have them, painted here: of several aspects, opaque and with holes, lettered and striped.
 
 use std::fmt;
 
@@ -6,18 +6,44 @@ use deeplink_server::qr::Logo;
 
 /// Width and height in proportion.
 pub(crate) const ASPECTS: [(u32, u32); 4] = [(1, 1), (3, 1), (1, 3), (8, 1)];
+/// Pixels of the shorter side.
+const SIDE: u32 = 48;
+
+/// What is to be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// Letters, as of a name or a mark.
+    Letters,
+    /// Diagonal stripes of black, white and colours, as much like modules as a logo gets.
+    Stripes,
+}
 
 /// A picture for the middle of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Artwork {
     aspect: (u32, u32),
     opaque: bool,
+    subject: Subject,
 }
 
 impl Artwork {
-    /// Every aspect, opaque and transparent.
+    /// Letters and stripes of every aspect, opaque and transparent.
     pub(crate) fn all() -> Vec<Self> {
-        ASPECTS.iter().flat_map(|&aspect| [true, false].map(|opaque| Self { aspect, opaque })).collect()
+        [Self::lettered(), Self::striped()].concat()
+    }
+
+    /// Those with letters.
+    pub(crate) fn lettered() -> Vec<Self> {
+        Self::of(Subject::Letters)
+    }
+
+    /// Those with stripes.
+    pub(crate) fn striped() -> Vec<Self> {
+        Self::of(Subject::Stripes)
+    }
+
+    fn of(subject: Subject) -> Vec<Self> {
+        ASPECTS.iter().flat_map(|&aspect| [true, false].map(|opaque| Self { aspect, opaque, subject })).collect()
     }
 
     /// Where it would be.
@@ -30,29 +56,63 @@ impl Artwork {
         Self::all().into_iter().find(|artwork| artwork.url() == url).ok_or_else(|| format!("{url} is not painted here"))
     }
 
-    /// Stripes of black, white and a colour on a coloured ground, which is as much like modules as a logo gets; the
-    /// transparent one has the stripes on nothing.
+    /// The picture; what is transparent has no ground, and some of it lets half of what is behind through.
     pub(crate) fn paint(self) -> Logo {
-        let (width, height) = (self.aspect.0 * 48, self.aspect.1 * 48);
+        let (width, height) = (self.aspect.0 * SIDE, self.aspect.1 * SIDE);
         let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
-        let rgba = pixels.flat_map(|(x, y)| match ((x + y) / 12 % 6, self.opaque) {
+        let rgba = pixels.flat_map(|(x, y)| match self.subject {
+            Subject::Letters => self.letters(x, y),
+            Subject::Stripes => self.stripes(x, y),
+        });
+        let mut digest = [u8::from(self.opaque); 32];
+        digest[0] = u8::try_from(self.aspect.0).expect("few");
+        digest[1] = u8::try_from(self.aspect.1).expect("few");
+        digest[2] = u8::from(self.subject == Subject::Stripes);
+        Logo::new(width, height, rgba.collect(), digest).expect("a logo")
+    }
+
+    fn letters(self, x: u32, y: u32) -> [u8; 4] {
+        // T and L by turns, each in a square of its own.
+        let is_ink = |x: u32, y: u32| {
+            let (column, row) = (x % SIDE, y % SIDE);
+            let stroke = |across: std::ops::Range<u32>, down: std::ops::Range<u32>| {
+                across.contains(&column) && down.contains(&row)
+            };
+            if (x / SIDE + y / SIDE) % 2 == 0 {
+                stroke(8..40, 8..17) || stroke(20..29, 8..40)
+            } else {
+                stroke(12..21, 8..40) || stroke(12..38, 31..40)
+            }
+        };
+        let is_shadow = || x >= 3 && y >= 3 && is_ink(x - 3, y - 3);
+        match (is_ink(x, y), self.opaque) {
+            (true, true) => [255, 255, 255, 255],
+            (true, false) => [20, 60, 160, 255],
+            (false, true) => [200, 30, 60, 255],
+            (false, false) if is_shadow() => [0, 0, 0, 128],
+            (false, false) => [255, 255, 255, 0],
+        }
+    }
+
+    fn stripes(self, x: u32, y: u32) -> [u8; 4] {
+        match ((x + y) / 12 % 6, self.opaque) {
             (1, _) => [0, 0, 0, 255],
             (3, _) => [255, 255, 255, 255],
             (5, _) => [10, 124, 255, 255],
             (_, true) => [200, 30, 60, 255],
             (2, false) => [0, 0, 0, 128],
             (_, false) => [255, 255, 255, 0],
-        });
-        let mut digest = [u8::from(self.opaque); 32];
-        digest[0] = u8::try_from(self.aspect.0).expect("few");
-        digest[1] = u8::try_from(self.aspect.1).expect("few");
-        Logo::new(width, height, rgba.collect(), digest).expect("a logo")
+        }
     }
 }
 
 impl fmt::Display for Artwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let subject = match self.subject {
+            Subject::Letters => "letters",
+            Subject::Stripes => "stripes",
+        };
         let ground = if self.opaque { "opaque" } else { "transparent" };
-        write!(f, "{}x{}-{ground}", self.aspect.0, self.aspect.1)
+        write!(f, "{subject}-{}x{}-{ground}", self.aspect.0, self.aspect.1)
     }
 }

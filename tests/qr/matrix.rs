@@ -62,15 +62,13 @@ fn draw_all(to: &mut impl Write) -> io::Result<()> {
                 }
                 // What is left of the product takes its turns.
                 turn += 1;
-                let margin = MARGINS[turn % MARGINS.len()];
-                put("s = 2", &with_margin(&case, margin).sized(Edge::Modules(2)))?;
-                let svg = Case { format: QrFormat::Svg, ..with_margin(&case, margin) };
-                put("G1 as SVG", &svg.sized(EDGES[turn / 3 % EDGES.len()]))?;
-                for (at, artwork) in Artwork::all().into_iter().enumerate() {
-                    let margin = MARGINS[(turn + at) % MARGINS.len()];
-                    let edge = EDGES[(turn / 3 + at) % EDGES.len()];
-                    put("G3", &with_margin(&case, margin).with_artwork(artwork).sized(edge))?;
+                put("s = 2", &taking_turns(&case, turn).sized(Edge::Modules(2)))?;
+                put("G1 as SVG", &Case { format: QrFormat::Svg, ..taking_turns(&case, turn) })?;
+                for (at, artwork) in Artwork::lettered().into_iter().enumerate() {
+                    put("G3", &taking_turns(&case.clone().with_artwork(artwork), turn + at))?;
                 }
+                let striped = Artwork::striped()[turn % 8];
+                put("G3", &taking_turns(&case.clone().with_artwork(striped), turn / 8))?;
             }
         }
     }
@@ -86,6 +84,11 @@ fn draw_all(to: &mut impl Write) -> io::Result<()> {
     to.flush()
 }
 
+/// One of the margins and one of the sizes.
+fn taking_turns(case: &Case, turn: usize) -> Case {
+    with_margin(case, MARGINS[turn % MARGINS.len()]).sized(EDGES[turn / MARGINS.len() % EDGES.len()])
+}
+
 fn with_margin(case: &Case, margin: u32) -> Case {
     Case { options: case.options.clone().margin(margin), ..case.clone() }
 }
@@ -97,6 +100,7 @@ fn put(to: &mut impl Write, gate: &str, case: &Case, picture: &GrayImage) -> io:
         "text": case.content,
         "background": luma(case.style().background),
         "square": case.style().corner_square_type == CornerSquareType::Square,
+        "version": case.version(),
         "width": picture.width(),
         "height": picture.height(),
     });
