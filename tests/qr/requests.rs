@@ -96,8 +96,8 @@ fn query(random: &mut Random) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// What the service does with a query before it draws; whether nothing is at fault but the link's length stands beside
-/// the refusal.
+/// What the service does with a query before it draws. Beside a refusal stands whether the link is too long, which is no
+/// parameter's fault.
 fn laid_out(query: &str, format: QrFormat, content: &str) -> Result<(QrStyle, Layout), (Invalid, bool)> {
     let style =
         QrOptions::from_query(query, |_| false).and_then(|options| options.check()).map_err(|why| (why, false))?;
