@@ -2,5 +2,6 @@
 
 mod commands;
 mod lifecycle;
+mod logos;
 mod process;
 mod secrets;

@@ -2,7 +2,8 @@
 //! nothing from the others.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,21 +11,24 @@ use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::id::TenantId;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 use url::Url;
 
+use super::picture::Picture;
 use super::{Logo, NotALogo};
 use crate::error::ApiError;
 use crate::outbound::http::{Call, Failed, Terms};
 use crate::outbound::places::{Place, Places};
-use crate::state::{App, Shared};
+use crate::state::Shared;
 
 /// For how long a logo is kept.
 const KEPT: Duration = Duration::from_mins(10);
 /// Memory for logos that are kept, in bytes.
 const ROOM: usize = 32 << 20;
+/// Memory for logos that are kept and the one that is being decoded, in bytes: what is kept gives way.
+const TOGETHER: u64 = 48 << 20;
 /// What an entry takes beside pixels and names.
 const ENTRY: usize = 256;
 /// Fetches at one time, and those of one tenant.
@@ -60,8 +64,7 @@ type Outcome = Result<Arc<Logo>, NoLogo>;
 pub(crate) struct Logos {
     state: Mutex<State>,
     places: Arc<Places>,
-    /// One decoder at a time: each may take as much memory as all may.
-    decoder: Arc<Semaphore>,
+    decoder: Decoder,
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +75,7 @@ struct State {
 
 impl Logos {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::default(), places: Places::new(PLACES.0, PLACES.1), decoder: Arc::new(Semaphore::new(1)) }
+        Self { state: Mutex::default(), places: Places::new(PLACES.0, PLACES.1), decoder: Decoder::default() }
     }
 
     /// The logo at a URL, for a tenant. A refusal names the parameter and says what is wrong with the file, or that
@@ -173,18 +176,51 @@ impl Fetch {
     }
 }
 
-async fn decode(app: &App, file: Bytes) -> Result<Logo, NoLogo> {
-    let decoder = Arc::clone(&app.logos.decoder).acquire_owned().await;
-    let decoded = tokio::task::spawn_blocking(move || {
-        let _decoder = decoder;
-        Logo::decode(&file)
+async fn decode(app: &Shared, file: Bytes) -> Result<Logo, NoLogo> {
+    let shared = Arc::clone(app);
+    let decoded = app.logos.decoder.run(move || {
+        let picture = Picture::read(&file)?;
+        let left = usize::try_from(TOGETHER.saturating_sub(picture.memory())).unwrap_or(ROOM);
+        shared.logos.state().kept.shrink_to(left);
+        picture.decode()
     });
     match decoded.await {
-        Ok(logo) => Ok(logo?),
-        Err(error) => {
-            tracing::warn!(%error, "a decoder of images panicked");
+        Some(logo) => Ok(logo?),
+        None => {
+            tracing::warn!("a decoder of images panicked, or there is no thread for it");
             Err(NotALogo::NotAnImage.into())
         }
+    }
+}
+
+/// The thread that decodes, one picture at a time: each may take as much memory as all may. It is always the same one,
+/// because the allocator keeps what was freed for the thread that asked for it.
+#[derive(Debug, Default)]
+struct Decoder(OnceLock<mpsc::Sender<Work>>);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+impl Decoder {
+    /// Runs this when its turn comes. `None` if it panicked.
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        let work = Box::new(move || {
+            if let Ok(result) = catch_unwind(AssertUnwindSafe(work)) {
+                // Whoever has gone does not want it any more.
+                let _ = sender.send(result);
+            }
+        });
+        self.0.get_or_init(Self::start).send(work).ok()?;
+        receiver.await.ok()
+    }
+
+    fn start() -> mpsc::Sender<Work> {
+        let (sender, receiver) = mpsc::channel::<Work>();
+        let thread = std::thread::Builder::new().name("logos".to_owned());
+        if let Err(error) = thread.spawn(move || receiver.into_iter().for_each(|work| work())) {
+            tracing::warn!(%error, "no thread for decoding images");
+        }
+        sender
     }
 }
 
@@ -222,7 +258,12 @@ impl Kept {
         self.bytes += bytes(&key, &logo);
         let until = now + u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
         self.entries.insert(key, Entry { logo, until, used: self.uses });
-        while self.bytes > ROOM {
+        self.shrink_to(ROOM);
+    }
+
+    /// Lets go what was used longest ago until the rest takes so many bytes.
+    fn shrink_to(&mut self, room: usize) {
+        while self.bytes > room {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
             let Some(oldest) = oldest else { break };
             self.drop_one(&oldest);

@@ -192,6 +192,9 @@ fn the_least_recently_used_logos_go_first() {
     assert!(kept.bytes <= ROOM);
     kept.keep(key(7), logo(), 0);
     assert_eq!(kept.bytes, 7 * ((4 << 20) + ENTRY + key(0).1.len() + id(1).as_str().len()), "once for each");
+    kept.shrink_to(9 << 20);
+    let there: Vec<_> = (0..8).filter(|number| kept.entries.contains_key(&key(*number))).collect();
+    assert_eq!(there, [0, 7], "the two that were used last");
     for number in 0..8 {
         kept.get(&key(number), 600_000);
     }

@@ -21,8 +21,13 @@ use super::Logo;
 const EDGE: u32 = 4_096;
 /// Most pixels of a file's picture.
 const PIXELS: u64 = 16_000_000;
-/// Most memory that decoding may take, in bytes.
-const MEMORY: u64 = 64 << 20;
+/// Most memory that decoding may take, in bytes: enough for a JPEG with the most pixels.
+pub(super) const MEMORY: u64 = 48 << 20;
+/// Most of that which a decoder may take for itself. What is not asked for in one large piece, the allocator gives back
+/// late or never.
+const INNER: u64 = 12 << 20;
+/// Pieces of this size are mapped, whatever was freed before, and given back at once; what is not touched takes nothing.
+const MAPPED: usize = 33 << 20;
 /// What a decoder needs whatever the picture: tables, rows, buffers.
 const SOME: u64 = 1 << 20;
 
@@ -32,7 +37,8 @@ pub enum NotALogo {
     /// It is something else, or broken.
     #[error("not a PNG, JPEG or WebP image")]
     NotAnImage,
-    /// It has more than 4,096 px on an edge or 16,000,000 px in all, or takes more than 64 MiB to decode.
+    /// It has more than 4,096 px on an edge or 16,000,000 px in all, or takes too much memory to decode: more than 48 MiB,
+    /// or 12 MiB beside its samples, which several scans of a JPEG or layers of a WebP may need.
     #[error("image too large")]
     TooLarge,
 }
@@ -46,6 +52,8 @@ struct Header {
     height: u32,
     /// Bytes that decoding takes at one time, the result left out.
     memory: u64,
+    /// The part of it that the decoder takes for itself.
+    inner: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,10 +86,15 @@ impl<'a> Picture<'a> {
             return Err(NotAnImage);
         }
         let pixels = u64::from(width) * u64::from(height);
-        if width > EDGE || height > EDGE || pixels > PIXELS || header.memory > MEMORY {
+        if width > EDGE || height > EDGE || pixels > PIXELS || header.memory > MEMORY || header.inner > INNER {
             return Err(TooLarge);
         }
         Ok(Self { file, format, header })
+    }
+
+    /// Bytes that [`Picture::decode`] takes at one time, the result left out; at most [`MEMORY`].
+    pub(super) fn memory(&self) -> u64 {
+        self.header.memory
     }
 
     /// The pixels.
@@ -109,12 +122,19 @@ impl<'a> Picture<'a> {
         limits.max_alloc = Some(MEMORY);
         decoder.set_limits(limits).map_err(|_| TooLarge)?;
         let channels = usize::from(decoder.color_type().bytes_per_pixel());
-        let mut pixels = vec![0; usize::try_from(decoder.total_bytes()).map_err(|_| TooLarge)?];
+        let mut pixels = zeros(usize::try_from(decoder.total_bytes()).map_err(|_| TooLarge)?);
         decoder.read_image(&mut pixels).map_err(|_| NotAnImage)?;
         let line = self.header.width as usize * channels;
         pixels.chunks_exact(line).for_each(|row| shrink.row(row));
         Ok(())
     }
+}
+
+/// Room for the pixels of a whole picture.
+fn zeros(count: usize) -> Vec<u8> {
+    let mut zeros = Vec::with_capacity(count.max(MAPPED));
+    zeros.resize(count, 0);
+    zeros
 }
 
 impl Format {

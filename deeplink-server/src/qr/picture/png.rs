@@ -6,7 +6,7 @@ use png::{DecodeOptions, Decoder, InterlaceInfo, Limits, Transformations};
 
 use super::NotALogo::{self, NotAnImage, TooLarge};
 use super::shrink::Shrink;
-use super::{Header, SOME, take};
+use super::{Header, SOME, take, zeros};
 
 /// Most data, in bytes, that may be left when the last row is there: a checksum, an empty block. More is a bomb.
 const REST: u64 = 1_024;
@@ -26,7 +26,7 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
         _ => return None,
     };
     let whole = if interlaced == 0 { 0 } else { u64::from(width) * u64::from(height) * channels };
-    Some(Header { width, height, memory: whole + SOME })
+    Some(Header { width, height, memory: whole + SOME, inner: SOME })
 }
 
 /// Hands on every row, with 8 bits a channel.
@@ -46,7 +46,7 @@ pub(super) fn rows(file: &[u8], header: &Header, shrink: &mut Shrink) -> Result<
     let line = reader.output_line_size(header.width).ok_or(TooLarge)?;
     let bits = u8::try_from(line / header.width as usize * 8).map_err(|_| NotAnImage)?;
     let is_interlaced = reader.info().interlaced;
-    let mut whole = vec![0; if is_interlaced { reader.output_buffer_size().ok_or(TooLarge)? } else { 0 }];
+    let mut whole = if is_interlaced { zeros(reader.output_buffer_size().ok_or(TooLarge)?) } else { Vec::new() };
     // Counted, because whoever asks for one more makes the decoder unfold all that is left.
     for _ in 0..if is_interlaced { passes(header) } else { header.height } {
         let row = reader.next_interlaced_row().map_err(|_| NotAnImage)?.ok_or(NotAnImage)?;

@@ -2,8 +2,9 @@
 
 /// Longest edge of a logo, in pixels: the longest that a QR code has.
 const EDGE: u32 = 2_048;
-/// Most pixels of a logo. The hole for it is at most 9 % of a QR code's 2,048 × 2,048 px.
-const PIXELS: u64 = 1 << 20;
+/// Most pixels of a logo: as many as are drawn in the largest code of a link of usual length. Embedded in an SVG, a logo
+/// has 512 px on an edge at most.
+const PIXELS: u64 = 256 << 10;
 
 /// Takes rows in their order. Every pixel of the result is the mean of the area that it covers, in whole numbers and
 /// weighted with opacity, so that what cannot be seen does not shine through.
@@ -55,30 +56,34 @@ impl Shrink {
     }
 
     fn add(&mut self, pixels: &[u8], channels: usize, weight: u64) {
+        // In units of which the row has width × columns: where this pixel ends, and where the pixel of the result does.
         let (width, columns) = (self.from.0, self.to.0);
-        let (mut column, mut end) = (0, width);
-        for (x, pixel) in (0..width).zip(pixels.chunks_exact(channels)) {
+        let (mut right, mut end) = (0, width);
+        let mut cell = [0; 4];
+        let mut cells = self.row.iter_mut();
+        for pixel in pixels.chunks_exact(channels) {
             let (red, green, blue, alpha) = match *pixel {
-                [grey] => (grey, grey, grey, 255),
-                [grey, alpha] => (grey, grey, grey, alpha),
+                [red, green, blue, alpha] => (red, green, blue, alpha),
                 [red, green, blue] => (red, green, blue, 255),
-                [red, green, blue, alpha, ..] => (red, green, blue, alpha),
-                [] => continue,
+                [grey, alpha] => (grey, grey, grey, alpha),
+                [grey, ..] => (grey, grey, grey, 255),
+                [] => return,
             };
             let alpha = u64::from(alpha);
             let value = [u64::from(red) * alpha, u64::from(green) * alpha, u64::from(blue) * alpha, alpha];
-            let (left, right) = (x * columns, (x + 1) * columns);
-            let here = right.min(end) - left;
-            let mut put = |column: usize, width: u64| {
-                if let Some(cell) = self.row.get_mut(column) {
-                    cell.iter_mut().zip(value).for_each(|(sum, part)| *sum += part * width * weight);
-                }
-            };
-            put(column, here);
-            if right >= end {
-                (column, end) = (column + 1, end + width);
-                put(column, columns - here);
+            right += columns;
+            if right < end {
+                add_to(&mut cell, value, columns);
+                continue;
             }
+            let beyond = right - end;
+            add_to(&mut cell, value, columns - beyond);
+            if let Some(sum) = cells.next() {
+                add_to(sum, cell, weight);
+            }
+            cell = [0; 4];
+            add_to(&mut cell, value, beyond);
+            end += width;
         }
     }
 
@@ -97,6 +102,14 @@ impl Shrink {
         let (width, height) = (u32::try_from(self.to.0).ok()?, u32::try_from(self.to.1).ok()?);
         (self.taken == self.from.1).then_some((width, height, self.rgba))
     }
+}
+
+fn add_to(sum: &mut [u64; 4], value: [u64; 4], weight: u64) {
+    let [red, green, blue, alpha] = sum;
+    *red += value[0] * weight;
+    *green += value[1] * weight;
+    *blue += value[2] * weight;
+    *alpha += value[3] * weight;
 }
 
 /// The largest size within the limits, with the same proportions where whole pixels allow it without much loss.

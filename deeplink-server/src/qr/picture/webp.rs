@@ -11,19 +11,19 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
     let length = usize::try_from(u32::from_le_bytes(file.get(4..8)?.try_into().ok()?)).ok()?;
     let mut rest = file.get(12..length + 8)?;
     let (kind, data) = chunk(&mut rest)?;
-    let (canvas, memory) = match kind {
+    let (canvas, samples, inner) = match kind {
         b"VP8 " => {
             let size = lossy_size(data)?;
-            (size, 3 * size.pixels() + size.planes())
+            (size, 3, size.planes())
         }
         b"VP8L" => {
             let (size, has_alpha) = lossless_size(data)?;
-            let samples = if has_alpha { 4 } else { 3 + 4 } * size.pixels();
-            (size, samples + vp8l::memory(data, None)?)
+            let (samples, more) = if has_alpha { (4, 0) } else { (3, 4) };
+            (size, samples, more * size.pixels() + vp8l::memory(data, None)?)
         }
         b"VP8X" => {
             let (&flags, size) = (data.first()?, Size::less_one(data.get(4..10)?)?);
-            let samples = if flags & ALPHA == 0 { 3 } else { 4 } * size.pixels();
+            let samples = if flags & ALPHA == 0 { 3 } else { 4 };
             // Whoever is too large outside is not looked into.
             let inside = if size.is_too_large() {
                 0
@@ -32,11 +32,12 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
             } else {
                 4 * size.pixels() + largest_frame(rest, size)?
             };
-            (size, samples + inside)
+            (size, samples, inside)
         }
         _ => return None,
     };
-    Some(Header { width: canvas.width, height: canvas.height, memory: memory + SOME })
+    let (Size { width, height }, inner) = (canvas, inner + SOME);
+    Some(Header { width, height, memory: samples * canvas.pixels() + inner, inner })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
