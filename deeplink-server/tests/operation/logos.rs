@@ -144,7 +144,6 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
     }
     assert_eq!(code(&server, &keys[0], &links[0], &format!("http://{address}/0?again")), 200);
     assert_eq!((hits.load(Ordering::SeqCst), proxied.load(Ordering::SeqCst)), (4 + 3 * 16 + 1, 0));
-    println!("grown by {} KiB", peak(&server) - before);
     server.stop();
 }
 
