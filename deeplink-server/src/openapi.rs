@@ -34,7 +34,6 @@ use crate::state::Shared;
         (name = "account", description = "Accounts"),
         (name = "service", description = "The service itself"),
     ),
-    // What only a parameter names is not found by itself.
     // What only stands in parameters is not found by itself.
     components(schemas(
         deeplink_core::error::ErrorBody, deeplink_core::visitor::ClickKind, deeplink_core::qr::QrFormat,

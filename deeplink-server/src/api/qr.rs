@@ -43,7 +43,7 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
         ("cornerDotType" = Option<CornerDotType>, Query, description = "How the eyes' pupils are drawn; `dot` when absent"),
         ("shape" = Option<QrShape>, Query, description = "Outline; `square` when absent"),
         ("fgColor" = Option<String>, Query, description = "Colour of whatever has none of its own; black when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("bgColor" = Option<String>, Query, description = "Background; white when absent. Each part needs a contrast (WCAG 2.2) of 2.0 to it", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("bgColor" = Option<String>, Query, description = "Background; white when absent. Each part needs a contrast (WCAG 2.2) of 2.0 to it and 32 of 255 in brightness (BT.601), all parts darker than it or all lighter", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("dotColor" = Option<String>, Query, description = "Colour of the dots; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerSquareColor" = Option<String>, Query, description = "Colour of the eyes' frames; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerDotColor" = Option<String>, Query, description = "Colour of the eyes' pupils; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),

@@ -30,11 +30,11 @@ pub(crate) struct Codes {
     /// By entity tag.
     finished: Cache<Box<str>, Bytes, Weight>,
     /// As the source of an image, by the link's address.
-    on_pages: Cache<Box<str>, Arc<str>, Weight>,
+    on_pages: Cache<String, Arc<str>, Weight>,
     /// Requests at work and in the line.
     admitted: Semaphore,
     at_work: Arc<Semaphore>,
-    /// A page's code is small and drawn once: it does not stand in the line of those who ask for large ones.
+    /// A page's code is small, so it has a place of its own and does not stand in the line of those who want large ones.
     for_pages: Arc<Semaphore>,
 }
 
@@ -46,7 +46,7 @@ impl Codes {
             on_pages: Cache::with_weighter(1_000, ON_PAGES_BYTES, Weight),
             admitted: Semaphore::new(at_once + WAITING),
             at_work: Arc::new(Semaphore::new(at_once)),
-            for_pages: Arc::new(Semaphore::new(at_once)),
+            for_pages: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -76,15 +76,11 @@ impl Codes {
         self.finished.insert(tag.into(), image);
     }
 
-    /// A link's code in the default style for a page: the value of `src`, ready to stand between double quotes.
+    /// A link's code in the default style for a page: the value of `src`, ready to stand between double quotes. It is
+    /// drawn once, however many ask at the same time.
     pub(crate) async fn on_page(&self, url: &str) -> Result<Arc<str>, ApiError> {
-        if let Some(known) = self.on_pages.get(url) {
-            return Ok(known);
-        }
         let content = url.to_owned();
-        let source = run(&self.for_pages, move || source_of(&content)).await??;
-        self.on_pages.insert(url.into(), Arc::clone(&source));
-        Ok(source)
+        self.on_pages.get_or_insert_async(url, async { run(&self.for_pages, move || source_of(&content)).await? }).await
     }
 }
 
@@ -133,8 +129,8 @@ impl Weighter<Box<str>, Bytes> for Weight {
     }
 }
 
-impl Weighter<Box<str>, Arc<str>> for Weight {
-    fn weight(&self, key: &Box<str>, source: &Arc<str>) -> u64 {
+impl Weighter<String, Arc<str>> for Weight {
+    fn weight(&self, key: &String, source: &Arc<str>) -> u64 {
         (ENTRY_BYTES + key.len() + source.len()) as u64
     }
 }

@@ -1,0 +1,152 @@
+//! The words that stand for looks, levels and formats.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// A word outside its list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be one of {0}")]
+pub struct NotListed(&'static str);
+
+macro_rules! choices {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$vdoc])* $variant,)+
+        }
+
+        impl $name {
+            /// Every choice.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+            const WORDS: &'static str = {
+                const LISTED: &str = concat!($(", ", $word),+);
+                LISTED.split_at(2).1
+            };
+
+            /// The word for it.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotListed;
+
+            fn from_str(text: &str) -> Result<Self, NotListed> {
+                Self::ALL.iter().copied().find(|one| one.as_str().eq_ignore_ascii_case(text)).ok_or(NotListed(Self::WORDS))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        #[cfg(feature = "openapi")]
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                utoipa::openapi::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .enum_values(Some([$($word,)+]))
+                    .into()
+            }
+        }
+
+        #[cfg(feature = "openapi")]
+        impl utoipa::ToSchema for $name {}
+    };
+}
+
+choices! {
+    /// File format of a code.
+    QrFormat {
+        /// Pixels: a whole number of them for each module.
+        Png = "png",
+        /// Paths, sharp at any size.
+        Svg = "svg",
+    }
+}
+
+impl QrFormat {
+    /// Its media type.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Svg => "image/svg+xml; charset=utf-8",
+        }
+    }
+}
+
+choices! {
+    /// How much of a code may be unreadable (ISO/IEC 18004).
+    QrLevel {
+        /// About 7 %.
+        L = "L",
+        /// About 15 %.
+        M = "M",
+        /// About 25 %.
+        Q = "Q",
+        /// About 30 %.
+        H = "H",
+    }
+}
+
+choices! {
+    /// How the modules are drawn.
+    DotType {
+        /// Squares.
+        Square = "square",
+        /// Circles, each on its own.
+        Dots = "dots",
+        /// Runs with round ends and corners.
+        Rounded = "rounded",
+        /// Runs with two round corners.
+        Classy = "classy",
+        /// Runs with two wide round corners.
+        ClassyRounded = "classy-rounded",
+        /// Runs with round ends and wide round corners.
+        ExtraRounded = "extra-rounded",
+    }
+}
+
+choices! {
+    /// How the frames of the three eyes are drawn.
+    CornerSquareType {
+        /// A square.
+        Square = "square",
+        /// A ring.
+        Dot = "dot",
+        /// A square with round corners.
+        ExtraRounded = "extra-rounded",
+    }
+}
+
+choices! {
+    /// How the pupils of the three eyes are drawn.
+    CornerDotType {
+        /// A disc.
+        Dot = "dot",
+        /// A square.
+        Square = "square",
+    }
+}
+
+choices! {
+    /// Outline of the whole.
+    QrShape {
+        /// The symbol alone.
+        Square = "square",
+        /// A disc around the symbol, filled with dots that mean nothing.
+        Circle = "circle",
+    }
+}

@@ -1,0 +1,249 @@
+//! What a QR code may look like: options as a caller gives them, and the style that follows from them. Drawing is the
+//! service's.
+
+mod choices;
+mod query;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use crate::colour::Rgb;
+use crate::error::{ErrorCode, Invalid};
+use crate::link::setters;
+
+pub use choices::{CornerDotType, CornerSquareType, DotType, NotListed, QrFormat, QrLevel, QrShape};
+use query::check_logo;
+
+/// Longest edge in pixels.
+pub const MAX_SIZE: u32 = 2_048;
+/// Edge in pixels when the caller does not say.
+pub const DEFAULT_SIZE: u32 = 600;
+/// Widest margin in modules.
+pub const MAX_MARGIN: u32 = 16;
+/// Margin in modules when the caller does not say.
+pub const DEFAULT_MARGIN: u32 = 2;
+/// Least contrast between the background and each part, as a WCAG 2.2 ratio. Readers need about this much; 3 and more,
+/// dark on light, is what to choose.
+pub const MIN_CONTRAST: f64 = 2.0;
+/// Least difference in brightness ([`Rgb::luma`]) between the background and each part: readers turn a picture grey,
+/// and give up below 24.
+pub const MIN_LUMA: u8 = 32;
+
+/// What a caller may say about a QR code; everything is optional.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct QrOptions {
+    /// Whole edge in pixels, margin included, 1 to 2048; 600 when absent. A PNG needs 2 pixels for each module.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u32>,
+    /// Error correction; `H` when a logo is drawn, else `L`, when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<QrLevel>,
+    /// Margin in modules, 0 to 16; 2 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub margin: Option<u32>,
+    /// How modules are drawn; `rounded` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dot_type: Option<DotType>,
+    /// How the eyes' frames are drawn; `extra-rounded` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corner_square_type: Option<CornerSquareType>,
+    /// How the eyes' pupils are drawn; `dot` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corner_dot_type: Option<CornerDotType>,
+    /// Outline; `square` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<QrShape>,
+    /// Colour of whatever has none of its own; black when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fg_color: Option<Rgb>,
+    /// Background; white when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bg_color: Option<Rgb>,
+    /// Colour of the dots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dot_color: Option<Rgb>,
+    /// Colour of the eyes' frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corner_square_color: Option<Rgb>,
+    /// Colour of the eyes' pupils.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corner_dot_color: Option<Rgb>,
+    /// Leaves the logo out, and does not even look at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hide_logo: Option<bool>,
+    /// Web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels.
+    /// The service fetches it; it must be reachable on the public internet, without a redirect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logo: Option<String>,
+}
+
+impl QrOptions {
+    /// The default look.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Sets the edge in pixels.
+        size: impl Into<u32>,
+        /// Sets the error correction.
+        level: impl Into<QrLevel>,
+        /// Sets the margin in modules.
+        margin: impl Into<u32>,
+        /// Sets how modules are drawn.
+        dot_type: impl Into<DotType>,
+        /// Sets how the eyes' frames are drawn.
+        corner_square_type: impl Into<CornerSquareType>,
+        /// Sets how the eyes' pupils are drawn.
+        corner_dot_type: impl Into<CornerDotType>,
+        /// Sets the outline.
+        shape: impl Into<QrShape>,
+        /// Sets the colour of whatever has none of its own.
+        fg_color: impl Into<Rgb>,
+        /// Sets the background.
+        bg_color: impl Into<Rgb>,
+        /// Sets the colour of the dots.
+        dot_color: impl Into<Rgb>,
+        /// Sets the colour of the eyes' frames.
+        corner_square_color: impl Into<Rgb>,
+        /// Sets the colour of the eyes' pupils.
+        corner_dot_color: impl Into<Rgb>,
+        /// Leaves the logo out.
+        hide_logo: impl Into<bool>,
+        /// Sets the logo.
+        logo: impl Into<String>,
+    }
+
+    /// Applies defaults and rules. Of a logo's address only the form is judged here, not where it is.
+    pub fn check(&self) -> Result<QrStyle, Invalid> {
+        let within = |name, value: Option<u32>, least, most| match value {
+            Some(value) if !(least..=most).contains(&value) => Err(wrong(name, &out_of_range(least, most))),
+            _ => Ok(()),
+        };
+        within("size", self.size, 1, MAX_SIZE)?;
+        within("margin", self.margin, 0, MAX_MARGIN)?;
+        let logo = self.logo.as_deref().filter(|_| self.hide_logo != Some(true));
+        let logo = logo.map(|text| check_logo(text, |_| true)).transpose().map_err(|why| wrong("logo", &why))?;
+        let foreground = self.fg_color.unwrap_or(Rgb::BLACK);
+        let style = QrStyle {
+            size: self.size.unwrap_or(DEFAULT_SIZE),
+            level: self.level.unwrap_or(if logo.is_some() { QrLevel::H } else { QrLevel::L }),
+            margin: self.margin.unwrap_or(DEFAULT_MARGIN),
+            dot_type: self.dot_type.unwrap_or(DotType::Rounded),
+            corner_square_type: self.corner_square_type.unwrap_or(CornerSquareType::ExtraRounded),
+            corner_dot_type: self.corner_dot_type.unwrap_or(CornerDotType::Dot),
+            shape: self.shape.unwrap_or(QrShape::Square),
+            background: self.bg_color.unwrap_or(Rgb::WHITE),
+            dots: self.dot_color.unwrap_or(foreground),
+            frames: self.corner_square_color.unwrap_or(foreground),
+            pupils: self.corner_dot_color.unwrap_or(foreground),
+            logo,
+        };
+        self.check_contrast(&style)?;
+        Ok(style)
+    }
+
+    /// Readers see a grey picture, and in it dark on light or light on dark: each part must differ enough from the
+    /// background, for people as for cameras, and all in the same direction.
+    fn check_contrast(&self, style: &QrStyle) -> Result<(), Invalid> {
+        let background = style.background;
+        let is_darker = |colour: Rgb| colour.luma() < background.luma();
+        for (part, colour, own, field) in [
+            ("dots", style.dots, self.dot_color, "dotColor"),
+            ("frames of the eyes", style.frames, self.corner_square_color, "cornerSquareColor"),
+            ("pupils of the eyes", style.pupils, self.corner_dot_color, "cornerDotColor"),
+        ] {
+            // What is named is what the caller wrote.
+            let field = match (own, self.fg_color) {
+                (Some(_), _) => field,
+                (None, Some(_)) => "fgColor",
+                (None, None) => "bgColor",
+            };
+            let ratio = background.contrast(colour);
+            if ratio < MIN_CONTRAST {
+                // Cut, not rounded: 1.996 must not read as 2.00.
+                let ratio = (ratio * 100.0).floor() / 100.0;
+                let why = format!(
+                    "the {part} ({colour}) hardly differ from the background ({background}): the contrast is \
+                     {ratio:.2}, and at least {MIN_CONTRAST:.1} is needed"
+                );
+                return Err(wrong(field, &why));
+            }
+            if colour.luma().abs_diff(background.luma()) < MIN_LUMA {
+                let why = format!(
+                    "the {part} ({colour}) are as bright as the background ({background}): readers see no colours and \
+                     would not tell them apart"
+                );
+                return Err(wrong(field, &why));
+            }
+            if is_darker(colour) != is_darker(style.dots) {
+                let why = format!(
+                    "the {part} ({colour}) and the dots ({}) lie on both sides of the background ({background}): \
+                     readers need all parts darker than it, or all lighter",
+                    style.dots
+                );
+                return Err(wrong(field, &why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a QR code looks like: every option with its effective value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QrStyle {
+    /// Whole edge in pixels, margin included.
+    pub size: u32,
+    /// Error correction.
+    pub level: QrLevel,
+    /// Margin in modules.
+    pub margin: u32,
+    /// How modules are drawn.
+    pub dot_type: DotType,
+    /// How the eyes' frames are drawn.
+    pub corner_square_type: CornerSquareType,
+    /// How the eyes' pupils are drawn.
+    pub corner_dot_type: CornerDotType,
+    /// Outline.
+    pub shape: QrShape,
+    /// Colour of the background.
+    pub background: Rgb,
+    /// Colour of the dots.
+    pub dots: Rgb,
+    /// Colour of the eyes' frames.
+    pub frames: Rgb,
+    /// Colour of the eyes' pupils.
+    pub pupils: Rgb,
+    /// Where the logo is that is to be drawn.
+    pub logo: Option<String>,
+}
+
+impl Default for QrStyle {
+    fn default() -> Self {
+        Self {
+            size: DEFAULT_SIZE,
+            level: QrLevel::L,
+            margin: DEFAULT_MARGIN,
+            dot_type: DotType::Rounded,
+            corner_square_type: CornerSquareType::ExtraRounded,
+            corner_dot_type: CornerDotType::Dot,
+            shape: QrShape::Square,
+            background: Rgb::WHITE,
+            dots: Rgb::BLACK,
+            frames: Rgb::BLACK,
+            pupils: Rgb::BLACK,
+            logo: None,
+        }
+    }
+}
+
+fn out_of_range(least: u32, most: u32) -> String {
+    format!("must be a whole number from {least} to {most}")
+}
+
+fn wrong(name: &'static str, why: &str) -> Invalid {
+    Invalid::field(ErrorCode::InvalidQrOptions, name, format!("{name}: {why}"))
+}
