@@ -112,7 +112,7 @@ pub(crate) fn pages() -> Router<Shared> {
 /// The docs page runs scripts of its own origin and nothing else.
 async fn docs_headers(request: Request, next: Next) -> Response {
     const POLICY: HeaderValue = HeaderValue::from_static(
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; \
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; connect-src 'self'; \
          base-uri 'none'; frame-ancestors 'none'",
     );
     let mut response = next.run(request).await;

@@ -146,7 +146,7 @@ choices! {
     QrShape {
         /// The symbol alone.
         Square = "square",
-        /// A disc around the symbol, filled with dots that mean nothing.
+        /// The symbol in a disc that is filled with dots that mean nothing.
         Circle = "circle",
     }
 }

@@ -53,7 +53,7 @@ impl Query<'_> {
         let mut values = ::url::form_urlencoded::parse(self.0.as_bytes()).filter(|(key, _)| key == name);
         let Some((_, value)) = values.next() else { return Ok(None) };
         if values.next().is_some() {
-            return Err(wrong(name, "stands more than once"));
+            return Err(wrong(name, "is given more than once"));
         }
         parse(&value).map(Some).map_err(|why| wrong(name, &why))
     }
@@ -76,13 +76,15 @@ impl Query<'_> {
             "0" => Ok(false),
             _ if text.eq_ignore_ascii_case("true") => Ok(true),
             _ if text.eq_ignore_ascii_case("false") => Ok(false),
-            _ => Err("must be true or false".to_owned()),
+            _ => Err("must be true or false, or 1 or 0".to_owned()),
         })
     }
 
     fn colour(&self, name: &'static str) -> Result<Option<Rgb>, Invalid> {
         self.parsed(name, |text| {
-            Rgb::parse_lenient(text).ok_or_else(|| "must be 3 or 6 hex digits, such as 0a7cff".to_owned())
+            Rgb::parse_lenient(text).ok_or_else(|| {
+                "must be 3 or 6 hex digits, such as 0a7cff; in an address # is written %23 or left out".to_owned()
+            })
         })
     }
 }

@@ -29,24 +29,27 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 /// The code holds the link's `url` and nothing else, whatever the link's status; drawing it counts no click. What can
 /// be printed and forgotten is level `M` or more, a margin of at least 2, and dark colours on light ones with a contrast
 /// of 3 or more; three pixels for each module read well everywhere.
+///
+/// Values of lists may be in either case. A known parameter that is repeated or empty is refused, an unknown one ignored.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/qr.{format}", operation_id = "link_qr", tag = "links", security(("secret_key" = [])),
     params(
         ("link_id" = String, Path, description = "The link's id"),
         ("format" = QrFormat, Path, description = "The file's format"),
-        ("size" = Option<u32>, Query, description = "Whole edge in pixels, margin included; 600 when absent. A PNG needs 2 pixels for each module", minimum = 1, maximum = 2048),
+        ("size" = Option<u32>, Query, description = "Whole edge in pixels, margin included; 600 when absent. In a PNG each module has a whole number of pixels, at least 2 (66 in all for a usual link); what is left over widens the margin. An SVG may have any size", minimum = 1, maximum = 2048),
         ("level" = Option<QrLevel>, Query, description = "Error correction; `L` when absent, or `H` with a logo"),
         ("margin" = Option<u32>, Query, description = "Margin in modules; 2 when absent", minimum = 0, maximum = 16),
         ("includeMargin" = Option<bool>, Query, deprecated, description = "`false` stands for `margin=0` where `margin` is absent"),
         ("dotType" = Option<DotType>, Query, description = "How modules are drawn; `rounded` when absent"),
         ("cornerSquareType" = Option<CornerSquareType>, Query, description = "How the eyes' frames are drawn; `extra-rounded` when absent"),
         ("cornerDotType" = Option<CornerDotType>, Query, description = "How the eyes' pupils are drawn; `dot` when absent"),
-        ("shape" = Option<QrShape>, Query, description = "Outline; `square` when absent"),
+        ("shape" = Option<QrShape>, Query, description = "`circle` adds dots that mean nothing around the code, up to a disc; `square` when absent"),
         ("fgColor" = Option<String>, Query, description = "Colour of whatever has none of its own; black when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("bgColor" = Option<String>, Query, description = "Background; white when absent. Each part needs a contrast (WCAG 2.2) of 2.0 to it and 32 of 255 in brightness (BT.601), all parts darker than it or all lighter", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("dotColor" = Option<String>, Query, description = "Colour of the dots; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerSquareColor" = Option<String>, Query, description = "Colour of the eyes' frames; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerDotColor" = Option<String>, Query, description = "Colour of the eyes' pupils; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("If-None-Match" = Option<String>, Header, description = "Tags of images that are there already: 304 instead of the image"),
         ("hideLogo" = Option<bool>, Query, description = "Leaves the logo out, and does not even look at it"),
         ("logo" = Option<String>, Query, description = "Public web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels. Redirects are not followed", format = Uri, max_length = 2048),
     ),

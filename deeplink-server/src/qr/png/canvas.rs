@@ -1,5 +1,7 @@
 //! An image of palette indices, filled tile by tile.
 
+use std::collections::HashMap;
+
 use deeplink_core::qr::QrStyle;
 
 use super::byte;
@@ -100,27 +102,64 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// The image as colours, with the logo in the middle of the symbol.
-    pub(super) fn with_logo(&self, logo: &Logo, hole: Hole) -> Vec<u8> {
-        let size = self.layout.size() as usize;
-        let mut rgb: Vec<u8> =
-            self.pixels.iter().flat_map(|&index| self.palette.colours()[usize::from(index)]).collect();
+    /// The logo as it will stand on the background in the middle of the symbol.
+    pub(super) fn placed(&self, logo: &Logo, hole: Hole) -> Placed {
         let scale = self.layout.scale();
         let (width, height) = hole.logo_size(scale);
         let place = |length: u32| (self.layout.origin() + (self.layout.modules() * scale - length) / 2) as usize;
-        let background = self.style.background.0;
-        let logo = scale::resize(logo, width, height);
-        let (width, left) = (width as usize, place(width));
-        let lines = rgb[place(height) * size * 3..].chunks_exact_mut(size * 3);
-        for (line, row) in lines.zip(logo.chunks_exact(width)) {
-            for (pixel, drawn) in line[left * 3..].chunks_exact_mut(3).zip(row) {
-                for (channel, (value, behind)) in pixel.iter_mut().zip(drawn.iter().zip(background)) {
-                    *channel = byte(value + f32::from(behind) * (1.0 - drawn[3]));
+        let background = self.style.background.0.map(f32::from);
+        let drawn = scale::resize(logo, width, height);
+        let on_background = |pixel: [f32; 4]| {
+            let [red, green, blue, alpha] = pixel;
+            let [behind_red, behind_green, behind_blue] = background.map(|channel| channel * (1.0 - alpha));
+            [byte(red + behind_red), byte(green + behind_green), byte(blue + behind_blue)]
+        };
+        let pixels = drawn.into_iter().map(on_background).collect();
+        Placed { left: place(width), top: place(height), width: width as usize, pixels }
+    }
+
+    /// Draws the logo, if its colours fit into the palette beside the others.
+    pub(super) fn take(&mut self, logo: &Placed) -> bool {
+        let mut known = HashMap::new();
+        let mut indices = Vec::with_capacity(logo.pixels.len());
+        for colour in &logo.pixels {
+            let index = match known.get(colour) {
+                Some(index) => *index,
+                None => {
+                    let Some(index) = self.palette.add(*colour) else { return false };
+                    known.insert(*colour, index);
+                    index
                 }
-            }
+            };
+            indices.push(index);
+        }
+        let size = self.layout.size() as usize;
+        let lines = self.pixels[logo.top * size..].chunks_exact_mut(size);
+        for (line, row) in lines.zip(indices.chunks_exact(logo.width)) {
+            line[logo.left..][..logo.width].copy_from_slice(row);
+        }
+        true
+    }
+
+    /// The image as colours, with the logo.
+    pub(super) fn with(&self, logo: &Placed) -> Vec<u8> {
+        let size = self.layout.size() as usize;
+        let colours = self.palette.colours();
+        let mut rgb: Vec<u8> = self.pixels.iter().flat_map(|&index| colours[usize::from(index)]).collect();
+        let lines = rgb[logo.top * size * 3..].chunks_exact_mut(size * 3);
+        for (line, row) in lines.zip(logo.pixels.chunks_exact(logo.width)) {
+            line[logo.left * 3..][..logo.width * 3].copy_from_slice(row.as_flattened());
         }
         rgb
     }
+}
+
+/// A logo's pixels and where they go.
+pub(super) struct Placed {
+    left: usize,
+    top: usize,
+    width: usize,
+    pixels: Vec<[u8; 3]>,
 }
 
 /// One tile for each set of neighbours, row by row. Sets whose dots look alike share a tile.

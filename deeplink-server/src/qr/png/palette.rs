@@ -40,6 +40,13 @@ impl Palette {
         })
     }
 
+    /// The number of a further colour; `None` if there is no number left.
+    pub(super) fn add(&mut self, colour: [u8; 3]) -> Option<u8> {
+        let index = u8::try_from(self.colours.len()).ok()?;
+        self.colours.push(colour);
+        Some(index)
+    }
+
     /// Every colour, in the order of their numbers.
     pub(super) fn colours(&self) -> &[[u8; 3]] {
         &self.colours

@@ -55,9 +55,13 @@ fn files_have_no_other_chunks_than_they_need() {
     assert_eq!(plain[24..29], [8, 3, 0, 0, 0], "8 bit, palette, not interlaced");
     assert!(plain.len() < 25 * 1_024, "{} bytes", plain.len());
     let style = QrStyle { level: QrLevel::H, logo: Some(String::new()), ..QrStyle::default() };
-    let (_, with_logo) = png(&style, Some(&logo([200, 0, 0, 128])));
-    assert_eq!(names(&with_logo), "IHDR IDAT IEND");
-    assert_eq!(with_logo[24..29], [8, 2, 0, 0, 0], "8 bit, opaque colours, not interlaced");
+    let (_, plain) = png(&style, Some(&logo([200, 0, 0, 128])));
+    assert_eq!(names(&plain), "IHDR PLTE IDAT IEND");
+    assert_eq!(plain[24..29], [8, 3, 0, 0, 0], "a logo of few colours fits into the palette");
+    let colourful: Vec<u8> = (0..40).flat_map(|y| (0..40).flat_map(move |x| [x * 6, y * 6, x ^ y, 255])).collect();
+    let (_, picture) = png(&style, Logo::new(40, 40, colourful, [0; 32]).as_ref());
+    assert_eq!(names(&picture), "IHDR IDAT IEND");
+    assert_eq!(picture[24..29], [8, 2, 0, 0, 0], "8 bit, opaque colours, not interlaced");
 }
 
 #[test]
