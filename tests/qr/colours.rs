@@ -1,17 +1,13 @@
 //! Colours that codes are drawn in: dark on light, light on dark, and close to each other.
 
 use deeplink_core::colour::Rgb;
-use deeplink_core::qr::MIN_CONTRAST;
+use deeplink_core::qr::{MIN_CONTRAST, MIN_LUMA};
 use deeplink_core::secret::Random;
-use image::RgbImage;
 
 use crate::cases::{Case, below, colour, link, styles};
-use crate::pictures::grey;
 
 const SEED: u64 = 20_260_705;
 const SAMPLES: usize = 80;
-/// Readers see luma, and tell apart what differs by this much of 255, whatever ratio the colours have.
-const LEAST_STEP: u8 = 32;
 
 /// Brands' and other likely pairs, foreground and background.
 const PAIRS: [(&str, &str); 12] = [
@@ -43,8 +39,8 @@ impl Colours {
             let background = colour(random);
             let fits = |part: Rgb| {
                 let lighter = part.luminance() > background.luminance();
-                let (seen, behind) = (luma(part), luma(background));
-                let apart = seen.abs_diff(behind) >= LEAST_STEP && (seen > behind) == light_on_dark;
+                let (seen, behind) = (part.luma(), background.luma());
+                let apart = seen.abs_diff(behind) >= MIN_LUMA && (seen > behind) == light_on_dark;
                 background.contrast(part) >= least && lighter == light_on_dark && apart
             };
             // Many a background has no such part.
@@ -64,11 +60,6 @@ impl Colours {
         let options = options.corner_square_color(frames).corner_dot_color(pupils);
         Case { options, ..Case::new(link(31, random)) }
     }
-}
-
-/// What a grey picture shows of it.
-pub(crate) fn luma(colour: Rgb) -> u8 {
-    grey(&RgbImage::from_pixel(1, 1, colour.0.into())).into_raw()[0]
 }
 
 fn pairs() -> impl Iterator<Item = (Rgb, Rgb)> {

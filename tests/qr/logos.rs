@@ -78,7 +78,7 @@ impl Artwork {
             let stroke = |across: std::ops::Range<u32>, down: std::ops::Range<u32>| {
                 across.contains(&column) && down.contains(&row)
             };
-            if (x / SIDE + y / SIDE) % 2 == 0 {
+            if (x / SIDE + y / SIDE).is_multiple_of(2) {
                 stroke(8..40, 8..17) || stroke(20..29, 8..40)
             } else {
                 stroke(12..21, 8..40) || stroke(12..38, 31..40)

@@ -20,7 +20,7 @@ use image::{GrayImage, RgbImage};
 use serde_json::json;
 
 use crate::cases::{Case, EDGES, Edge, LENGTHS, MARGINS, link, styles};
-use crate::colours::{close, dark_on_light, light_on_dark, luma};
+use crate::colours::{close, dark_on_light, light_on_dark};
 use crate::logos::Artwork;
 use crate::pictures::{in_colour, seen};
 
@@ -98,7 +98,7 @@ fn put(to: &mut impl Write, gate: &str, case: &Case, picture: &GrayImage) -> io:
         "gate": gate,
         "request": case.to_string(),
         "text": case.content,
-        "background": luma(case.style().background),
+        "background": case.style().background.luma(),
         "square": case.style().corner_square_type == CornerSquareType::Square,
         "version": case.version(),
         "width": picture.width(),
