@@ -15,6 +15,7 @@ use std::io::Cursor;
 use std::slice::ChunksExact;
 use std::{error, fmt};
 
+use deeplink_core::colour::Rgb;
 use png::{ColorType, Decoder, DecodingError, Limits, Transformations};
 use rxing::helpers::detect_in_luma_slice_with_hints;
 use rxing::{BarcodeFormat, DecodeHints};
@@ -127,10 +128,8 @@ fn decode(bytes: &[u8]) -> Result<(u32, u32, Vec<u8>), NotRead> {
     Ok((frame.width, frame.height, luma))
 }
 
-/// Luma as ITU-R BT.601 weighs it, which is what cameras give.
 fn grey(red: u8, green: u8, blue: u8) -> u8 {
-    let sum = u32::from(red) * 306 + u32::from(green) * 601 + u32::from(blue) * 117;
-    u8::try_from((sum + 512) >> 10).unwrap_or(u8::MAX)
+    Rgb([red, green, blue]).luma()
 }
 
 fn on_white(luma: u8, alpha: u8) -> u8 {

@@ -6,6 +6,8 @@ mod colours;
 mod logos;
 #[expect(dead_code, reason = "the suite needs more of it")]
 mod pictures;
+#[expect(dead_code, reason = "the suite needs more of it")]
+mod readers;
 
 use std::error::Error;
 use std::io::{BufWriter, ErrorKind, Write, stdout};
@@ -19,10 +21,11 @@ use image::imageops::replace;
 use image::{GrayImage, RgbImage};
 use serde_json::json;
 
-use crate::cases::{Case, EDGES, Edge, LENGTHS, MARGINS, link, styles};
+use crate::cases::{Case, EDGES, Edge, LENGTHS, MARGINS, below, link, styles};
 use crate::colours::{close, dark_on_light, light_on_dark};
 use crate::logos::Artwork;
 use crate::pictures::{in_colour, seen};
+use crate::readers::{reads, rxing};
 
 const SEED: u64 = 20_260_710;
 
@@ -40,16 +43,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Each picture is a line of JSON about it, and then its pixels: one byte of luma each.
+/// Each picture is a line of JSON about it, with what rxing made of it, and then its pixels: one byte of luma each.
 fn draw_all(to: &mut impl Write) -> io::Result<()> {
-    let random = &mut Random::seeded(SEED);
+    let (random, chance) = (&mut Random::seeded(SEED), &mut Random::seeded(SEED + 1));
     let mut put = |gate: &str, case: &Case| {
         for picture in seen(case) {
             put(to, gate, case, &picture)?;
         }
         io::Result::Ok(())
     };
-    let mut turn = 0;
     for options in styles() {
         for &level in QrLevel::ALL {
             for length in LENGTHS {
@@ -60,15 +62,13 @@ fn draw_all(to: &mut impl Write) -> io::Result<()> {
                         put("G1", &with_margin(&case, margin).sized(edge))?;
                     }
                 }
-                // What is left of the product takes its turns.
-                turn += 1;
-                put("s = 2", &taking_turns(&case, turn).sized(Edge::Modules(2)))?;
-                put("G1 as SVG", &Case { format: QrFormat::Svg, ..taking_turns(&case, turn) })?;
-                for (at, artwork) in Artwork::lettered().into_iter().enumerate() {
-                    put("G3", &taking_turns(&case.clone().with_artwork(artwork), turn + at))?;
+                put("s = 2", &somehow(&case, chance).sized(Edge::Modules(2)))?;
+                put("G1 as SVG", &Case { format: QrFormat::Svg, ..somehow(&case, chance) })?;
+                for artwork in Artwork::lettered() {
+                    put("G3", &somehow(&case.clone().with_artwork(artwork), chance))?;
                 }
-                let striped = Artwork::striped()[turn % 8];
-                put("G3", &taking_turns(&case.clone().with_artwork(striped), turn / 8))?;
+                let striped = Artwork::striped()[below(8, chance)];
+                put("G3", &somehow(&case.clone().with_artwork(striped), chance))?;
             }
         }
     }
@@ -85,8 +85,8 @@ fn draw_all(to: &mut impl Write) -> io::Result<()> {
 }
 
 /// One of the margins and one of the sizes.
-fn taking_turns(case: &Case, turn: usize) -> Case {
-    with_margin(case, MARGINS[turn % MARGINS.len()]).sized(EDGES[turn / MARGINS.len() % EDGES.len()])
+fn somehow(case: &Case, chance: &mut Random) -> Case {
+    with_margin(case, MARGINS[below(MARGINS.len(), chance)]).sized(EDGES[below(EDGES.len(), chance)])
 }
 
 fn with_margin(case: &Case, margin: u32) -> Case {
@@ -101,6 +101,7 @@ fn put(to: &mut impl Write, gate: &str, case: &Case, picture: &GrayImage) -> io:
         "background": case.style().background.luma(),
         "square": case.style().corner_square_type == CornerSquareType::Square,
         "version": case.version(),
+        "rxing": reads(rxing, picture, &case.content).err(),
         "width": picture.width(),
         "height": picture.height(),
     });

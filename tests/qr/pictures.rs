@@ -1,5 +1,6 @@
 //! Pictures as a reader gets them: grey pixels, drawn or rasterised, and what happens to them on the way.
 
+use deeplink_core::colour::Rgb;
 use deeplink_core::qr::QrFormat;
 use image::imageops::FilterType;
 use image::{DynamicImage, GrayImage, Luma, RgbImage};
@@ -40,10 +41,7 @@ pub(crate) fn rasterised(svg: &[u8], scale: u16) -> RgbImage {
 
 /// Luma as ITU-R BT.601 weighs it: what cameras give and readers take.
 pub(crate) fn grey(picture: &RgbImage) -> GrayImage {
-    let luma = picture.as_raw().chunks_exact(3).map(|pixel| {
-        let sum = u32::from(pixel[0]) * 306 + u32::from(pixel[1]) * 601 + u32::from(pixel[2]) * 117;
-        (sum >> 10).to_le_bytes()[0]
-    });
+    let luma = picture.pixels().map(|pixel| Rgb(pixel.0).luma());
     GrayImage::from_raw(picture.width(), picture.height(), luma.collect()).expect("pixels")
 }
 

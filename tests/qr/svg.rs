@@ -192,7 +192,7 @@ fn o3_numbers_with_a_longer_form_are_found() {
     }
 }
 
-/// The mean difference of a channel is below one in a hundred, and no pixel is another one.
+/// The mean difference of a channel is below one in a hundred, and outside of logos none is more than half.
 #[test]
 fn the_svg_is_the_same_picture_as_the_png() {
     let cases = cases(60).into_iter().enumerate().map(|(at, case)| {
@@ -208,7 +208,9 @@ fn the_svg_is_the_same_picture_as_the_png() {
         let differences = || svg.as_raw().iter().zip(png.as_raw()).map(|(one, other)| u64::from(one.abs_diff(*other)));
         let mean = differences().sum::<u64>() * 1_000 / u64::try_from(svg.as_raw().len()).expect("few");
         let most = differences().max().unwrap_or_default();
-        if mean < 2_550 { Ok(()) } else { Err(format!("{case}: {mean} thousandths, {most} at most")) }
+        // Pictures are resampled by whoever shows them.
+        let is_same = mean < 2_550 && (most <= 128 || case.style().logo.is_some());
+        if is_same { Ok(()) } else { Err(format!("{case}: {mean} thousandths, {most} at most")) }
     });
     outcome.is_perfect("SVG against PNG");
 }
