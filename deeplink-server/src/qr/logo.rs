@@ -21,8 +21,8 @@ impl Logo {
     }
 
     /// Decodes a PNG, JPEG or WebP file: its first frame, as it is stored, with 8 bits a channel. What has more than
-    /// 2,048 px on an edge or 262,144 px in all, which is more than is drawn, is made smaller. What it holds
-    /// beside pixels is left behind.
+    /// 2,048 px on an edge or 262,144 px in all, which is about what the largest codes draw, is made smaller. What it
+    /// holds beside pixels is left behind.
     pub fn decode(file: &[u8]) -> Result<Self, NotALogo> {
         Picture::read(file)?.decode()
     }

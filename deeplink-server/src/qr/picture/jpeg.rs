@@ -67,7 +67,6 @@ impl Frame {
         let samples = u64::from(width) * u64::from(height) * channels;
         // Rows of blocks on their way from coefficients to samples.
         let rows = u64::from(width) * 8 * down * 4 * 2 * 2;
-        let inner = coefficients + rows + SOME;
-        Some(Header { width, height, memory: samples + inner, inner })
+        Some(Header { width, height, samples, own: coefficients + rows + SOME })
     }
 }

@@ -3,6 +3,7 @@
 
 mod jpeg;
 mod png;
+mod prefix;
 mod shrink;
 mod vp8l;
 mod webp;
@@ -21,11 +22,13 @@ use super::Logo;
 const EDGE: u32 = 4_096;
 /// Most pixels of a file's picture.
 const PIXELS: u64 = 16_000_000;
-/// Most memory that decoding may take, in bytes: enough for a JPEG with the most pixels.
-pub(super) const MEMORY: u64 = 48 << 20;
-/// Most of that which a decoder may take for itself. What is not asked for in one large piece, the allocator gives back
-/// late or never.
-const INNER: u64 = 12 << 20;
+/// Most memory that decoding may take, in bytes: samples and what the decoder takes for itself.
+const MEMORY: u64 = SAMPLES + OWN;
+/// Most memory for samples: enough for a JPEG with the most pixels.
+const SAMPLES: u64 = 46 << 20;
+/// Most memory that a decoder may take for itself. It comes in pieces that the allocator keeps when they are freed, so it
+/// counts for as long as the process lives, beside the samples of every later picture.
+pub(super) const OWN: u64 = 18 << 20;
 /// Pieces of this size are mapped, whatever was freed before, and given back at once; what is not touched takes nothing.
 const MAPPED: usize = 33 << 20;
 /// What a decoder needs whatever the picture: tables, rows, buffers.
@@ -37,8 +40,8 @@ pub enum NotALogo {
     /// It is something else, or broken.
     #[error("not a PNG, JPEG or WebP image")]
     NotAnImage,
-    /// It has more than 4,096 px on an edge or 16,000,000 px in all, or takes too much memory to decode: more than 48 MiB,
-    /// or 12 MiB beside its samples, which several scans of a JPEG or layers of a WebP may need.
+    /// It has more than 4,096 px on an edge or 16,000,000 px in all, or takes too much memory to decode: more than 46 MiB
+    /// for its samples, or 18 MiB beside them, which the scans of a progressive JPEG or the layers of a WebP may need.
     #[error("image too large")]
     TooLarge,
 }
@@ -50,10 +53,10 @@ use NotALogo::{NotAnImage, TooLarge};
 struct Header {
     width: u32,
     height: u32,
-    /// Bytes that decoding takes at one time, the result left out.
-    memory: u64,
-    /// The part of it that the decoder takes for itself.
-    inner: u64,
+    /// Bytes of the decoded samples; 0 for those that come row by row.
+    samples: u64,
+    /// Bytes that the decoder takes beside them at one time.
+    own: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,15 +89,15 @@ impl<'a> Picture<'a> {
             return Err(NotAnImage);
         }
         let pixels = u64::from(width) * u64::from(height);
-        if width > EDGE || height > EDGE || pixels > PIXELS || header.memory > MEMORY || header.inner > INNER {
+        if width > EDGE || height > EDGE || pixels > PIXELS || header.samples > SAMPLES || header.own > OWN {
             return Err(TooLarge);
         }
         Ok(Self { file, format, header })
     }
 
-    /// Bytes that [`Picture::decode`] takes at one time, the result left out; at most [`MEMORY`].
-    pub(super) fn memory(&self) -> u64 {
-        self.header.memory
+    /// Bytes that the decoder takes for itself, beside the samples; at most [`OWN`].
+    pub(super) fn own(&self) -> u64 {
+        self.header.own
     }
 
     /// The pixels.
@@ -103,7 +106,13 @@ impl<'a> Picture<'a> {
         match self.format {
             Format::Png => png::rows(self.file, &self.header, &mut shrink)?,
             Format::Jpeg => self.whole(JpegDecoder::new(Cursor::new(self.file)), &mut shrink)?,
-            Format::WebP => self.whole(WebPDecoder::new(Cursor::new(self.file)), &mut shrink)?,
+            Format::WebP => match webp::as_if_with_alpha(self.file) {
+                Some(file) => {
+                    shrink.is_opaque = true;
+                    self.whole(WebPDecoder::new(Cursor::new(file)), &mut shrink)?;
+                }
+                None => self.whole(WebPDecoder::new(Cursor::new(self.file)), &mut shrink)?,
+            },
         }
         let (width, height, rgba) = shrink.finish().ok_or(NotAnImage)?;
         Logo::new(width, height, rgba, Sha256::digest(self.file).into()).ok_or(NotAnImage)
@@ -113,7 +122,8 @@ impl<'a> Picture<'a> {
     fn whole(&self, decoder: image::ImageResult<impl ImageDecoder>, shrink: &mut Shrink) -> Result<(), NotALogo> {
         let mut decoder = decoder.map_err(|_| NotAnImage)?;
         // Two readings of one header that differ are a trap.
-        if decoder.dimensions() != (self.header.width, self.header.height) || decoder.total_bytes() > self.header.memory
+        if decoder.dimensions() != (self.header.width, self.header.height)
+            || decoder.total_bytes() > self.header.samples
         {
             return Err(NotAnImage);
         }

@@ -25,8 +25,8 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
         2 | 3 | 4 | 6 => 4,
         _ => return None,
     };
-    let whole = if interlaced == 0 { 0 } else { u64::from(width) * u64::from(height) * channels };
-    Some(Header { width, height, memory: whole + SOME, inner: SOME })
+    let samples = if interlaced == 0 { 0 } else { u64::from(width) * u64::from(height) * channels };
+    Some(Header { width, height, samples, own: SOME })
 }
 
 /// Hands on every row, with 8 bits a channel.

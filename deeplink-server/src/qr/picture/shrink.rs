@@ -2,8 +2,8 @@
 
 /// Longest edge of a logo, in pixels: the longest that a QR code has.
 const EDGE: u32 = 2_048;
-/// Most pixels of a logo: as many as are drawn in the largest code of a link of usual length. Embedded in an SVG, a logo
-/// has 512 px on an edge at most.
+/// Most pixels of a logo: about as many as the largest code draws, of a link of usual length; the very largest codes
+/// enlarge it by a tenth. Embedded in an SVG, a logo has 512 px on an edge at most.
 const PIXELS: u64 = 256 << 10;
 
 /// Takes rows in their order. Every pixel of the result is the mean of the area that it covers, in whole numbers and
@@ -11,6 +11,8 @@ const PIXELS: u64 = 256 << 10;
 pub(super) struct Shrink {
     from: (u64, u64),
     to: (u64, u64),
+    /// Whether alpha means nothing.
+    pub(super) is_opaque: bool,
     /// Rows that have come.
     taken: u64,
     /// The row that is being made: red, green, blue times alpha, and alpha, times the area.
@@ -27,6 +29,7 @@ impl Shrink {
         Self {
             from: (width, height),
             to,
+            is_opaque: false,
             taken: 0,
             row: vec![[0; 4]; columns],
             rgba: Vec::with_capacity(columns * rows * 4),
@@ -69,7 +72,7 @@ impl Shrink {
                 [grey, ..] => (grey, grey, grey, 255),
                 [] => return,
             };
-            let alpha = u64::from(alpha);
+            let alpha = if self.is_opaque { 255 } else { u64::from(alpha) };
             let value = [u64::from(red) * alpha, u64::from(green) * alpha, u64::from(blue) * alpha, alpha];
             right += columns;
             if right < end {
@@ -126,9 +129,9 @@ fn fitting(width: u32, height: u32) -> (u64, u64) {
     if times >= 7 {
         return (across * times, down * times);
     }
-    // The longer edge first, then the other to the nearest pixel.
+    // The longer edge first, then the other to the nearest pixel that fits.
     let long = u64::from(EDGE).min((PIXELS * width.max(height) / width.min(height)).isqrt());
-    let other = |edge: u64| ((edge * long * 2 + width.max(height)) / (width.max(height) * 2)).max(1);
+    let other = |edge: u64| ((edge * long * 2 + width.max(height)) / (width.max(height) * 2)).clamp(1, PIXELS / long);
     if width >= height { (long, other(height)) } else { (other(width), long) }
 }
 

@@ -2,9 +2,13 @@
 //! hundred bytes can ask for a thousand times as much.
 
 use super::MEMORY;
+use super::prefix::Code;
 
 /// What a group of five codes costs beside its tables.
 const GROUP: u64 = 1_024;
+/// Most steps of this reading: pixels of images inside and symbols of codes, which may both come without a bit. Ten times
+/// what the largest picture with the most codes that can be afforded needs.
+const STEPS: usize = 32 << 20;
 /// Symbols of the codes for green with lengths, red, blue, alpha and distance.
 const ALPHABETS: [usize; 5] = [256 + 24, 256, 256, 256, 40];
 /// The order in which the lengths of the code lengths' code come.
@@ -133,62 +137,12 @@ const NEAR: [(i8, i8); 120] = [
     (8, 7),
 ];
 
-/// Bytes that the images and tables before the picture itself take. `size` is that of a stream without a header.
+/// Bytes that the images and tables before the picture itself take; a number beyond every limit if finding that out is
+/// too much work. `size` is that of a stream without a header, and within the limits, as is the size in a header.
 pub(super) fn memory(data: &[u8], size: Option<(u32, u32)>) -> Option<u64> {
-    let mut bits = Bits { data, at: 0 };
-    let (mut width, height) = match size {
-        Some(size) => size,
-        None => {
-            bits.at = 8;
-            let size = (bits.read(14)? + 1, bits.read(14)? + 1);
-            bits.read(4)?;
-            size
-        }
-    };
-    let mut memory = 0;
-    let mut seen = [false; 4];
-    while bits.read(1)? == 1 {
-        let transform = bits.read(2)?;
-        if std::mem::replace(seen.get_mut(transform as usize)?, true) {
-            return None;
-        }
-        match transform {
-            0 | 1 => {
-                let by = bits.read(3)? + 2;
-                let image = bits.image(blocks(width, by), blocks(height, by))?;
-                memory += 4 * image.len() as u64;
-            }
-            2 => {}
-            _ => {
-                let colours = bits.read(8)? + 1;
-                bits.image(colours, 1)?;
-                width = match colours {
-                    0..=2 => blocks(width, 3),
-                    3..=4 => blocks(width, 2),
-                    5..=16 => blocks(width, 1),
-                    _ => width,
-                };
-            }
-        }
-    }
-    let cache = bits.cache()?;
-    let mut groups = 1;
-    if bits.read(1)? == 1 {
-        let by = bits.read(3)? + 2;
-        let image = bits.image(blocks(width, by), blocks(height, by))?;
-        memory += 6 * image.len() as u64;
-        groups = image.iter().map(|pixel| u64::from(pixel >> 8 & 0xffff) + 1).max()?;
-    }
-    for _ in 0..groups {
-        memory += GROUP;
-        for alphabet in alphabets(cache) {
-            memory += bits.code(alphabet)?.cost();
-        }
-        if memory > MEMORY {
-            break;
-        }
-    }
-    Some(memory)
+    let mut bits = Bits { data, at: 0, steps: STEPS };
+    let memory = bits.memory(size);
+    if bits.steps == 0 { Some(u64::from(u32::MAX)) } else { memory }
 }
 
 fn blocks(edge: u32, by: u32) -> u32 {
@@ -207,9 +161,74 @@ fn alphabets(cache: u32) -> [usize; 5] {
 struct Bits<'a> {
     data: &'a [u8],
     at: usize,
+    /// Steps that are left.
+    steps: usize,
 }
 
 impl Bits<'_> {
+    /// As [`memory`].
+    fn memory(&mut self, size: Option<(u32, u32)>) -> Option<u64> {
+        let (mut width, height) = match size {
+            Some(size) => size,
+            None => {
+                self.at = 8;
+                let size = (self.read(14)? + 1, self.read(14)? + 1);
+                self.read(4)?;
+                size
+            }
+        };
+        let mut memory = 0;
+        let mut seen = [false; 4];
+        while self.read(1)? == 1 {
+            let transform = self.read(2)?;
+            if std::mem::replace(seen.get_mut(transform as usize)?, true) {
+                return None;
+            }
+            match transform {
+                0 | 1 => {
+                    let by = self.read(3)? + 2;
+                    let image = self.image(blocks(width, by), blocks(height, by))?;
+                    memory += 4 * image.len() as u64;
+                }
+                2 => {}
+                _ => {
+                    let colours = self.read(8)? + 1;
+                    self.image(colours, 1)?;
+                    width = match colours {
+                        0..=2 => blocks(width, 3),
+                        3..=4 => blocks(width, 2),
+                        5..=16 => blocks(width, 1),
+                        _ => width,
+                    };
+                }
+            }
+        }
+        let cache = self.cache()?;
+        let mut groups = 1;
+        if self.read(1)? == 1 {
+            let by = self.read(3)? + 2;
+            let image = self.image(blocks(width, by), blocks(height, by))?;
+            memory += 6 * image.len() as u64;
+            groups = image.iter().map(|pixel| u64::from(pixel >> 8 & 0xffff) + 1).max()?;
+        }
+        for _ in 0..groups {
+            memory += GROUP;
+            for alphabet in alphabets(cache) {
+                memory += self.code(alphabet)?.cost();
+            }
+            if memory > MEMORY {
+                break;
+            }
+        }
+        Some(memory)
+    }
+
+    /// Goes so many steps, if there are so many left.
+    fn walk(&mut self, steps: usize) -> Option<()> {
+        self.steps = self.steps.saturating_sub(steps);
+        (self.steps > 0).then_some(())
+    }
+
     fn read(&mut self, count: u32) -> Option<u32> {
         let mut value = 0;
         for place in 0..count {
@@ -237,6 +256,7 @@ impl Bits<'_> {
             codes.push(self.code(alphabet)?);
         }
         let size = width as usize * height as usize;
+        self.walk(size)?;
         let mut pixels: Vec<u32> = Vec::with_capacity(size);
         let mut cached = 0;
         while pixels.len() < size {
@@ -288,6 +308,7 @@ impl Bits<'_> {
             let fits = symbols.iter().all(|symbol| (*symbol as usize) < alphabet);
             return fits.then(|| Code::simple(symbols));
         }
+        self.walk(alphabet)?;
         let mut lengths = [0; 19];
         let count = self.read(4)? as usize + 4;
         for &symbol in LENGTHS.get(..count)? {
@@ -347,43 +368,5 @@ fn remember(cache: &mut [u32], bits: u32, pixels: &[u32]) {
         if let Some(place) = cache.get_mut((pixel.wrapping_mul(0x1e35_a7bd) >> (32 - bits)) as usize) {
             *place = *pixel;
         }
-    }
-}
-
-/// A canonical prefix code: how many symbols have which length, and the symbols in the order of their codes.
-struct Code {
-    counts: [u32; 15],
-    symbols: Vec<u32>,
-}
-
-impl Code {
-    fn simple(symbols: Vec<u32>) -> Self {
-        let mut counts = [0; 15];
-        counts[0] = 2;
-        Self { counts, symbols }
-    }
-
-    /// From the lengths of the symbols' codes, 0 for none. Only a code that leaves nothing open is one.
-    fn of(lengths: &[u32]) -> Option<Self> {
-        let mut counts = [0; 15];
-        let mut symbols: Vec<u32> = Vec::new();
-        for (number, count) in (1..).zip(&mut counts) {
-            let of_length = (0_u32..).zip(lengths).filter(|(_, length)| **length == number).map(|(symbol, _)| symbol);
-            let before = symbols.len();
-            symbols.extend(of_length);
-            *count = u32::try_from(symbols.len() - before).ok()?;
-        }
-        let taken: u32 = (1..).zip(&counts).map(|(length, count)| count << (15 - length)).sum();
-        (symbols.len() == 1 || taken == 1 << 15).then_some(Self { counts, symbols })
-    }
-
-    /// Bytes that the decoder's table and tree for this code take: the table is for the first 10 bits.
-    fn cost(&self) -> u64 {
-        if self.symbols.len() == 1 {
-            return 0;
-        }
-        let longest = self.counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-        let beyond: u32 = self.counts[10..].iter().sum();
-        (4 << longest.min(10)) + 64 * u64::from(beyond) + 128
     }
 }

@@ -1,0 +1,247 @@
+//! What headers hide.
+
+use super::*;
+
+/// Q4: what a header hides. The decoders believe the inner sizes, and keep a progressive JPEG's coefficients.
+#[test]
+fn q4_costs_that_stand_further_inside_are_seen() {
+    // An outer size of 16 × 16, around the bitstream of a picture that is larger.
+    let inner = sample("lossy.webp")[12..].to_vec();
+    let outer = |width: u8, height: u8| {
+        let head = [&b"WEBPVP8X\x0a\0\0\0\0\0\0\0"[..], &[width - 1, 0, 0, height - 1, 0, 0], &inner].concat();
+        [&b"RIFF"[..], &u32::try_from(head.len()).expect("short").to_le_bytes(), &head].concat()
+    };
+    assert_eq!(Logo::decode(&outer(16, 16)).err(), Some(NotALogo::NotAnImage));
+    assert!(Logo::decode(&outer(32, 16)).is_ok());
+    // 4,000 × 4,000 in several scans: 96 MB of coefficients.
+    let mut file = sample("progressive.jpg").to_vec();
+    let frame = file.windows(2).position(|two| two == [0xff, 0xc2]).expect("a frame");
+    file[frame + 5..frame + 9].copy_from_slice(&[0x0f, 0xa0, 0x0f, 0xa0]);
+    assert_eq!(Logo::decode(&file).err(), Some(NotALogo::TooLarge));
+    // Rows end where the picture ends; data that goes on is a bomb.
+    let (small, large) = (plain_png(40, 40, RED), plain_png(4_000, 3_900, RED));
+    assert!(Logo::decode(&small).is_ok());
+    assert_eq!(Logo::decode(&with_size(&large, 40, 40)).err(), Some(NotALogo::NotAnImage));
+    let interlaced = with_size(
+        &{
+            let mut png = large.clone();
+            png[28] = 1;
+            png
+        },
+        40,
+        40,
+    );
+    assert_eq!(Logo::decode(&interlaced).err(), Some(NotALogo::NotAnImage));
+}
+
+/// Q4: a lossless WebP of some kilobytes can ask for tables of hundreds of megabytes.
+#[test]
+fn q4_a_picture_of_many_codes_is_refused_before_they_are_made() {
+    let mut bits = Vec::new();
+    let mut put = |value: u32, count: u32| bits.extend((0..count).map(|place| value >> place & 1 == 1));
+    put(0x2f, 8);
+    put(15, 14);
+    put(15, 14);
+    put(0, 4);
+    // No transform, a large cache; codes by blocks of 4 × 4 pixels, and every block has group 599.
+    put(0, 1);
+    put(1, 1);
+    put(11, 4);
+    put(1, 1);
+    put(0, 3);
+    put(0, 1);
+    for value in [0x57, 2, 0, 0xff, 0] {
+        // A code with one symbol of eight bits.
+        put(0b101, 3);
+        put(value, 8);
+    }
+    for _ in 0..600 {
+        // 2,048 symbols of 11 bits, in 136 bytes: a length code with 11 and "as before", then 11 twice and six times 341.
+        put(0, 1);
+        put(11, 4);
+        (0..15).for_each(|place| put(u32::from(matches!(place, 8 | 14)), 3));
+        put(1, 1);
+        put(4, 3);
+        put(341, 10);
+        put(0, 2);
+        (0..341).for_each(|_| put(0b111, 3));
+        for _ in 0..4 {
+            put(0b001, 4);
+        }
+    }
+    let mut stream: Vec<u8> =
+        bits.chunks(8).map(|byte| byte.iter().enumerate().map(|(place, bit)| u8::from(*bit) << place).sum()).collect();
+    assert!(stream.len() < 100_000 && vp8l::memory(&stream, None).is_some_and(|memory| memory > OWN));
+    stream.push(0);
+    assert_eq!(webp_of(&stream).map(|_| ()), Err(NotALogo::TooLarge));
+    // A picture with several groups is none of these.
+    let rich = &sample("groups.webp")[20..];
+    let memory = vp8l::memory(rich, None).expect("a picture");
+    assert!((2 * 1_024..1 << 20).contains(&memory), "{memory}");
+}
+
+fn webp_of(stream: &[u8]) -> Result<Logo, NotALogo> {
+    let length = u32::try_from(stream.len()).expect("short");
+    let head = [&b"RIFF"[..], &(length + 12).to_le_bytes(), b"WEBPVP8L", &length.to_le_bytes()].concat();
+    Logo::decode(&[&head, stream].concat())
+}
+
+/// A stream of bits, the lowest of a byte first.
+#[derive(Default)]
+struct Bits(Vec<bool>);
+
+impl Bits {
+    fn put(&mut self, value: u32, count: u32) -> &mut Self {
+        self.0.extend((0..count).map(|place| value >> place & 1 == 1));
+        self
+    }
+
+    /// The header of a lossless picture.
+    fn head(width: u32, height: u32) -> Self {
+        let mut bits = Self::default();
+        bits.put(0x2f, 8).put(width - 1, 14).put(height - 1, 14).put(0, 4);
+        bits
+    }
+
+    /// A picture of one colour, for which no bit is needed: no cache, and five codes with one symbol.
+    fn plain(&mut self) -> &mut Self {
+        self.put(0, 1);
+        for _ in 0..5 {
+            self.put(0b0001, 4);
+        }
+        self
+    }
+
+    /// Every transform, with an image inside that is as large as can be, and one of groups.
+    fn with_images(&mut self) -> &mut Self {
+        self.put(0b001, 3).put(0, 3).plain();
+        self.put(0b011, 3).put(0, 3).plain();
+        // No more transforms, no cache; groups.
+        self.put(0, 1).put(0, 1).put(1, 1).put(0, 3).plain();
+        for _ in 0..5 {
+            self.put(0b0001, 4);
+        }
+        self
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let byte = |bits: &[bool]| bits.iter().zip(0..).map(|(bit, place)| u8::from(*bit) << place).sum();
+        self.0.chunks(8).map(byte).collect()
+    }
+}
+
+fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(data.len()).expect("short").to_le_bytes();
+    [&kind[..], &length, data, &vec![0; data.len() % 2]].concat()
+}
+
+fn file(chunks: &[Vec<u8>]) -> Vec<u8> {
+    chunk(b"RIFF", &[&b"WEBP"[..], &chunks.concat()].concat())
+}
+
+/// The chunk that stands before others.
+fn list(flags: u8, width: u32, height: u32) -> Vec<u8> {
+    chunk(b"VP8X", &[&[flags, 0, 0, 0], &(width - 1).to_le_bytes()[..3], &(height - 1).to_le_bytes()[..3]].concat())
+}
+
+fn of_frame(width: u32, height: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
+    let size = [&[0; 6], &(width - 1).to_le_bytes()[..3], &(height - 1).to_le_bytes()[..3], &[0; 4]].concat();
+    chunk(b"ANMF", &[size, chunks.concat()].concat())
+}
+
+/// Runs this, which may not take long however slow the machine is.
+#[track_caller]
+fn soon<T>(work: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let result = work();
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    result
+}
+
+/// Q4: half a megabyte of little pictures, each of which fills images without a bit of its own: two are one too many.
+#[test]
+fn q4_a_frame_has_one_picture_and_one_alpha() {
+    let (width, height) = (1_400, 1_400);
+    let mut alpha = Bits::default();
+    let alpha = chunk(b"ALPH", &[&[1][..], &alpha.with_images().bytes()].concat());
+    let lossless = chunk(b"VP8L", &Bits::head(width, height).with_images().bytes());
+    let lossy = sample("lossy.webp")[12..].to_vec();
+    let small_alpha = chunk(b"ALPH", &[vec![0], vec![9; 32 * 16]].concat());
+    let many = |chunk: &[u8]| chunk.repeat((510 << 10) / chunk.len());
+    let refused = |what: &str, file: Vec<u8>| {
+        assert!(file.len() <= 512 << 10, "{what}");
+        assert_eq!(soon(|| Logo::decode(&file).err()), Some(NotALogo::NotAnImage), "{what}");
+    };
+    refused("alpha", file(&[list(0x10, width, height), many(&alpha)]));
+    refused("pictures", file(&[list(0x10, width, height), many(&lossless)]));
+    refused("alpha in a frame", file(&[list(0x12, width, height), of_frame(width, height, &[many(&alpha)])]));
+    refused("pictures in a frame", file(&[list(0x12, width, height), of_frame(width, height, &[many(&lossless)])]));
+    let (still, moving) = (|| list(0x10, 32, 16), || list(0x12, 32, 16));
+    refused("two pictures", file(&[still(), lossy.clone(), lossy.clone()]));
+    refused("two alphas", file(&[still(), small_alpha.clone(), small_alpha.clone(), lossy.clone()]));
+    refused("alpha behind", file(&[still(), lossy.clone(), small_alpha.clone()]));
+    refused("alpha alone", file(&[still(), small_alpha.clone()]));
+    refused("nothing", file(&[still()]));
+    refused(
+        "a frame beside a picture",
+        file(&[still(), lossy.clone(), of_frame(32, 16, std::slice::from_ref(&lossy))]),
+    );
+    // The decoder takes what comes after alpha for the picture, whatever it is called.
+    let mut hidden = lossy.clone();
+    hidden[..4].copy_from_slice(b"ABCD");
+    refused(
+        "a picture by another name",
+        file(&[moving(), chunk(b"ANIM", &[0; 6]), of_frame(32, 16, &[small_alpha.clone(), hidden, lossy.clone()])]),
+    );
+    assert!(Logo::decode(&file(&[still(), small_alpha, lossy])).is_ok());
+}
+
+/// Q4: of many frames only the first is looked at, and it is the one that is drawn.
+#[test]
+fn q4_frames_behind_the_first_cost_nothing() {
+    let lossy = sample("lossy.webp")[12..].to_vec();
+    let (width, height) = (1_000, 1_000);
+    let costly = of_frame(width, height, &[chunk(b"VP8L", &Bits::head(width, height).with_images().bytes())]);
+    let first = of_frame(32, 16, &[lossy]);
+    let chunks = [list(0x02, width, height), chunk(b"ANIM", &[0; 6]), first, costly.repeat((500 << 10) / costly.len())];
+    let logo = soon(|| Logo::decode(&file(&chunks))).expect("a picture");
+    assert_near(pixel(&logo, 1, 1), GREEN, "the first frame");
+}
+
+/// Q4: the size is looked at before anything of the stream is read.
+#[test]
+fn q4_a_lossless_picture_of_a_huge_size_costs_nothing() {
+    let mut bits = Bits::head(16_384, 16_384);
+    let stream = [bits.with_images().bytes(), vec![0; 2]].concat();
+    let huge = file(&[chunk(b"VP8L", &stream)]);
+    assert!(huge.len() < 64, "{}", huge.len());
+    let header = webp::header(&huge).expect("a header");
+    assert_eq!((header.width, header.samples, header.own), (16_384, 0, 0), "nothing was counted");
+    assert_eq!(soon(|| Logo::decode(&huge).err()), Some(NotALogo::TooLarge));
+    let fine = file(&[chunk(b"VP8L", &[Bits::head(64, 64).with_images().bytes(), vec![0; 2]].concat())]);
+    assert!(webp::header(&fine).expect("a header").own > 0);
+}
+
+/// Q4: the steps of the reading are counted, whatever the bits say.
+#[test]
+fn q4_reading_ahead_has_an_end() {
+    // Groups as many as can be, whose codes have one symbol of many.
+    let mut bits = Bits::head(2_000, 2_000);
+    bits.put(0, 1).put(1, 1).put(11, 4).put(1, 1).put(0, 3).put(0, 1);
+    for value in [0xff, 0xff, 0, 0xff, 0] {
+        bits.put(0b101, 3).put(value, 8);
+    }
+    while bits.0.len() < (500 << 10) * 8 {
+        // Lengths: of 18 ("eleven to 138 zeros") and 1; zeros up to the last symbol.
+        bits.put(0, 1).put(0, 4).put(0, 3).put(1, 3).put(0, 3).put(1, 3).put(0, 1);
+        for zeros in [128; 16] {
+            bits.put(0, 1).put(zeros - 11, 7);
+        }
+        bits.put(1, 1).put(0, 1).put(127 - 11, 7).put(0, 1).put(127 - 11, 7);
+        for _ in 0..4 {
+            bits.put(0b0001, 4);
+        }
+    }
+    let stream = bits.bytes();
+    assert!(soon(|| vp8l::memory(&stream, None)).is_none_or(|memory| memory > OWN));
+}
