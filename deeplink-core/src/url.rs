@@ -141,7 +141,9 @@ fn store(text: &str, hosts: &[&str], refusal: Refused) -> Result<String, Refused
     if ours { Ok(url.into()) } else { Err(refusal) }
 }
 
-fn is_localhost(name: &str) -> bool {
+/// Whether a host name means the machine itself and is never looked up (RFC 6761, section 6.3), in any case, with or
+/// without the final dot; no name at all is one of these.
+pub fn is_localhost(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     name.is_empty() || name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
 }
@@ -240,16 +242,8 @@ mod tests {
         }
     }
 
-    const HOST_VECTORS: &str = "127.0.0.1 127.1 127.0.1 127.255.255.254 127.0.0.1. 2130706433 017700000001 0x7f000001 0x7f.1 0177.0.0.1 0 0.0.0.0 0x0 \
-10.0.0.1 100.64.0.1 100.100.100.200 100.127.255.254 169.254.169.254 169.254.170.2 0xa9fea9fe 2852039166 0251.0376.0251.0376 \
-172.16.0.1 172.31.255.254 192.0.0.192 192.0.2.1 192.88.99.1 192.168.0.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 \
-224.0.0.1 240.0.0.1 255.255.255.255 256.1.1.1 1.2.3.4.5 0x100000000 \
-[::] [::1] [0:0:0:0:0:0:0:1] [::127.0.0.1] [::ffff:127.0.0.1] [::ffff:7f00:1] [::ffff:a9fe:a9fe] [::ffff:8.8.8.8] [::ffff:0:127.0.0.1] \
-[64:ff9b::7f00:1] [64:ff9b::a9fe:a9fe] [64:ff9b:1::1] [100::1] [2001::1] [2001:db8::1] [2002:7f00:1::] [3fff::1] [5f00::1] \
-[fc00::1] [fd00:ec2::254] [fe80::1] [fe80::1%25eth0] [fec0::1] [ff02::1] \
-localhost LOCALHOST localhost. foo.localhost \
-①②⑦.⓪.⓪.① １２７.0.0.1 127。0。0。1 %31%32%37.0.0.1 127.0.0.1%00.example.net \
-user@127.0.0.1 example.net@127.0.0.1 example.net:443@127.0.0.1 127.0.0.1:80\\@example.net 127.0.0.1#@example.net 127.0.0.1?@example.net";
+    /// Hosts of which none is public, as URLs write them.
+    const HOST_VECTORS: &str = include_str!("../../tests/common/hosts-refused.txt");
 
     /// L2: a web, image, icon or store URL names a public host, judged after parsing, without user name.
     #[test]

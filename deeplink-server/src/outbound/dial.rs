@@ -74,7 +74,7 @@ impl Dialler {
 
     /// The first connection that is there; each address has a head start before the next one.
     async fn first_of(&self, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-        let mut waiting: VecDeque<_> = addresses.iter().copied().take(MOST).collect();
+        let mut waiting: VecDeque<_> = in_turns(addresses).take(MOST).collect();
         let mut tries = FuturesUnordered::new();
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         loop {
@@ -100,6 +100,16 @@ impl Dialler {
         };
         self.tls.get_or_try_init(make).await
     }
+}
+
+/// The two families in turns, the first one's first, so that a machine which has but one of them comes to it soon (RFC
+/// 8305, section 4).
+fn in_turns(addresses: &[SocketAddr]) -> impl Iterator<Item = SocketAddr> {
+    let is_first = |address: &&SocketAddr| Some(address.is_ipv6()) == addresses.first().map(SocketAddr::is_ipv6);
+    let mut first = addresses.iter().filter(is_first).copied();
+    let mut second = addresses.iter().filter(|address| !is_first(address)).copied();
+    let pairs = (0..addresses.len()).flat_map(|_| [first.next(), second.next()]).flatten().collect::<Vec<_>>();
+    pairs.into_iter()
 }
 
 fn connector(trusted: Vec<CertificateDer<'static>>) -> Result<TlsConnector, rustls::Error> {

@@ -163,7 +163,7 @@ impl Http {
             Some(Host::Ipv4(address)) => vec![address.into()],
             Some(Host::Ipv6(address)) => vec![address.into()],
             // RFC 6761, section 6.3: this name is never asked for.
-            Some(Host::Domain(name)) if is_localhost(name) => vec![Ipv4Addr::LOCALHOST.into()],
+            Some(Host::Domain(name)) if rules::is_localhost(name) => vec![Ipv4Addr::LOCALHOST.into()],
             Some(Host::Domain(name)) => self.dns.addresses(name).await?,
             None => Vec::new(),
         };
@@ -186,11 +186,6 @@ impl Http {
             Ok(())
         }
     }
-}
-
-fn is_localhost(name: &str) -> bool {
-    let name = name.strip_suffix('.').unwrap_or(name);
-    name == "localhost" || name.ends_with(".localhost")
 }
 
 fn request(url: &Url, call: &Call<'_>) -> Result<Request<Full<Bytes>>, Failed> {

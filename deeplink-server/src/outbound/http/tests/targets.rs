@@ -3,17 +3,9 @@
 use super::*;
 
 /// Hosts of which none may be called, as URLs write them.
-const VECTORS: &str = "127.0.0.1 127.1 127.0.1 127.255.255.254 127.0.0.1. 2130706433 017700000001 0x7f000001 0x7f.1 0177.0.0.1 0 0.0.0.0 0x0 \
-10.0.0.1 100.64.0.1 100.100.100.200 100.127.255.254 169.254.169.254 169.254.170.2 0xa9fea9fe 2852039166 0251.0376.0251.0376 \
-172.16.0.1 172.31.255.254 192.0.0.192 192.0.2.1 192.88.99.1 192.168.0.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 \
-224.0.0.1 240.0.0.1 255.255.255.255 256.1.1.1 1.2.3.4.5 0x100000000 \
-[::] [::1] [0:0:0:0:0:0:0:1] [::127.0.0.1] [::ffff:127.0.0.1] [::ffff:7f00:1] [::ffff:a9fe:a9fe] [::ffff:8.8.8.8] [::ffff:0:127.0.0.1] \
-[64:ff9b::7f00:1] [64:ff9b::a9fe:a9fe] [64:ff9b:1::1] [100::1] [2001::1] [2001:db8::1] [2002:7f00:1::] [3fff::1] [5f00::1] \
-[fc00::1] [fd00:ec2::254] [fe80::1] [fe80::1%25eth0] [fec0::1] [ff02::1] \
-localhost LOCALHOST localhost. foo.localhost a.local a.internal metadata.google.internal \
-①②⑦.⓪.⓪.① １２７.0.0.1 127。0。0。1 %31%32%37.0.0.1 127.0.0.1%00.example.net \
-user@127.0.0.1 example.net@127.0.0.1 example.net:443@127.0.0.1 127.0.0.1:80\\@example.net 127.0.0.1#@example.net 127.0.0.1?@example.net \
-example.net:22 example.net:25";
+const LITERALS: &str = include_str!("../../../../../tests/common/hosts-refused.txt");
+/// And those whose names or ports are judged on connecting.
+const NAMES: [&str; 5] = ["a.local", "a.internal", "metadata.google.internal", "example.net:22", "example.net:25"];
 
 /// Q5: literals are judged after the URL is parsed, names after they are resolved, ports always; a dialler that writes
 /// down what it is given sees public addresses alone.
@@ -28,8 +20,9 @@ async fn q5_only_public_addresses_are_dialled() {
     ] {
         bench.names.addresses(name, &addresses);
     }
-    let urls: Vec<_> = VECTORS
+    let urls: Vec<_> = LITERALS
         .split_whitespace()
+        .chain(NAMES)
         .flat_map(|host| ["http", "https"].map(|scheme| format!("{scheme}://{host}/x")))
         .chain(["ftp://example.net/x", "file:///etc/passwd", "example.net", ""].map(str::to_owned))
         .collect();
@@ -183,4 +176,29 @@ async fn a_dead_address_holds_the_others_up_for_a_moment_only() {
     let outcome = bench.get("http://crowd.example.com/").await;
     assert!(matches!(outcome, Err(Failed::Connect(_))), "{outcome:?}");
     assert_eq!(bench.dialled().len(), 2 + 4);
+}
+
+/// RFC 8305, section 4: a machine that has one family only comes to it among the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_addresses_of_one_family_do_not_hide_the_other() {
+    let (address, _) = says(FINE).await;
+    let mut bench = Bench::new(address).await;
+    let dialled = Arc::clone(&bench.dialled);
+    bench.http.dialler = Dialler::with(
+        Arc::new(move |to: SocketAddr| {
+            dialled.lock().expect("the list").push(to);
+            Box::pin(async move {
+                if to.is_ipv4() {
+                    return TcpStream::connect(address).await;
+                }
+                Err(std::io::ErrorKind::NetworkUnreachable.into())
+            })
+        }),
+        None,
+    );
+    let sixes = [1, 2, 3, 4].map(|last| format!("2606:2800:220:1::{last}"));
+    let all: Vec<_> = sixes.iter().map(String::as_str).chain([PUBLIC]).collect();
+    bench.names.addresses("six.example.com", &all);
+    assert_eq!(bench.get("http://six.example.com/").await.expect("an answer"), "fine");
+    assert_eq!(bench.dialled(), ["[2606:2800:220:1::1]:80".to_owned(), format!("{PUBLIC}:80")]);
 }
