@@ -1,9 +1,11 @@
 //! Logos that were asked for lately. Who asks for one that is being fetched waits for that one; whoever hangs up takes
 //! nothing from the others.
 
+mod decoder;
+mod kept;
+
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,29 +13,27 @@ use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::id::TenantId;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 use url::Url;
 
-use super::picture::Picture;
+use self::decoder::{Decoder, NotDone};
+use self::kept::Kept;
+use super::picture::{OWN, Picture};
 use super::{Logo, NotALogo};
 use crate::error::ApiError;
 use crate::outbound::http::{Call, Failed, Terms};
 use crate::outbound::places::{Place, Places};
 use crate::state::Shared;
 
-/// For how long a logo is kept.
-const KEPT: Duration = Duration::from_mins(10);
-/// Memory for logos that are kept, in bytes.
-const ROOM: usize = 32 << 20;
-/// Memory for logos that are kept and the one that is being decoded, in bytes: what is kept gives way.
-const TOGETHER: u64 = 48 << 20;
-/// What an entry takes beside pixels and names.
-const ENTRY: usize = 256;
+/// Memory for logos that are kept and for what a decoder takes for itself, in bytes: what is kept gives way.
+const TOGETHER: u64 = OWN + (2 << 20);
 /// Fetches at one time, and those of one tenant.
 const PLACES: (usize, usize) = (16, 4);
-/// How long a fetch may take, with the wait for its place.
+/// Fetches of one tenant that wait for a place. Who comes after them could hardly be served in time.
+const WAITING: usize = 64;
+/// How long a fetch may take, with the wait for its place and for the decoder.
 const TOTAL: Duration = Duration::from_secs(5);
 /// Largest file, in bytes.
 const LARGEST: usize = 512 << 10;
@@ -47,17 +47,25 @@ enum NoLogo {
     TooLarge,
     #[error(transparent)]
     NotALogo(#[from] NotALogo),
+    /// Nothing was tried, so nothing is said about the logo.
+    #[error("too many are being fetched")]
+    Overloaded,
 }
 
 impl From<NoLogo> for ApiError {
     fn from(why: NoLogo) -> Self {
-        Self::Invalid(Invalid::field(ErrorCode::InvalidQrOptions, "logo", format!("logo: {why}")))
+        match why {
+            NoLogo::Overloaded => Self::Plain(ErrorCode::Overloaded, "too many logos are being fetched; try again"),
+            _ => Self::Invalid(Invalid::field(ErrorCode::InvalidQrOptions, "logo", format!("logo: {why}"))),
+        }
     }
 }
 
 /// Whose logo, and where it is.
 type Key = (TenantId, String);
 type Outcome = Result<Arc<Logo>, NoLogo>;
+/// Tells all who wait for one fetch how it ended.
+type Told = watch::Sender<Option<Outcome>>;
 
 /// The logos of this node.
 #[derive(Debug)]
@@ -70,7 +78,7 @@ pub(crate) struct Logos {
 #[derive(Debug, Default)]
 struct State {
     kept: Kept,
-    under_way: HashMap<Key, watch::Receiver<Option<Outcome>>>,
+    under_way: HashMap<Key, Arc<Told>>,
 }
 
 impl Logos {
@@ -81,21 +89,28 @@ impl Logos {
     /// The logo at a URL, for a tenant. A refusal names the parameter and says what is wrong with the file, or that
     /// there is none to be had, whatever the reason.
     pub(crate) async fn get(&self, app: &Shared, tenant: &TenantId, url: &str) -> Result<Arc<Logo>, ApiError> {
+        // A fragment is nobody's business but the reader's, and never sent.
+        let url = url.split_once('#').map_or(url, |(url, _)| url);
         let key = (tenant.clone(), url.to_owned());
-        let mut outcome = {
+        let (mut outcome, started) = {
             let mut state = self.state();
             if let Some(logo) = state.kept.get(&key, app.clock.monotonic_millis()) {
                 return Ok(logo);
             }
-            let under_way = state.under_way.get(&key).cloned();
-            under_way.unwrap_or_else(|| {
-                let (sender, receiver) = watch::channel(None);
-                state.under_way.insert(key.clone(), receiver.clone());
-                let fetch = Fetch { app: Arc::clone(app), key, sender, is_over: false };
-                tokio::spawn(fetch.run().in_current_span());
-                receiver
-            })
+            match state.under_way.get(&key) {
+                Some(told) => (told.subscribe(), None),
+                None => {
+                    let told = Arc::new(Told::new(None));
+                    state.under_way.insert(key.clone(), Arc::clone(&told));
+                    (told.subscribe(), Some(told))
+                }
+            }
         };
+        // Not under the lock: a runtime that shuts down drops the fetch at once, which takes the lock.
+        if let Some(told) = started {
+            let fetch = Fetch { app: Arc::clone(app), key, told, is_over: false };
+            tokio::spawn(fetch.run().in_current_span());
+        }
         let outcome = match outcome.wait_for(Option::is_some).await {
             Ok(outcome) => (*outcome).clone(),
             Err(_) => None,
@@ -112,7 +127,7 @@ impl Logos {
 struct Fetch {
     app: Shared,
     key: Key,
-    sender: watch::Sender<Option<Outcome>>,
+    told: Arc<Told>,
     is_over: bool,
 }
 
@@ -127,7 +142,12 @@ impl Drop for Fetch {
 
 impl Fetch {
     async fn run(mut self) {
-        let outcome = self.logo().await.map(Arc::new);
+        let terms = Terms { began: Instant::now(), total: TOTAL, largest: LARGEST };
+        let outcome = match self.place(&terms).await {
+            Ok(Some(place)) => self.logo(place, terms).await.map(Arc::new),
+            Ok(None) => return self.is_over = true,
+            Err(why) => Err(why),
+        };
         {
             let now = self.app.clock.monotonic_millis();
             let mut state = self.app.logos.state();
@@ -138,30 +158,45 @@ impl Fetch {
             state.under_way.remove(&self.key);
         }
         self.is_over = true;
-        self.sender.send_replace(Some(outcome));
+        self.told.send_replace(Some(outcome));
     }
 
-    async fn logo(&self) -> Result<Logo, NoLogo> {
-        let (place, file) = self.file().await?;
-        // Held until the pixels are there, so that no more files than places are in memory.
-        let logo = decode(&self.app, file).await;
-        drop(place);
-        logo.inspect_err(|why| tracing::info!(host = self.host(), %why, "a logo is not drawn"))
+    /// A place, or none if nobody wants the logo any more.
+    async fn place(&self, terms: &Terms) -> Result<Option<Place>, NoLogo> {
+        let waiting = self.app.logos.places.wait(&self.key.0, WAITING).ok_or(NoLogo::Overloaded)?;
+        let mut waiting = std::pin::pin!(timeout_at(terms.end(), waiting));
+        loop {
+            tokio::select! {
+                biased;
+                () = self.told.closed() => if self.is_unwanted() {
+                    return Ok(None);
+                },
+                place = &mut waiting => return place.map(Some).map_err(|_| {
+                    tracing::info!(host = self.host(), "a logo was not fetched: too many are being fetched");
+                    NoLogo::NotFetched
+                }),
+            }
+        }
     }
 
-    async fn file(&self) -> Result<(Place, Bytes), NoLogo> {
-        let (tenant, url) = &self.key;
-        let terms = Terms { began: Instant::now(), total: TOTAL, largest: LARGEST };
-        let Ok(place) = timeout_at(terms.end(), self.app.logos.places.wait(tenant)).await else {
-            tracing::info!(host = self.host(), "a logo was not fetched: too many are being fetched");
-            return Err(NoLogo::NotFetched);
-        };
+    /// Whether everybody has gone; if so, nobody joins any more.
+    fn is_unwanted(&self) -> bool {
+        let mut state = self.app.logos.state();
+        let is_unwanted = self.told.is_closed();
+        if is_unwanted {
+            state.under_way.remove(&self.key);
+        }
+        is_unwanted
+    }
+
+    async fn logo(&self, place: Place, terms: Terms) -> Result<Logo, NoLogo> {
+        let url = &self.key.1;
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("image/png, image/jpeg, image/webp"));
         let accepts = |status| status == StatusCode::OK;
         let call = Call { method: Method::GET, url, headers, body: Bytes::new(), accepts, terms };
         match self.app.http.call(call).await {
-            Ok(file) => Ok((place, file)),
+            Ok(file) => self.decode(place, file, terms.end()).await,
             Err(error) => {
                 tracing::info!(host = self.host(), error = error.in_short(), "a logo was not fetched");
                 Err(if matches!(error, Failed::TooLarge(_)) { NoLogo::TooLarge } else { NoLogo::NotFetched })
@@ -169,116 +204,35 @@ impl Fetch {
         }
     }
 
+    async fn decode(&self, place: Place, file: Bytes, end: Instant) -> Result<Logo, NoLogo> {
+        let shared = Arc::clone(&self.app);
+        let decoded = self.app.logos.decoder.run(end, move || {
+            // Held as long as the file is there, so that no more files than places are in memory.
+            let _place = place;
+            let picture = Picture::read(&file)?;
+            let left = usize::try_from(TOGETHER.saturating_sub(picture.own())).unwrap_or(0);
+            shared.logos.state().kept.shrink_to(left);
+            picture.decode()
+        });
+        let logo: Result<Logo, NoLogo> = match decoded.await {
+            Ok(logo) => logo.map_err(NoLogo::from),
+            Err(NotDone::Panicked) => {
+                tracing::warn!(host = self.host(), "a decoder of images panicked");
+                Err(NotALogo::NotAnImage.into())
+            }
+            Err(why) => {
+                tracing::warn!(host = self.host(), %why, "a logo was not decoded");
+                Err(NoLogo::NotFetched)
+            }
+        };
+        logo.inspect_err(|why| tracing::info!(host = self.host(), %why, "a logo is not drawn"))
+    }
+
     /// For the log; the rest of a URL may be nobody's business.
     fn host(&self) -> String {
         let url = Url::parse(&self.key.1).ok();
         url.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned()
     }
-}
-
-async fn decode(app: &Shared, file: Bytes) -> Result<Logo, NoLogo> {
-    let shared = Arc::clone(app);
-    let decoded = app.logos.decoder.run(move || {
-        let picture = Picture::read(&file)?;
-        let left = usize::try_from(TOGETHER.saturating_sub(picture.memory())).unwrap_or(ROOM);
-        shared.logos.state().kept.shrink_to(left);
-        picture.decode()
-    });
-    match decoded.await {
-        Some(logo) => Ok(logo?),
-        None => {
-            tracing::warn!("a decoder of images panicked, or there is no thread for it");
-            Err(NotALogo::NotAnImage.into())
-        }
-    }
-}
-
-/// The thread that decodes, one picture at a time: each may take as much memory as all may. It is always the same one,
-/// because the allocator keeps what was freed for the thread that asked for it.
-#[derive(Debug, Default)]
-struct Decoder(OnceLock<mpsc::Sender<Work>>);
-
-type Work = Box<dyn FnOnce() + Send>;
-
-impl Decoder {
-    /// Runs this when its turn comes. `None` if it panicked.
-    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let (sender, receiver) = oneshot::channel();
-        let work = Box::new(move || {
-            if let Ok(result) = catch_unwind(AssertUnwindSafe(work)) {
-                // Whoever has gone does not want it any more.
-                let _ = sender.send(result);
-            }
-        });
-        self.0.get_or_init(Self::start).send(work).ok()?;
-        receiver.await.ok()
-    }
-
-    fn start() -> mpsc::Sender<Work> {
-        let (sender, receiver) = mpsc::channel::<Work>();
-        let thread = std::thread::Builder::new().name("logos".to_owned());
-        if let Err(error) = thread.spawn(move || receiver.into_iter().for_each(|work| work())) {
-            tracing::warn!(%error, "no thread for decoding images");
-        }
-        sender
-    }
-}
-
-/// Logos in memory, the least recently used out first.
-#[derive(Debug, Default)]
-struct Kept {
-    entries: HashMap<Key, Entry>,
-    bytes: usize,
-    /// Grows with each use.
-    uses: u64,
-}
-
-#[derive(Debug)]
-struct Entry {
-    logo: Arc<Logo>,
-    until: u64,
-    used: u64,
-}
-
-impl Kept {
-    fn get(&mut self, key: &Key, now: u64) -> Option<Arc<Logo>> {
-        self.uses += 1;
-        let entry = self.entries.get_mut(key)?;
-        if entry.until <= now {
-            self.drop_one(&key.clone());
-            return None;
-        }
-        entry.used = self.uses;
-        Some(Arc::clone(&entry.logo))
-    }
-
-    fn keep(&mut self, key: Key, logo: Arc<Logo>, now: u64) {
-        self.drop_one(&key);
-        self.uses += 1;
-        self.bytes += bytes(&key, &logo);
-        let until = now + u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
-        self.entries.insert(key, Entry { logo, until, used: self.uses });
-        self.shrink_to(ROOM);
-    }
-
-    /// Lets go what was used longest ago until the rest takes so many bytes.
-    fn shrink_to(&mut self, room: usize) {
-        while self.bytes > room {
-            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
-            let Some(oldest) = oldest else { break };
-            self.drop_one(&oldest);
-        }
-    }
-
-    fn drop_one(&mut self, key: &Key) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.bytes -= bytes(key, &entry.logo);
-        }
-    }
-}
-
-fn bytes((tenant, url): &Key, logo: &Logo) -> usize {
-    logo.rgba().len() + url.len() + tenant.as_str().len() + ENTRY
 }
 
 #[cfg(test)]

@@ -90,6 +90,8 @@ async fn a_logo_is_kept_for_ten_minutes_for_its_tenant() {
     }
     assert!(bench.get(1, &url(address, "b.png")).await.is_ok());
     assert_eq!(hits(), 4);
+    assert!(bench.get(1, &url(address, "b.png#part")).await.is_ok());
+    assert_eq!(hits(), 4, "a part of it is the same logo");
 }
 
 /// F6, Q8: what is wrong with a file is said; why there is none is not.
@@ -173,30 +175,109 @@ async fn who_gets_no_place_in_time_is_told_the_same() {
     }
     let took = began.elapsed();
     assert!((Duration::from_secs(5)..Duration::from_secs(7)).contains(&took), "{took:?}");
-    assert_eq!(bench.running.app().logos.state().kept.entries.len(), 1);
+    assert_eq!(bench.running.app().logos.state().kept.count(), 1);
 }
 
+/// A fetch that nobody waits for any more is not begun: its place is for those who are still there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_gone_takes_no_place() {
+    let bench = Bench::new().await;
+    let (address, hits, _) = slow(Duration::from_millis(800)).await;
+    let urls: Vec<_> = (0..30).map(|number| url(address, &number.to_string())).collect();
+    // Four begin, and all thirty leave; one of those that had to wait comes back in time, beside another caller.
+    let back = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        bench.get(1, &urls[20]).await
+    };
+    let leaving = join_all(urls.iter().map(|at| tokio::time::timeout(Duration::from_millis(300), bench.get(1, at))));
+    let (left, back) = tokio::join!(leaving, back);
+    assert!(left.iter().all(Result::is_err) && back.is_ok());
+    assert!(bench.running.app().logos.state().under_way.len() <= 4, "nobody waits");
+    assert!(bench.get(1, &url(address, "last")).await.is_ok());
+    assert_eq!(hits.load(Ordering::SeqCst), 4 + 1 + 1);
+    assert!(bench.get(1, &urls[7]).await.is_ok(), "what was given up is fetched when it is wanted again");
+    assert_eq!(hits.load(Ordering::SeqCst), 4 + 1 + 2);
+}
+
+/// A line has an end, behind which nobody waits; the other tenants' have their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_line_of_one_tenant_has_an_end() {
+    let bench = Bench::new().await;
+    let (hanging, _, _) = slow(Duration::from_mins(1)).await;
+    let (fine, _) = says(reply("200 OK", &png())).await;
+    let app = bench.running.app();
+    let ask = |number: usize| {
+        let (app, at) = (Arc::clone(app), url(hanging, &number.to_string()));
+        async move { app.logos.get(&app, &id(1), &at).await }
+    };
+    let line: Vec<_> = (0..PLACES.1 + WAITING).map(|number| tokio::spawn(ask(number))).collect();
+    while app.logos.state().under_way.len() < line.len() {
+        tokio::task::yield_now().await;
+    }
+    // Whoever comes first among them has a place or waits for one.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let began = Instant::now();
+    let refused = ask(1_000).await;
+    assert!(matches!(refused, Err(ApiError::Plain(ErrorCode::Overloaded, _))), "{refused:?}");
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(bench.get(2, &url(fine, "a.png")).await.is_ok());
+    line.iter().for_each(tokio::task::JoinHandle::abort);
+    join_all(line).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decoder_that_has_ended_is_started_again() {
+    let bench = Bench::new().await;
+    let (address, _) = says(reply("200 OK", &png())).await;
+    let decoder = &bench.running.app().logos.decoder;
+    for number in 0..3 {
+        assert!(bench.get(1, &url(address, &number.to_string())).await.is_ok());
+        decoder.end();
+    }
+    let soon = || Instant::now() + Duration::from_secs(5);
+    assert_eq!(decoder.run(soon(), || panic!("a broken picture")).await.map(|()| 0), Err(NotDone::Panicked));
+    assert_eq!(decoder.run(soon(), || 7).await, Ok(7), "a panic ends nothing");
+}
+
+/// The wait for the decoder has an end, and what nobody waits for is not decoded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_wait_for_the_decoder_has_an_end() {
+    let decoder = Decoder::default();
+    let (go, going) = std::sync::mpsc::channel::<()>();
+    let busy = decoder.run(Instant::now() + Duration::from_secs(5), move || going.recv());
+    let late = async {
+        let ran = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let runs = Arc::clone(&ran);
+        let end = Instant::now() + Duration::from_millis(50);
+        let outcome = decoder.run(end, move || runs.store(true, Ordering::SeqCst)).await;
+        assert_eq!(outcome, Err(NotDone::Late));
+        go.send(()).expect("somebody listens");
+        ran
+    };
+    let (busy, ran) = tokio::join!(busy, late);
+    assert_eq!(busy, Ok(Ok(())));
+    let end = Instant::now() + Duration::from_secs(5);
+    assert_eq!(decoder.run(end, || ()).await, Ok(()), "the next one has its turn");
+    assert!(!ran.load(Ordering::SeqCst));
+}
+
+/// A runtime that shuts down drops what is spawned at once.
 #[test]
-fn the_least_recently_used_logos_go_first() {
-    // Eight of four MiB do not fit, with what they need beside their pixels.
-    let logo = || Arc::new(Logo::new(1_024, 1_024, vec![0; 4 << 20], [0; 32]).expect("a logo"));
-    let key = |number: u32| (id(1), format!("https://example.com/{number}"));
-    let mut kept = Kept::default();
-    for number in 0..7 {
-        kept.keep(key(number), logo(), 0);
-    }
-    assert!(kept.get(&key(0), 0).is_some(), "the first is used once more");
-    kept.keep(key(7), logo(), 0);
-    let there: Vec<_> = (0..8).filter(|number| kept.entries.contains_key(&key(*number))).collect();
-    assert_eq!(there, [0, 2, 3, 4, 5, 6, 7]);
-    assert!(kept.bytes <= ROOM);
-    kept.keep(key(7), logo(), 0);
-    assert_eq!(kept.bytes, 7 * ((4 << 20) + ENTRY + key(0).1.len() + id(1).as_str().len()), "once for each");
-    kept.shrink_to(9 << 20);
-    let there: Vec<_> = (0..8).filter(|number| kept.entries.contains_key(&key(*number))).collect();
-    assert_eq!(there, [0, 7], "the two that were used last");
-    for number in 0..8 {
-        kept.get(&key(number), 600_000);
-    }
-    assert_eq!((kept.bytes, kept.entries.len()), (0, 0), "what is over is gone");
+fn a_service_that_stops_does_not_hang_on_a_logo() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let bench = runtime.block_on(Bench::new());
+    let app = Arc::clone(bench.running.app());
+    let (done, is_done) = std::sync::mpsc::channel();
+    let handle = runtime.handle().clone();
+    drop(bench);
+    runtime.shutdown_background();
+    std::thread::spawn(move || {
+        let _inside = handle.enter();
+        let (tenant, mut context) = (id(1), std::task::Context::from_waker(std::task::Waker::noop()));
+        let mut get = std::pin::pin!(app.logos.get(&app, &tenant, "http://127.0.0.1/x"));
+        let ended = get.as_mut().poll(&mut context).is_ready();
+        done.send((ended, app.logos.state().under_way.len())).expect("somebody listens");
+    });
+    let ended = is_done.recv_timeout(Duration::from_secs(10)).expect("it does not hang");
+    assert_eq!(ended, (true, 0));
 }
