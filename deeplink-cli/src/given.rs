@@ -26,8 +26,24 @@ pub(crate) fn link_id(text: &str) -> Outcome {
     if is_link_id(text) {
         return Ok(());
     }
-    let what = format!("\"{}\" is no id of a link: 3 to 64 letters, digits or '-'", escape::one_line(text));
-    Err(Failure::invalid(what).code("invalid_id").field("link_id").into())
+    let what =
+        format!("\"{}\" is not the id of a link, which has 3 to 64 letters, digits or '-'", escape::one_line(text));
+    let failure = Failure::invalid(what).code("invalid_id").field("link_id");
+    Err(match meant(text) {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+    .into())
+}
+
+/// What somebody wanted who gave this in place of a link's id.
+fn meant(text: &str) -> Option<String> {
+    if let Some((_, rest)) = text.split_once("://") {
+        let (_, path) = rest.split(['?', '#']).next()?.trim_end_matches('/').rsplit_once('/')?;
+        return is_link_id(path).then(|| format!("of a link's address, the last part is its id: use {path}"));
+    }
+    let is_list = text.contains([',', '\t', ';', '{', '[']) || ["id", "link_id", "custom_id"].contains(&text);
+    is_list.then(|| "dl links list --all -o id prints the ids alone, one a line".to_owned())
 }
 
 /// The id of an app that may exist.

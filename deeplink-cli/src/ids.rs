@@ -17,13 +17,29 @@ pub(crate) fn read(ctx: &Context, given: &[String], check: fn(&str) -> Outcome) 
                 ctx.take_stdin("--api-key-file")?;
             }
             let text = ctx.stdin_text("-")?;
-            ids.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+            for (at, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line.trim())) {
+                if !line.is_empty() {
+                    check(line).map_err(|stop| on_line(at, stop))?;
+                    ids.push(line.to_owned());
+                }
+            }
         } else {
+            check(id)?;
             ids.push(id.clone());
         }
     }
-    ids.iter().try_for_each(|id| check(id))?;
     Ok(ids)
+}
+
+/// The same failure, with where it is.
+fn on_line(number: usize, stop: Stop) -> Stop {
+    match stop {
+        Stop::Failed(failure) => {
+            let message = format!("line {number} of stdin: {}", failure.message);
+            Failure { message, ..*failure }.into()
+        }
+        other => other,
+    }
 }
 
 /// Deletes what these ids name, after a yes to `question` if there is one. One id given as such keeps its own failure.
@@ -89,6 +105,27 @@ impl<'a> Tally<'a> {
             other => return Err(other),
         }
         Ok(())
+    }
+
+    /// Notes a failure without a word: the end of the command will say it.
+    pub(crate) fn covered(&mut self, id: &str, failure: &Failure) {
+        self.failed.push((failure.exit, failure.as_item(id)));
+    }
+
+    /// The end of a command whose work stopped at `why` after `good` ids were `done`, such as `written`. What failed of
+    /// that has been noted.
+    pub(crate) fn cut_short(self, why: Failure, good: usize, done: &str) -> Failure {
+        let (bad, tried) = (self.failed.len(), self.tried);
+        let alike = good == 0 && self.failed.iter().all(|(exit, _)| *exit == why.exit);
+        let left = tried.saturating_sub(good + bad);
+        let message = format!("{}; {good} of {tried} {done}, {bad} failed, {left} not tried", why.message);
+        let exit = if alike { why.exit } else { Exit::Partial };
+        let items = if self.ctx.out.format.is_json() {
+            self.failed.into_iter().map(|(_, item)| item).collect()
+        } else {
+            Vec::new()
+        };
+        Failure { exit, message, items, ..why }
     }
 
     /// Nothing was sent, because nothing is to be sent.

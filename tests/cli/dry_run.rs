@@ -23,12 +23,12 @@ fn nothing_is_sent_by_any_command() {
             "POST /v1/links/bulk\n{\"template\":{\"web_url\":\"https://example.com\"},\"count\":2}\n",
         ),
         ("links export", "GET /v1/links?limit=100\n"),
-        ("links qr spring-42 --size 300", "GET /v1/links/spring-42/qr.png?size=300\n"),
+        ("links qr spring-42 --size 300", "GET /v1/links/spring-42/qr.png?size=300\nGET /v1/links/spring-42\n"),
         ("links qr spring-42 --show", "GET /v1/links/spring-42\n"),
         (
             "links qr a-1 b-1 --dir out --format svg --verify",
-            "GET /v1/links/a-1/qr.svg\nGET /v1/links/a-1\nGET /v1/links/a-1/qr.png?size=600\n\
-             GET /v1/links/b-1/qr.svg\nGET /v1/links/b-1\nGET /v1/links/b-1/qr.png?size=600\n",
+            "GET /v1/links/a-1/qr.svg\nGET /v1/links/a-1\nGET /v1/links/a-1/qr.png?size=900\n\
+             GET /v1/links/b-1/qr.svg\nGET /v1/links/b-1\nGET /v1/links/b-1/qr.png?size=900\n",
         ),
         ("links resolve spring-42", "HEAD /r/spring-42\n"),
         ("signup --email you@example.com", "POST /v1/auth/signup\n{\"email\":\"you@example.com\"}\n"),

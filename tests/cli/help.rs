@@ -180,7 +180,8 @@ fn every_route_has_a_command() {
         "get_link" => "links get spring-42",
         "update_link" => "links update spring-42 --unset metadata",
         "delete_link" => "links delete spring-42",
-        "link_qr" => "links qr spring-42",
+        // Without -q it asks for the link too, to warn of one that has ended.
+        "link_qr" => "links qr spring-42 -q",
         "link_timeseries" => "links timeseries spring-42",
         "apple_association" => "wellknown apple",
         "asset_links" => "wellknown android",

@@ -31,6 +31,8 @@ mod login;
 mod output;
 mod ping;
 mod qr;
+mod qr_batch;
+mod qr_flags;
 mod qr_screen;
 mod secrets;
 mod server;

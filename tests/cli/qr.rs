@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use deeplink_client::mock::fixtures;
-use deeplink_core::qr::{QrFormat, QrOptions};
+use deeplink_core::qr::QrFormat;
 
 use crate::dl::{Dl, mode};
 use crate::double::{Answer, Double, Request, link, qr_code};
 
 /// A service with every link but `gone`, and one code for all: that of `spring-42`.
-fn service() -> Double {
+pub(crate) fn service() -> Double {
     Double::new(answer)
 }
 
-fn answer(request: &Request) -> Answer {
+pub(crate) fn answer(request: &Request) -> Answer {
     match request.path().trim_start_matches("/v1/links/").split_once('/') {
         _ if request.path().contains("gone") => Answer::error(404, "not_found", "there is no such link"),
         Some((_, "qr.png")) => qr_code(QrFormat::Png),
@@ -29,12 +29,12 @@ fn answer(request: &Request) -> Answer {
 }
 
 /// Runs a line whose result may be binary.
-fn run(dl: &Dl, line: &str) -> Output {
+pub(crate) fn run(dl: &Dl, line: &str) -> Output {
     dl.command(line).stdin(Stdio::null()).output().expect("dl runs")
 }
 
 /// The names in a directory, in order; none if it is not there.
-fn names(dir: &Path) -> Vec<String> {
+pub(crate) fn names(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut names: Vec<_> =
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
@@ -64,95 +64,6 @@ fn a_pipe_gets_the_bytes_of_the_service() {
 }
 
 #[test]
-fn every_flag_is_a_parameter() {
-    let double = service();
-    let dl = Dl::at(&double.url);
-    run(
-        &dl,
-        "links qr spring-42 --size 0300 --level q --margin 0 --dot-type Classy-Rounded --corner-square-type dot \
-         --corner-dot-type square --shape circle --fg-color '#010203' --bg-color fefefe --dot-color 009 \
-         --corner-square-color 090000 --corner-dot-color '#090' --logo 'https://example.com/a.png?b=c&d=e'",
-    );
-    let target = double.only().target;
-    let (path, query) = target.split_once('?').expect("a query");
-    assert_eq!(path, "/v1/links/spring-42/qr.png");
-    let wanted = QrOptions::from_query(
-        "size=300&level=Q&margin=0&dotType=classy-rounded&cornerSquareType=dot&cornerDotType=square&shape=circle\
-         &fgColor=010203&bgColor=fefefe&dotColor=000099&cornerSquareColor=090000&cornerDotColor=009900\
-         &logo=https%3A%2F%2Fexample.com%2Fa.png%3Fb%3Dc%26d%3De",
-        |_| false,
-    );
-    assert_eq!(QrOptions::from_query(query, |_| false), wanted, "{query}");
-    run(&dl, "links qr spring-42 --hide-logo --logo ftp://nowhere");
-    assert_eq!(double.requests()[1].target, "/v1/links/spring-42/qr.png?hideLogo=true");
-}
-
-#[test]
-fn what_breaks_a_rule_is_named_by_its_flag_and_not_sent() {
-    let double = service();
-    let dl = Dl::at(&double.url);
-    for (flags, field, says) in [
-        ("--size 0", "size", "--size: must be a whole number from 1 to 2048"),
-        ("--size 2049", "size", "--size: must be"),
-        ("--size -1", "size", "--size: must be"),
-        ("--size 6e2", "size", "--size: must be"),
-        ("--size ''", "size", "--size: must be"),
-        ("--margin 17", "margin", "--margin: must be a whole number from 0 to 16"),
-        ("--margin 2.5", "margin", "--margin: must be"),
-        ("--fg-color red", "fgColor", "--fg-color: must be 3 or 6 hex digits"),
-        ("--bg-color '#ffff'", "bgColor", "--bg-color: must be"),
-        ("--dot-color 12345g", "dotColor", "--dot-color: must be"),
-        ("--corner-square-color ''", "cornerSquareColor", "--corner-square-color: must be"),
-        ("--corner-dot-color x", "cornerDotColor", "--corner-dot-color: must be"),
-        ("--fg-color c8c8c8", "fgColor", "--fg-color: the dots (#c8c8c8) hardly differ from the background"),
-        ("--bg-color 000", "bgColor", "--bg-color: the dots"),
-        ("--corner-dot-color eee", "cornerDotColor", "--corner-dot-color: the pupils"),
-        ("--logo ftp://example.com/x.png", "logo", "--logo: "),
-        ("--logo x.png", "logo", "--logo: "),
-    ] {
-        let ran = dl.run(&format!("links qr spring-42 --out x.png {flags}"));
-        assert!(ran.fails(3).starts_with(&format!("error[invalid_qr_options]: {says}")), "{flags}: {ran}");
-        let ran = dl.run(&format!("links qr spring-42 --out x.png -o json {flags}"));
-        assert_eq!((ran.code, ran.error()["field"].as_str()), (Some(3), Some(field)), "{flags}: {ran}");
-    }
-    for (flags, says) in [
-        ("--format jpg", "[possible values: png, svg]"),
-        ("--level X", "[possible values: L, M, Q, H]"),
-        ("--dot-type dot", "[possible values: square, dots, rounded, classy, classy-rounded, extra-rounded]"),
-        ("--corner-square-type rounded", "[possible values: square, dot, extra-rounded]"),
-        ("--corner-dot-type dots", "[possible values: dot, square]"),
-        ("--shape round", "[possible values: square, circle]"),
-        ("--size 300 --size 300", "cannot be used multiple times"),
-        ("--include-margin", "unexpected argument"),
-        ("--out a.png --dir b", "'--out <FILE>' cannot be used with '--dir <DIR>'"),
-        ("--out -  --show", "--show and --out - both write to stdout"),
-        ("--show --verify", "--verify checks an image of the service"),
-        ("--force", "--force goes with --out FILE or --dir DIR"),
-        ("--force --out -", "--force goes with"),
-        ("--invert", "--invert goes with a code in characters"),
-        ("--invert --out x.png", "--invert goes with"),
-        ("-o json", "-o and --fields list files"),
-        ("-o id --out -", "-o and --fields list files"),
-        ("--fields id", "-o and --fields list files"),
-        ("--show --out x.png -o json", "-o and --fields list files, and a drawing takes their place"),
-        ("--out x.png --fields id,size", "--fields: there is no field \"size\" here"),
-        ("other-1", "2 codes do not fit into one file"),
-        ("other-1 --out x.png", "2 codes do not fit into one file"),
-        ("--out nowhere/x.png", "--out: there is no directory nowhere"),
-        ("--out .", "--out: . is a directory"),
-        ("--dir file", "--dir: file is no directory"),
-    ] {
-        dl.file("file", "");
-        let ran = dl.run(&format!("links qr spring-42 {flags}"));
-        assert_eq!(ran.code, Some(2), "{flags}: {ran}");
-        assert!(ran.says(says), "{flags}: {ran}");
-    }
-    dl.run("links qr ab --dir out").fails(3);
-    assert!(double.requests().is_empty(), "{:?}", double.lines());
-    assert_eq!(names(dl.dir()), ["file"]);
-}
-
-#[test]
 fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
     let double = service();
     let dl = Dl::at(&double.url);
@@ -173,6 +84,29 @@ fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
     assert_eq!((dl.read("code.png").as_str(), double.requests().len()), ("mine", asked), "nothing was even asked");
     dl.run("links qr spring-42 --out code.png --force").ok();
     assert_eq!(fs::read(at("code.png")).expect("a file"), png);
+
+    // A symbolic link is written through, also where nothing is behind it yet.
+    std::os::unix::fs::symlink("code.svg", at("link.svg")).expect("a link");
+    std::os::unix::fs::symlink("new.svg", at("dangling.svg")).expect("a link");
+    std::os::unix::fs::symlink("nowhere/new.svg", at("lost.svg")).expect("a link");
+    dl.file("code.svg", "mine");
+    assert!(dl.run("links qr spring-42 --out link.svg").fails(2).contains("link.svg is there already"));
+    assert_eq!(dl.read("code.svg"), "mine");
+    dl.run("links qr spring-42 --out link.svg --force").ok();
+    dl.run("links qr spring-42 --out dangling.svg").ok();
+    assert_eq!(
+        (fs::read(at("code.svg")).expect("a file"), fs::read(at("new.svg")).expect("a file")),
+        (svg.clone(), svg)
+    );
+    assert!(["link.svg", "dangling.svg"].iter().all(|link| at(link).is_symlink()));
+    assert!(dl.run("links qr spring-42 --out lost.svg").fails(2).contains("there is no directory nowhere"));
+
+    // Where stdout is a file, /dev/stdout is that file, and what was in it before stays.
+    let script = format!("(echo first; {} links qr spring-42 --out /dev/stdout) >all", env!("CARGO_BIN_EXE_dl"));
+    let ran =
+        Command::new("bash").args(["-c", &script]).current_dir(dl.dir()).env_clear().envs(dl.variables()).output();
+    assert!(ran.expect("bash").status.success());
+    assert_eq!(fs::read(at("all")).expect("a file"), [&b"first\n"[..], &png].concat());
 
     // What is no file is written to and stays what it is.
     dl.run("links qr spring-42 --out /dev/null").ok();
@@ -195,17 +129,25 @@ fn a_directory_gets_a_file_for_each_link() {
         (names(&dir), mode(&dir)),
         (["first-1.svg", "second-2.svg", "third-3.svg"].map(String::from).to_vec(), 0o700)
     );
-    assert_eq!(double.requests().len(), 3, "an id that is given twice has one file");
+    assert_eq!(double.requests().len(), 6, "an id that is given twice has one file");
     let ran = dl.run("links qr third-3 new-4 --dir a/b --format svg");
     assert!(ran.fails(2).contains("a/b/third-3.svg is there already"), "{ran}");
     let ran = dl.run("links qr third-3 new-4 first-1 --dir a/b --format svg");
     assert!(ran.fails(2).contains("2 files are there already, such as a/b/third-3.svg"), "{ran}");
-    assert_eq!((names(&dir).len(), double.requests().len()), (3, 3));
+    assert_eq!((names(&dir).len(), double.requests().len()), (3, 6));
     dl.run("links qr third-3 new-4 --dir a/b --format svg --force").ok();
-    dl.run("links qr third-3 --dir a/b").ok();
+    // One link has the columns that several have.
+    let one = dl.run("links qr third-3 --dir a/b");
+    assert_eq!((one.ok(), one.stderr.as_str()), ("third-3\ta/b/third-3.png\t320\n", "1 code in a/b\n"));
+    assert_eq!(dl.run("links qr third-3 --dir a/b --force -o json").json()[0]["file"], "a/b/third-3.png");
     assert_eq!(names(&dir), ["first-1.svg", "new-4.svg", "second-2.svg", "third-3.png", "third-3.svg"]);
     let none = dl.run_with("links qr - --dir empty", "\n");
-    assert_eq!((none.ok(), none.stderr.as_str(), names(dl.dir())), ("", "0 codes in empty\n", vec!["a".to_owned()]));
+    assert_eq!((none.ok(), names(dl.dir())), ("", vec!["a".to_owned()]));
+    assert_eq!(none.stderr, "note: stdin holds no ids, so there is nothing to draw\n0 codes in empty\n");
+    for line in ["links qr -", "links qr - --show", "links qr - --out x.png"] {
+        let none = dl.run_with(line, "");
+        assert!(none.ok().is_empty() && none.says("note: stdin holds no ids"), "{none}");
+    }
 }
 
 #[test]
@@ -215,28 +157,39 @@ fn files_are_listed_in_every_form() {
     let one = dl.run("links qr spring-42 --out a.png -o json --verify").json();
     let wanted = serde_json::json!({
         "id": "spring-42", "file": "a.png", "url": "https://go.example.com/spring-42", "format": "png", "bytes": 320,
-        "verified": true,
+        "verified": true, "status": "active", "expires_at": null,
     });
     assert_eq!(one, wanted);
     let several = dl.run("links qr a-1 b-1 --dir out -o json --format svg").json();
     assert_eq!(several[1]["file"], "out/b-1.svg");
-    assert_eq!((&several[0]["url"], &several[0]["verified"]), (&"https://go.example.com/a-1".into(), &false.into()));
+    assert_eq!((&several[0]["url"], &several[0]["verified"]), (&"https://go.example.com/a-1".into(), &().into()));
+    assert!(several[0].as_object().is_some_and(|record| record.contains_key("verified")), "nobody asked: null");
     let line = "links qr a-1 b-1 --dir out --force";
     assert_eq!(dl.run(&format!("{line} -o id")).ok(), "a-1\nb-1\n");
     assert_eq!(dl.run(&format!("{line} -o jsonl")).ok().lines().count(), 2);
     assert!(
         dl.run(&format!("{line} -o csv"))
             .ok()
-            .starts_with("id,file,url,format,bytes,verified\r\na-1,out/a-1.png,https")
+            .starts_with("id,file,url,format,bytes,verified,status,expires_at\r\na-1,out/a-1.png,https")
     );
     assert_eq!(
         dl.run(&format!("{line} --fields file,url")).ok().lines().next(),
         Some("out/a-1.png\thttps://go.example.com/a-1")
     );
-    // The address is asked for only where it is told.
-    let before = double.requests().len();
-    dl.run(&format!("{line} --fields id,file,bytes -o json")).ok();
-    assert!(double.lines()[before..].iter().all(|line| line.ends_with("/qr.png")), "{:?}", double.lines());
+    // The link is asked for where something is told of it; -q tells nothing that was not asked for.
+    for (flags, asks) in [
+        ("--fields id,file,bytes -o json -q", false),
+        ("-q", false),
+        ("", true),
+        ("--fields status -q", true),
+        ("--fields expires_at -q", true),
+        ("-o csv -q", true),
+    ] {
+        let before = double.requests().len();
+        dl.run(&format!("{line} {flags}")).ok();
+        let asked = &double.lines()[before..];
+        assert_eq!(asked.len(), if asks { 4 } else { 2 }, "{flags}: {asked:?}");
+    }
 }
 
 #[test]
@@ -276,9 +229,9 @@ fn an_svg_is_read_back_from_the_png_of_the_same_look() {
     let double = service();
     let dl = Dl::at(&double.url);
     for (flags, asked) in [
-        ("--shape circle --size 40", "shape=circle&size=600"),
+        ("--shape circle --size 40", "shape=circle&size=900"),
         ("--size 1024 --level H", "level=H&size=1024"),
-        ("", "size=600"),
+        ("", "size=900"),
     ] {
         let before = double.requests().len();
         dl.run(&format!("links qr spring-42 --verify --force --out x.svg {flags}")).ok();

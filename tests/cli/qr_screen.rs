@@ -207,6 +207,22 @@ fn a_narrow_terminal_gets_the_address_and_a_hint() {
 }
 
 #[test]
+fn a_low_terminal_gets_the_code_and_a_hint() {
+    let double = service();
+    for (locale, rows, fits) in [("C.UTF-8", 19, true), ("C.UTF-8", 18, false), ("C", 35, true), ("C", 34, false)] {
+        let dl = user(&double, locale).env("TERM", "xterm");
+        let (code, shown) = Screen::of_size(dl, LINE, 100, rows).end();
+        assert!(code == Some(0) && shown.lines().any(|line| line == URL), "{shown}");
+        let needs = match locale {
+            "C" => "needs 35 rows (half of that where the locale is UTF-8), and the terminal has 34",
+            _ => "needs 19 rows, and the terminal has 18: make it higher, or --out FILE",
+        };
+        assert_eq!(shown.contains(needs), !fits, "{shown}");
+        assert_eq!(shown.contains("note:") || shown.contains("note\u{1b}"), !fits, "{shown}");
+    }
+}
+
+#[test]
 fn several_codes_stand_one_below_the_other() {
     let double = service();
     let (code, shown) = Screen::open(user(&double, "C.UTF-8"), "links qr spring-42 gone other-1").end();
@@ -279,8 +295,12 @@ fn what_a_drawing_leaves_out_and_where_the_link_leads_is_said() {
     });
     for (line, says) in [
         ("links qr spring-42 --size 300 -q", ""),
-        ("links qr spring-42 --size 300", "a code in characters has no look; --out FILE keeps the image that has it"),
-        ("links qr spring-42 --format svg", "a code in characters has no look"),
+        ("links qr spring-42 --size 300", "the terminal shows a plain code; --size applies with --out FILE"),
+        (
+            "links qr spring-42 --format svg --dot-type dots --hide-logo",
+            "a plain code; --format, --dot-type, --hide-logo apply with --out FILE",
+        ),
+        ("links qr spring-42 --format png", "a plain code; --format applies"),
         ("links qr ends-1", "the link ends 2099-01-01"),
         ("links qr ended-1", "ended-1 is expired: the code leads to a notice"),
     ] {

@@ -103,7 +103,7 @@ fn p4_the_key_follows_no_redirect() {
             let double = Double::new(move |_| Answer::new(status, "").header("location", &target));
             for line in [
                 "links get spring-42",
-                "links qr spring-42",
+                "links qr spring-42 -q",
                 "links create https://example.com",
                 "links delete spring-42",
                 "api GET /v1/links",

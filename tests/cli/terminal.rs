@@ -11,7 +11,7 @@ use pty_process::blocking::Pty;
 use crate::dl::{Dl, KEY};
 use crate::double::{Answer, Double, domain, link, verification, with_links};
 
-/// `dl` on a terminal of 40 rows.
+/// `dl` on a terminal, of 40 rows if nothing else is said.
 pub(crate) struct Screen {
     pty: Arc<Pty>,
     child: Child,
@@ -27,8 +27,12 @@ impl Screen {
     }
 
     pub(crate) fn sized(dl: Dl, line: &str, columns: u16) -> Self {
+        Self::of_size(dl, line, columns, 40)
+    }
+
+    pub(crate) fn of_size(dl: Dl, line: &str, columns: u16, rows: u16) -> Self {
         let (pty, pts) = pty_process::blocking::open().expect("a terminal");
-        pty.resize(pty_process::Size::new(40, columns)).expect("a size");
+        pty.resize(pty_process::Size::new(rows, columns)).expect("a size");
         let child = pty_process::blocking::Command::from(dl.command(line)).spawn(pts).expect("dl starts");
         let (pty, seen) = (Arc::new(pty), Arc::new(Mutex::new(Vec::new())));
         let (from, into) = (Arc::clone(&pty), Arc::clone(&seen));

@@ -114,6 +114,19 @@ pub(crate) fn columns() -> usize {
     comfy_table::Table::new().width().filter(|columns| *columns > 0).map_or(80, usize::from)
 }
 
+/// Rows of the terminal, if it says.
+#[cfg(unix)]
+pub(crate) fn height() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
+}
+
+/// Rows of the terminal, if it says.
+#[cfg(not(unix))]
+pub(crate) fn height() -> Option<usize> {
+    None
+}
+
 fn stopped(error: &io::Error) -> Stop {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return Stop::ClosedPipe;

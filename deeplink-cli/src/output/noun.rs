@@ -252,6 +252,8 @@ pub(crate) static CODES: Noun = Noun {
         plain("format"),
         of("bytes", Kind::Count),
         of("verified", Kind::Flag),
+        of("status", Kind::Status),
+        of("expires_at", Kind::Moment),
     ],
     columns: &[Column::Field("ID", "id"), Column::Field("FILE", "file"), Column::Field("BYTES", "bytes")],
 };

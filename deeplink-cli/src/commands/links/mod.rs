@@ -44,7 +44,7 @@ enum Action {
 
 impl Links {
     pub(crate) fn minds_signals(&self) -> bool {
-        matches!(self.action, Action::Import(_) | Action::Bulk(_))
+        matches!(self.action, Action::Import(_) | Action::Bulk(_) | Action::Qr(_))
     }
 
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {

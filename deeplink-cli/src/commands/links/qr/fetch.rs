@@ -3,18 +3,26 @@
 use bytes::Bytes;
 use deeplink_client::qr_reader::{NotRead, read_png};
 use deeplink_client::{Client, LinkDetail};
-use deeplink_core::qr::{DEFAULT_SIZE, QrFormat, QrOptions};
+use deeplink_core::qr::{MAX_MARGIN, QrFormat, QrOptions};
 use futures_util::future::join3;
+use tokio::sync::Semaphore;
 
+use super::look::by_flag;
 use crate::context::Context;
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 use crate::exit::Exit;
+
+/// Edge in pixels at which every code has 3 px for each module, and some readers fail at less.
+const READABLE: u32 = 900;
+/// Modules of a side at most: version 40, the ring of decorative dots, the widest margin.
+const MOST_MODULES: u32 = 177 + 2 * 37 + 2 * MAX_MARGIN;
+const _: () = assert!(3 * MOST_MODULES <= READABLE, "3 px for each module of any code");
 
 /// Which answers a code needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// The link itself, for its `url`.
+    /// The link itself, for its `url`, its status and its end.
     pub(super) link: bool,
     /// The file that the service draws.
     pub(super) image: bool,
@@ -37,10 +45,9 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The order whose image can be read: the same in pixels, and not smaller than the default. At that size every
-    /// code that fits a link's address has enough pixels a module.
+    /// The order whose image can be read: the same in pixels, and large enough.
     fn readable(&self) -> Self {
-        let size = self.options.size.unwrap_or(DEFAULT_SIZE).max(DEFAULT_SIZE);
+        let size = self.options.size.unwrap_or(READABLE).max(READABLE);
         Self { format: QrFormat::Png, options: self.options.clone().size(size) }
     }
 
@@ -48,20 +55,39 @@ impl Order {
         client.links().qr(id, self.format, &self.options).await
     }
 
-    /// Asks for all that is wanted at once, and reads the code back before anybody else sees it.
-    pub(super) async fn fetch(&self, ctx: &Context, client: &Client, id: &str, wanted: Wanted) -> Outcome<Fetched> {
+    /// Asks for all that is wanted at once, as far as there are `lanes` for it, and reads the code back before anybody
+    /// else sees it.
+    pub(super) async fn fetch(
+        &self,
+        ctx: &Context,
+        client: &Client,
+        lanes: &Semaphore,
+        id: &str,
+        wanted: Wanted,
+    ) -> Outcome<Fetched> {
         let second = wanted.proof && self.format != QrFormat::Png;
-        let link = async { Ok(if wanted.link { Some(client.links().get(id).await?) } else { None }) };
-        let image = async { Ok(if wanted.image { Some(self.image(client, id).await?) } else { None }) };
-        let proof = async { Ok(if second { Some(self.readable().image(client, id).await?) } else { None }) };
+        let image = async { Ok(if wanted.image { Some(take(lanes, self.image(client, id)).await?) } else { None }) };
+        let link = async { Ok(if wanted.link { Some(take(lanes, client.links().get(id)).await?) } else { None }) };
+        let readable = self.readable();
+        let proof = async { Ok(if second { Some(take(lanes, readable.image(client, id)).await?) } else { None }) };
         let (image, link, proof) = join3(image, link, proof).await;
-        let stop = |error| ctx.stop(&error);
+        let stop = |error| match ctx.stop(&error) {
+            Stop::Failed(failure) => by_flag(*failure).into(),
+            other => other,
+        };
         let (image, link, proof) = (image.map_err(stop)?, link.map_err(stop)?, proof.map_err(stop)?);
         if let (true, Some(link), Some(png)) = (wanted.proof, &link, proof.as_ref().or(image.as_ref())) {
             prove(png.clone(), &link.url).await?;
         }
         Ok(Fetched { link, image })
     }
+}
+
+/// Waits for a free lane, and then for the answer.
+async fn take<T>(lanes: &Semaphore, request: impl IntoFuture<Output = T>) -> T {
+    // It is never closed, so that this gives a lane.
+    let _lane = lanes.acquire().await;
+    request.await
 }
 
 /// Reads an image and compares what it says with the link's address.

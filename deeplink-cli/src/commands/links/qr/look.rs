@@ -1,5 +1,7 @@
 //! What a code is to look like: a flag for each parameter of the interface, judged by the service's own rules.
 
+use std::path::Path;
+
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrLevel, QrOptions, QrShape};
@@ -37,22 +39,22 @@ pub(super) struct Look {
     /// How the pupils of the eyes are drawn [default: dot]
     #[arg(long, value_name = "TYPE", value_parser = one_of!(CornerDotType), ignore_case = true)]
     corner_dot_type: Option<CornerDotType>,
-    /// Outline of the whole [default: square]
+    /// Outline of the whole; circle adds decorative dots around the code up to a disc [default: square]
     #[arg(long, value_name = "SHAPE", value_parser = one_of!(QrShape), ignore_case = true)]
     shape: Option<QrShape>,
-    /// Colour of all parts without one of their own, such as 0a3c8c [default: 000000]
+    /// Colour of all parts without one of their own, such as 0a3c8c, without # [default: 000000]
     #[arg(long, value_name = "HEX")]
     fg_color: Option<String>,
-    /// Colour of the background [default: ffffff]
+    /// Colour of the background, without # [default: ffffff]
     #[arg(long, value_name = "HEX")]
     bg_color: Option<String>,
-    /// Colour of the dots
+    /// Colour of the dots, without #
     #[arg(long, value_name = "HEX")]
     dot_color: Option<String>,
-    /// Colour of the eyes' frames
+    /// Colour of the eyes' frames, without #
     #[arg(long, value_name = "HEX")]
     corner_square_color: Option<String>,
-    /// Colour of the eyes' pupils
+    /// Colour of the eyes' pupils, without #
     #[arg(long, value_name = "HEX")]
     corner_dot_color: Option<String>,
     /// Leave the logo out
@@ -85,26 +87,78 @@ impl Look {
             query.append_pair("hideLogo", "true");
         }
         // Where the logo is, the service judges: it may be allowed to reach what this machine cannot.
-        let mut options = QrOptions::from_query(&query.finish(), |_| true).map_err(|why| by_flag(why.into()))?;
+        let mut options = QrOptions::from_query(&query.finish(), |_| true).map_err(|why| self.refused(why.into()))?;
         options.level = self.level;
         options.dot_type = self.dot_type;
         options.corner_square_type = self.corner_square_type;
         options.corner_dot_type = self.corner_dot_type;
         options.shape = self.shape;
-        options.check().map_err(|why| by_flag(why.into()))?;
+        options.check().map_err(|why| self.refused(why.into()))?;
         Ok(options)
+    }
+
+    /// What a flag asks for and no image can have, whoever tries to draw it.
+    fn refused(&self, failure: Failure) -> Failure {
+        let failure = by_flag(failure);
+        match &self.logo {
+            Some(logo) if failure.field.as_deref() == Some("logo") => failure.hint(if Path::new(logo).exists() {
+                "the service fetches it from the web; files cannot be sent"
+            } else {
+                FETCHED
+            }),
+            _ => failure,
+        }
+    }
+
+    /// The flags that were given, as they are written.
+    pub(super) fn given(&self) -> Vec<&'static str> {
+        [
+            ("--size", self.size.is_some()),
+            ("--level", self.level.is_some()),
+            ("--margin", self.margin.is_some()),
+            ("--dot-type", self.dot_type.is_some()),
+            ("--corner-square-type", self.corner_square_type.is_some()),
+            ("--corner-dot-type", self.corner_dot_type.is_some()),
+            ("--shape", self.shape.is_some()),
+            ("--fg-color", self.fg_color.is_some()),
+            ("--bg-color", self.bg_color.is_some()),
+            ("--dot-color", self.dot_color.is_some()),
+            ("--corner-square-color", self.corner_square_color.is_some()),
+            ("--corner-dot-color", self.corner_dot_color.is_some()),
+            ("--hide-logo", self.hide_logo),
+            ("--logo", self.logo.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(flag, given)| given.then_some(flag))
+        .collect()
     }
 }
 
-/// A refusal that names the flag instead of the parameter.
-fn by_flag(mut failure: Failure) -> Failure {
-    let Some(field) = &failure.field else { return failure };
-    if let Some(why) = failure.message.strip_prefix(&format!("{field}: ")) {
-        let flag: String = field
-            .chars()
-            .flat_map(|c| c.is_ascii_uppercase().then_some('-').into_iter().chain([c.to_ascii_lowercase()]))
-            .collect();
-        failure.message = format!("--{flag}: {why}");
+/// Where a logo has to be.
+const FETCHED: &str = "the service fetches it: a public http(s) address that answers 200 without a redirect within 5 s";
+
+/// A refusal of options that names the flag instead of the parameter, and says what would be taken.
+pub(super) fn by_flag(mut failure: Failure) -> Failure {
+    if failure.code.as_deref() != Some("invalid_qr_options") {
+        return failure;
     }
-    failure
+    // Who found it does not matter, and JSON has the status all the same.
+    let said = failure.message.trim_end_matches(" (HTTP 400)").len();
+    failure.message.truncate(said);
+    let Some(field) = failure.field.clone() else { return failure };
+    let Some(why) = failure.message.strip_prefix(&field) else { return failure };
+    let why = why.strip_prefix(':').unwrap_or(why).trim_start().to_owned();
+    let flag: String = field
+        .chars()
+        .flat_map(|c| c.is_ascii_uppercase().then_some('-').into_iter().chain([c.to_ascii_lowercase()]))
+        .collect();
+    failure.message = format!("--{flag}: {why}");
+    let hint = match field.as_str() {
+        "size" if why.contains("at least") => "a smaller --margin or a lower --level needs less; an SVG has any size",
+        "logo" if why.contains("fetched") => FETCHED,
+        "logo" if why.contains("large") => "at most 4,096 px a side, 16 megapixels, 512 KiB",
+        "logo" if why.contains("PNG") => "an SVG or GIF is not taken: save it as a PNG",
+        _ => return failure,
+    };
+    failure.hint(hint)
 }

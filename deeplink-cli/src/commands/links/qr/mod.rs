@@ -3,43 +3,46 @@
 mod fetch;
 mod look;
 mod place;
+mod report;
 mod screen;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::pin::pin;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use deeplink_client::{LinkDetail, LinkStatus};
-use deeplink_core::qr::{QrFormat, QrOptions};
+use deeplink_client::Client;
+use deeplink_core::qr::QrFormat;
 use futures_util::{StreamExt, stream};
+use tokio::sync::Semaphore;
 
-use self::fetch::{Fetched, Order, Wanted};
+use self::fetch::{Order, Wanted};
 use self::look::{Look, one_of};
 use self::place::Place;
-use self::screen::{Drawing, Pen};
+use self::report::Report;
 use crate::cli::help;
-use crate::clock;
 use crate::context::Context;
-use crate::error::{Failure, Outcome};
-use crate::exit::Exit;
+use crate::error::{Failure, Outcome, Stop};
+use crate::escape;
 use crate::given;
 use crate::ids::{self, Tally};
-use crate::output::{self, Format, Rows, Sheet};
-use crate::progress::{Progress, counted};
+use crate::output::{self, Format, Sheet};
+use crate::signals::Signals;
 
-/// Codes under way at one time: enough to hide the network, few enough for the service's queue and for memory.
+/// Requests under way at one time: enough to hide the network, few enough for the service's queue and for memory.
 const IN_FLIGHT: usize = 8;
-/// From so many codes on, progress is shown.
-const MANY: usize = 25;
-/// Rows that are laid out together on a terminal.
-const PAGE: usize = 100;
+/// Links in a row for which the service could not be reached, after which it is gone.
+const GONE: usize = 3;
 
 /// Draw links as QR codes
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "On a terminal the code is drawn there, plainly. Into a pipe or file go the bytes of the service's image, which has \
-     the look. Without colours, light modules are drawn in the terminal's foreground; --invert swaps that.",
+     the look. Without colours, light modules are drawn in the terminal's foreground; --invert swaps that.\n\n\
+     For print: --level M or more, --margin 2 or more, dark on light, 3 px and more for each module. A warning names \
+     links that lead to a notice, and says when links will end.\n\n\
+     Files are for you alone (mode 0600, new directories 0700), like all that dl writes: chmod opens them to others.",
     &[
     "dl links qr spring-42",
     "dl links qr spring-42 --out spring-42.png --size 1024 --dot-type classy --verify",
@@ -49,7 +52,7 @@ pub(crate) struct Qr {
     /// Ids of the links, or - for ids on stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
-    /// Kind of file [default: that of --out, else png]
+    /// Kind of file [default: as --out ends, .png or .svg; else png]
     #[arg(long, value_name = "FORMAT", value_parser = one_of!(QrFormat), ignore_case = true)]
     format: Option<QrFormat>,
     /// File to write, or - for stdout
@@ -61,7 +64,11 @@ pub(crate) struct Qr {
     /// Replace files that are there
     #[arg(long)]
     force: bool,
-    /// Read each image back, and keep it only if it says the link's address; else exit 11
+    /// Leave out links whose file is in the directory already: goes on where a run was cut short
+    #[arg(long, conflicts_with = "force")]
+    skip_existing: bool,
+    /// Read each image back, and keep it only if it says the link's address; else exit 11. An SVG is checked by the PNG
+    /// of the same look
     #[arg(long)]
     verify: bool,
     /// Draw the code in characters, into a pipe or beside a file too
@@ -83,32 +90,25 @@ struct Plan {
     shows: bool,
     invert: bool,
     force: bool,
+    skips: bool,
     wanted: Wanted,
+}
+
+/// The links of a command line.
+struct Ids {
+    /// Those to fetch.
+    ids: Vec<String>,
+    /// How many have their file already.
+    there: usize,
 }
 
 impl Qr {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::CODES)?;
         let plan = self.plan(ctx, &sheet)?;
-        let ids = self.ids(ctx, &plan)?;
+        let given = self.ids(ctx, &plan)?;
         let client = ctx.client()?;
-        let mut codes = stream::iter(&ids)
-            .map(async |id| (id, plan.order.fetch(ctx, &client, id, plan.wanted).await))
-            .buffered(IN_FLIGHT);
-        let (mut report, mut tally) = (Report::new(ctx, &plan, &sheet, ids.len()), Tally::new(ctx, &ids));
-        while let Some((id, fetched)) = codes.next().await {
-            let kept = match fetched {
-                Ok(code) => report.keep(id, &code),
-                Err(stop) if ids.len() == 1 => return Err(stop),
-                Err(stop) => tally.failed(id, stop),
-            };
-            kept?;
-            report.advance()?;
-        }
-        if !tally.held_back() {
-            report.finish()?;
-        }
-        tally.finish()
+        run(ctx, &plan, &sheet, &given, &client).await
     }
 
     /// Weighs the flags against each other.
@@ -120,7 +120,7 @@ impl Qr {
             (None, None) if self.show || ctx.out.terminal => None,
             (None, None) => Some(Place::Stdout),
         };
-        let format = self.format.or_else(|| self.named_format()).unwrap_or(QrFormat::Png);
+        let format = self.kind(place.as_ref())?;
         let shows = self.show || place.is_none();
         let has_files = matches!(place, Some(Place::File(_) | Place::Dir(_)));
         let lists = ctx.global.output.is_some_and(|format| format != Format::Table) || sheet.fields.is_some();
@@ -133,6 +133,7 @@ impl Qr {
                 Some(("--verify checks an image of the service, and none is asked for", "add --out FILE or --dir DIR"))
             }
             _ if self.force && !has_files => Some(("--force goes with --out FILE or --dir DIR", "")),
+            _ if self.skip_existing && self.dir.is_none() => Some(("--skip-existing goes with --dir DIR", "")),
             _ if self.invert && !shows => Some(("--invert goes with a code in characters", "add --show")),
             _ if lists && shows => Some(("-o and --fields list files, and a drawing takes their place", "")),
             _ if lists && !has_files => Some(("-o and --fields list files", "add --out FILE or --dir DIR")),
@@ -142,165 +143,142 @@ impl Qr {
             let failure = Failure::usage(what);
             return Err(if hint.is_empty() { failure } else { failure.hint(hint) }.into());
         }
-        if place.is_none() && (self.format.is_some() || options != QrOptions::new()) {
-            ctx.console.note("a code in characters has no look; --out FILE keeps the image that has it");
+        if place.is_none() {
+            self.note_look(ctx);
         }
+        // Whoever wants errors only is not warned, and what nobody would see need not be asked for.
+        let tells = has_files && tells_of_links(ctx, sheet);
         let wanted = Wanted {
-            link: shows || self.verify || has_files && lists_urls(ctx, sheet),
+            link: shows || self.verify || tells || !ctx.console.quiet(),
             image: place.is_some(),
             proof: self.verify,
         };
-        Ok(Plan { order: Order { format, options }, place, shows, invert: self.invert, force: self.force, wanted })
+        let (order, skips) = (Order { format, options }, self.skip_existing);
+        Ok(Plan { order, place, shows, invert: self.invert, force: self.force, skips, wanted })
     }
 
-    /// The format that the name of the file asks for.
-    fn named_format(&self) -> Option<QrFormat> {
-        self.out.as_ref()?.extension()?.to_str()?.parse().ok()
+    /// The format that is asked for, by the flag and by the name of the file, which must agree.
+    fn kind(&self, place: Option<&Place>) -> Outcome<QrFormat> {
+        let ending = match place {
+            Some(Place::File(path)) => path.extension().map(|ending| ending.to_string_lossy()),
+            _ => None,
+        };
+        let (Some(ending), Some(path)) = (ending, &self.out) else { return Ok(self.format.unwrap_or(QrFormat::Png)) };
+        let named: Option<QrFormat> = ending.parse().ok();
+        let file = || escape::one_line(&path.to_string_lossy()).into_owned();
+        let (what, hint) = match (self.format, named) {
+            (Some(format), Some(named)) if format != named => (
+                format!("--format {format} and --out {} contradict each other", file()),
+                format!("leave --format out, or let the name end in .{format}"),
+            ),
+            (Some(format), _) | (None, Some(format)) => return Ok(format),
+            (None, None) => (
+                format!("--out: no code can be a .{}", escape::one_line(&ending)),
+                "let the name end in .png or .svg, or say which with --format".to_owned(),
+            ),
+        };
+        Err(Failure::usage(what).hint(hint).into())
+    }
+
+    /// Says what a code in characters leaves out.
+    fn note_look(&self, ctx: &Context) {
+        let mut flags = self.look.given();
+        if self.format.is_some() {
+            flags.insert(0, "--format");
+        }
+        if !flags.is_empty() {
+            let verb = if flags.len() == 1 { "applies" } else { "apply" };
+            ctx.console.note(&format!("the terminal shows a plain code; {} {verb} with --out FILE", flags.join(", ")));
+        }
     }
 
     /// The ids, each once: a link has one file.
-    fn ids(&self, ctx: &Context, plan: &Plan) -> Outcome<Vec<String>> {
+    fn ids(&self, ctx: &Context, plan: &Plan) -> Outcome<Ids> {
         let mut ids = ids::read(ctx, &self.ids, given::link_id)?;
         let mut seen = HashSet::new();
         ids.retain(|id| seen.insert(id.clone()));
+        if ids.is_empty() {
+            ctx.console.note("stdin holds no ids, so there is nothing to draw");
+        }
+        let all = ids.len();
         if let Some(place) = &plan.place {
-            if ids.len() > 1 && !matches!(place, Place::Dir(_)) {
-                let what = format!("{} codes do not fit into one file", ids.len());
+            if all > 1 && !matches!(place, Place::Dir(_)) {
+                let what = format!("{all} codes do not fit into one file");
                 return Err(Failure::usage(what).hint("--dir DIR writes a file for each; --show draws them").into());
+            }
+            if plan.skips {
+                ids.retain(|id| !place.path(id, plan.order.format).exists());
             }
             place.check(&ids, plan.order.format, plan.force)?;
         }
-        Ok(ids)
+        Ok(Ids { there: all - ids.len(), ids })
     }
 }
 
-/// Whether the records that will be printed name the link's address.
-fn lists_urls(ctx: &Context, sheet: &Sheet<'_>) -> bool {
-    match &sheet.fields {
-        Some(fields) => fields.iter().any(|field| field.name == "url"),
-        None => matches!(ctx.out.format, Format::Json | Format::Jsonl | Format::Csv),
-    }
-}
-
-/// Puts codes where they belong, one after the other, and says so.
-struct Report<'a> {
-    ctx: &'a Context,
-    plan: &'a Plan,
-    sheet: &'a Sheet<'a>,
-    rows: Option<Rows<'a>>,
-    progress: Option<Progress>,
-    total: usize,
-    done: usize,
-    kept: usize,
-}
-
-impl<'a> Report<'a> {
-    fn new(ctx: &'a Context, plan: &'a Plan, sheet: &'a Sheet<'a>, total: usize) -> Self {
-        let lists = matches!(plan.place, Some(Place::Dir(_))) && !plan.shows && total != 1;
-        let progress = (lists && total >= MANY && !ctx.global.dry_run).then(|| {
-            let progress = Progress::of(ctx, "QR codes", "code");
-            progress.begin("fetching", count(total));
-            progress
-        });
-        Self { ctx, plan, sheet, rows: lists.then(|| sheet.several()), progress, total, done: 0, kept: 0 }
-    }
-
-    /// Writes and draws one code.
-    fn keep(&mut self, id: &str, code: &Fetched) -> Outcome {
-        let (ctx, plan) = (self.ctx, self.plan);
-        if let (Some(place), Some(image)) = (&plan.place, &code.image) {
-            let path = place.path(id, plan.order.format);
-            place.write(ctx, &path, image, plan.force)?;
-            self.kept += 1;
-            if *place != Place::Stdout {
-                let file = path.to_string_lossy();
-                let record = output::object(&[
-                    ("id", id.into()),
-                    ("file", file.as_ref().into()),
-                    ("url", code.link.as_ref().map(|link| link.url.as_str()).into()),
-                    ("format", plan.order.format.as_str().into()),
-                    ("bytes", image.len().into()),
-                    ("verified", plan.wanted.proof.into()),
-                ]);
-                match &mut self.rows {
-                    Some(rows) => rows.push(&record)?,
-                    None if plan.shows => ctx.console.say(&format!("{file} written")),
-                    None => self.sheet.created(&record)?,
+/// Fetches the codes and puts them where they belong, until all are done, a signal comes, or it makes no sense to go on.
+async fn run<'a>(ctx: &Context, plan: &Plan, sheet: &Sheet<'_>, given: &'a Ids, client: &Client) -> Outcome {
+    let ids = &given.ids;
+    let lanes = Semaphore::new(IN_FLIGHT);
+    let fetch = async |id: &'a String| (id, plan.order.fetch(ctx, client, &lanes, id, plan.wanted).await);
+    let mut codes = pin!(stream::iter(ids).map(fetch).buffered(IN_FLIGHT));
+    let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+    let (mut report, mut tally) = (Report::new(ctx, plan, sheet, given), Tally::new(ctx, ids));
+    // Links for which the service could not be reached, since it was last.
+    let mut lost: Vec<(&String, Box<Failure>)> = Vec::new();
+    loop {
+        let next = tokio::select! {
+            biased;
+            exit = signals.next() => {
+                report.interrupted()?;
+                return Err(Stop::Exit(exit));
+            }
+            next = codes.next() => next,
+        };
+        let Some((id, fetched)) = next else { break };
+        match fetched {
+            Err(stop) if ids.len() == 1 => return Err(stop),
+            Err(Stop::Failed(failure)) if is_unreachable(&failure) => lost.push((id, failure)),
+            fetched => {
+                // It was not gone: each of them failed for itself.
+                lost.drain(..).try_for_each(|(id, failure)| tally.failed(id, Stop::Failed(failure)))?;
+                match fetched.map(|code| report.keep(id, &code)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(stop)) if ids.len() == 1 => return Err(stop),
+                    // Nothing more can be written.
+                    Ok(Err(Stop::Failed(why))) if why.code.is_none() => {
+                        tally.covered(id, &why);
+                        return Err(report.cut_short(tally, *why)?);
+                    }
+                    Ok(Err(stop)) | Err(stop) => tally.failed(id, stop)?,
                 }
             }
         }
-        if let Some(link) = &code.link {
-            if self.total == 1 {
-                caution(ctx, link);
-            }
-            if plan.shows {
-                draw(ctx, plan, link)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// One more is through, well or not.
-    fn advance(&mut self) -> Outcome {
-        self.done += 1;
-        let page = if self.ctx.out.terminal { PAGE } else { 1 };
-        if let Some(rows) = &mut self.rows
-            && self.done.is_multiple_of(page)
+        if lost.len() == GONE
+            && let Some((_, why)) = lost.last().cloned()
         {
-            self.ctx.console.aside(|| rows.page())?;
+            for (id, failure) in &lost {
+                tally.covered(id, failure);
+            }
+            return Err(report.cut_short(tally, *why)?);
         }
-        if let Some(progress) = &self.progress {
-            progress.at(count(self.done), count(self.total), None);
-        }
-        Ok(())
+        report.advance()?;
     }
-
-    fn finish(self) -> Outcome {
-        if let Some(progress) = &self.progress {
-            progress.end();
-        }
-        let Some(rows) = self.rows else { return self.ctx.out.flush() };
-        rows.finish(None)?;
-        if let Some(Place::Dir(dir)) = &self.plan.place {
-            self.ctx.console.say(&format!("{} in {}", counted(count(self.kept), "code"), dir.display()));
-        }
-        Ok(())
+    lost.drain(..).try_for_each(|(id, failure)| tally.failed(id, Stop::Failed(failure)))?;
+    if !tally.held_back() {
+        report.finish()?;
     }
+    tally.finish()
 }
 
-fn count(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
+/// Whether the service gave no answer at all.
+fn is_unreachable(failure: &Failure) -> bool {
+    matches!(failure.code.as_deref(), Some("cannot_connect" | "connection_broken" | "timeout"))
 }
 
-/// What to know before a code is printed and hung up.
-fn caution(ctx: &Context, link: &LinkDetail) {
-    let id = &link.link_id;
-    match (&link.status, link.expires_at) {
-        (LinkStatus::Active, None) => {}
-        (LinkStatus::Active, Some(end)) => {
-            ctx.console.note(&format!("the link ends {} ({end})", clock::relative(end, clock::now())));
-        }
-        (status, _) => ctx.console.warn(&format!("{id} is {}: the code leads to a notice", status.as_str())),
+/// Whether the records that will be printed say something about the link itself.
+fn tells_of_links(ctx: &Context, sheet: &Sheet<'_>) -> bool {
+    match &sheet.fields {
+        Some(fields) => fields.iter().any(|field| ["url", "status", "expires_at"].contains(&field.name)),
+        None => matches!(ctx.out.format, Format::Json | Format::Jsonl | Format::Csv),
     }
-}
-
-/// Draws a link's address and writes it below.
-fn draw(ctx: &Context, plan: &Plan, link: &LinkDetail) -> Outcome {
-    let Ok(drawing) = Drawing::of(&link.url) else {
-        let what = format!("the address of {} is too long for a QR code", link.link_id);
-        return Err(Failure::new(Exit::Failure, what).into());
-    };
-    let pen = Pen { color: ctx.out.color, invert: plan.invert, utf8: ctx.env.utf8 };
-    let columns = if ctx.out.terminal { output::columns() } else { usize::MAX };
-    let needs = drawing.columns(pen);
-    if needs <= columns {
-        ctx.out.raw(drawing.lines(pen).as_bytes())?;
-    } else {
-        let half = if pen.utf8 { "" } else { " (half of that where the locale is UTF-8)" };
-        ctx.console.note(&format!(
-            "the code needs {needs} columns{half}, and the terminal has {columns}: make it wider, or --out FILE"
-        ));
-    }
-    ctx.out.line(&link.url)?;
-    ctx.out.flush()
 }

@@ -23,7 +23,9 @@ pub(super) enum Place {
 impl Place {
     /// What `--out` names.
     pub(super) fn out(path: PathBuf) -> Self {
-        if is_stdin(&path) { Self::Stdout } else { Self::File(path) }
+        // Where stdout is a file, that file was opened by the shell, and is not to be replaced behind its back.
+        let names_stdout = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name));
+        if is_stdin(&path) || names_stdout { Self::Stdout } else { Self::File(path) }
     }
 
     /// The file of a link.
@@ -39,33 +41,49 @@ impl Place {
     pub(super) fn check(&self, ids: &[String], format: QrFormat, force: bool) -> Outcome {
         match self {
             Self::Stdout => return Ok(()),
-            Self::File(path) if path.is_dir() => {
+            Self::File(path) if path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator) => {
                 let what = format!("--out: {} is a directory", shown(path));
-                return Err(Failure::usage(what).hint("--dir writes ID.FORMAT into it").into());
+                let hint = format!("--dir {} writes ID.{format} into it", escape::shell(&path.to_string_lossy()));
+                return Err(Failure::usage(what).hint(hint).into());
             }
             Self::File(path) => {
-                let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+                let end = end_of(path);
+                let parent = end.parent().filter(|dir| !dir.as_os_str().is_empty());
                 if let Some(dir) = parent.filter(|dir| !dir.is_dir()) {
-                    return Err(Failure::usage(format!("--out: there is no directory {}", shown(dir))).into());
+                    let what = format!("--out: there is no directory {}", shown(dir));
+                    return Err(Failure::usage(what).hint("make it first; --dir DIR makes its directory").into());
                 }
                 if is_device(path) {
                     return Ok(());
                 }
             }
             Self::Dir(dir) if dir.exists() && !dir.is_dir() => {
-                return Err(Failure::usage(format!("--dir: {} is no directory", shown(dir))).into());
+                let what = format!("--dir: {} is a file, and codes go into a directory", shown(dir));
+                return Err(Failure::usage(what).hint("name another one; it is made when it is missing").into());
             }
             Self::Dir(_) => {}
         }
         let mut there = ids.iter().map(|id| self.path(id, format)).filter(|path| !force && path.exists());
         match (there.next(), there.count()) {
             (None, _) => Ok(()),
-            (Some(first), 0) => Err(is_there(&first)),
+            (Some(first), 0) => Err(self.is_there(&first)),
             (Some(first), more) => {
                 let files = counted(u64::try_from(more + 1).unwrap_or(u64::MAX), "file");
-                Err(exists(format!("{files} are there already, such as {}", shown(&first))))
+                Err(self.exists(format!("{files} are there already, such as {}", shown(&first))))
             }
         }
+    }
+
+    fn is_there(&self, path: &Path) -> Stop {
+        self.exists(format!("{} is there already", shown(path)))
+    }
+
+    fn exists(&self, what: String) -> Stop {
+        let hint = match self {
+            Self::Dir(_) => "--skip-existing leaves what is there, --force replaces it",
+            _ => "--force replaces what is there",
+        };
+        Failure::usage(what).code(FILE_EXISTS).hint(hint).into()
     }
 
     /// Writes the file of a link, whole or not at all.
@@ -81,11 +99,25 @@ impl Place {
         if is_device(path) {
             return to_device(path, image);
         }
+        let end = end_of(path);
         if force {
-            return files::replace(path, image);
+            return files::replace(&end, image);
         }
-        if files::create(path, image)? { Ok(()) } else { Err(is_there(path)) }
+        if files::create(&end, image)? { Ok(()) } else { Err(self.is_there(path)) }
     }
+}
+
+/// Longest chain of symbolic links that is followed, as in Linux.
+const MAX_LINKS: usize = 40;
+
+/// The file that a path leads to through symbolic links, whether it is there or not.
+fn end_of(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(next) = fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(next);
+    }
+    path
 }
 
 /// Whether this is something else than a file, such as a pipe or `/dev/null`: it is written to, never replaced.
@@ -107,13 +139,8 @@ fn to_device(path: &Path, image: &[u8]) -> Outcome {
     })
 }
 
-fn is_there(path: &Path) -> Stop {
-    exists(format!("{} is there already", shown(path)))
-}
-
-fn exists(what: String) -> Stop {
-    Failure::usage(what).code("file_exists").hint("--force replaces what is there").into()
-}
+/// Code of a failure that concerns one file only.
+pub(super) const FILE_EXISTS: &str = "file_exists";
 
 fn shown(path: &Path) -> String {
     escape::one_line(&path.to_string_lossy()).into_owned()

@@ -42,6 +42,11 @@ impl Drawing {
         usize::try_from(self.side()).unwrap_or_default() * if pen.utf8 { 1 } else { 2 }
     }
 
+    /// How many rows it takes.
+    pub(super) fn rows(&self, pen: Pen) -> usize {
+        usize::try_from(self.side()).unwrap_or_default().div_ceil(if pen.utf8 { 2 } else { 1 })
+    }
+
     /// The lines, each with its line break.
     pub(super) fn lines(&self, pen: Pen) -> String {
         if pen.utf8 { self.half_blocks(pen) } else { self.pairs(pen) }
@@ -130,7 +135,7 @@ mod tests {
                 let text = drawing.lines(pen);
                 assert_eq!(seen(&text, utf8, invert).as_deref(), Some(url.as_str()), "{pen:?}\n{text}");
                 assert!(text.lines().all(|line| line.chars().count() == drawing.columns(pen)), "{text}");
-                assert_eq!(text.is_ascii(), !utf8);
+                assert_eq!((text.is_ascii(), text.lines().count()), (!utf8, drawing.rows(pen)));
             }
         }
     }

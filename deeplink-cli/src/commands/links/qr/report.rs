@@ -1,0 +1,242 @@
+//! What becomes of codes: files and drawings, what is said about them, and a warning where a printed code would lead to a
+//! notice.
+
+use deeplink_client::{LinkDetail, LinkStatus};
+use deeplink_core::time::Timestamp;
+
+use super::fetch::Fetched;
+use super::place::{FILE_EXISTS, Place};
+use super::screen::{Drawing, Pen};
+use super::{Ids, Plan};
+use crate::clock;
+use crate::context::Context;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::ids::Tally;
+use crate::output::{self, Rows, Sheet};
+use crate::progress::{Progress, counted};
+
+/// From so many codes on, progress is shown.
+const MANY: usize = 25;
+/// Rows that are laid out together on a terminal.
+const PAGE: usize = 100;
+const HOUR_MILLIS: i64 = 3_600_000;
+const DAY_MILLIS: i64 = 24 * HOUR_MILLIS;
+
+/// Puts codes where they belong, one after the other, and says so.
+pub(super) struct Report<'a> {
+    ctx: &'a Context,
+    plan: &'a Plan,
+    sheet: &'a Sheet<'a>,
+    rows: Option<Rows<'a>>,
+    progress: Option<Progress>,
+    total: usize,
+    done: usize,
+    kept: usize,
+    there: usize,
+    ends: Ends,
+}
+
+/// The links that will end, of those that were seen.
+#[derive(Default)]
+struct Ends {
+    seen: usize,
+    ending: usize,
+    first: Option<(Timestamp, String)>,
+    last: Option<Timestamp>,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(ctx: &'a Context, plan: &'a Plan, sheet: &'a Sheet<'a>, given: &Ids) -> Self {
+        let total = given.ids.len();
+        let lists = matches!(plan.place, Some(Place::Dir(_))) && !plan.shows;
+        let progress = (lists && total >= MANY && !ctx.global.dry_run).then(|| {
+            let progress = Progress::of(ctx, "QR codes", "code");
+            progress.begin("fetching", count(total));
+            progress
+        });
+        let (rows, ends) = (lists.then(|| sheet.several()), Ends::default());
+        Self { ctx, plan, sheet, rows, progress, total, done: 0, kept: 0, there: given.there, ends }
+    }
+
+    /// Writes and draws one code.
+    pub(super) fn keep(&mut self, id: &str, code: &Fetched) -> Outcome {
+        let (ctx, plan) = (self.ctx, self.plan);
+        if let (Some(place), Some(image)) = (&plan.place, &code.image) {
+            let path = place.path(id, plan.order.format);
+            match place.write(ctx, &path, image, plan.force) {
+                // Somebody else wrote it meanwhile.
+                Err(Stop::Failed(why)) if plan.skips && why.code.as_deref() == Some(FILE_EXISTS) => {
+                    self.there += 1;
+                    return Ok(());
+                }
+                written => written?,
+            }
+            if *place != Place::Stdout {
+                let file = path.to_string_lossy();
+                let link = code.link.as_ref();
+                let record = output::object(&[
+                    ("id", id.into()),
+                    ("file", file.as_ref().into()),
+                    ("url", link.map(|link| link.url.as_str()).into()),
+                    ("format", plan.order.format.as_str().into()),
+                    ("bytes", image.len().into()),
+                    ("verified", plan.wanted.proof.then_some(true).into()),
+                    ("status", link.map(|link| link.status.as_str()).into()),
+                    ("expires_at", link.and_then(|link| link.expires_at).map(|end| end.to_string()).into()),
+                ]);
+                match &mut self.rows {
+                    Some(rows) => rows.push(&record)?,
+                    None if plan.shows => ctx.console.say(&format!("{file} written")),
+                    None => self.sheet.created(&record)?,
+                }
+            }
+        }
+        if let Some(link) = &code.link {
+            if plan.shows {
+                draw(ctx, plan, link)?;
+            }
+            self.heed(link);
+        }
+        self.kept += 1;
+        Ok(())
+    }
+
+    /// What to know before a code is printed and hung up.
+    fn heed(&mut self, link: &LinkDetail) {
+        let (console, id) = (&self.ctx.console, &link.link_id);
+        self.ends.seen += 1;
+        match (&link.status, link.expires_at) {
+            (LinkStatus::Active, None) => {}
+            (LinkStatus::Active, Some(end)) if self.total == 1 => {
+                let when = clock::relative(end, clock::now());
+                console.warn(&format!("the link ends {when} ({end}): the code leads to a notice then"));
+            }
+            (LinkStatus::Active, Some(end)) => {
+                let ends = &mut self.ends;
+                ends.ending += 1;
+                ends.last = ends.last.max(Some(end));
+                if ends.first.as_ref().is_none_or(|(first, _)| end < *first) {
+                    ends.first = Some((end, id.clone()));
+                }
+            }
+            (status, _) => console.warn(&format!("{id} is {}: the code leads to a notice", status.as_str())),
+        }
+    }
+
+    /// One more is through, well or not.
+    pub(super) fn advance(&mut self) -> Outcome {
+        self.done += 1;
+        let page = if self.ctx.out.terminal { PAGE } else { 1 };
+        if let Some(rows) = &mut self.rows
+            && self.done.is_multiple_of(page)
+        {
+            self.ctx.console.aside(|| rows.page())?;
+        }
+        if let Some(progress) = &self.progress {
+            progress.at(count(self.done), count(self.total), None);
+        }
+        Ok(())
+    }
+
+    /// All are through.
+    pub(super) fn finish(mut self) -> Outcome {
+        self.close()?;
+        if let (Some(Place::Dir(dir)), false) = (&self.plan.place, self.plan.shows) {
+            let there = match self.there {
+                0 => String::new(),
+                1 => "; 1 was there already".to_owned(),
+                there => format!("; {there} were there already"),
+            };
+            self.ctx.console.say(&format!("{} in {}{there}", counted(count(self.kept), "code"), dir.display()));
+        }
+        Ok(())
+    }
+
+    /// A signal came: what was written stays.
+    pub(super) fn interrupted(mut self) -> Outcome {
+        self.close()?;
+        if let Some(how) = self.resuming() {
+            self.ctx.console.say(&format!("{} of {} written; {how}", self.kept, self.total));
+        }
+        Ok(())
+    }
+
+    /// It makes no sense to go on: the failure that says why and how far it came.
+    pub(super) fn cut_short(mut self, tally: Tally<'_>, why: Failure) -> Outcome<Stop> {
+        self.close()?;
+        let done = if self.plan.place.is_some() { "written" } else { "drawn" };
+        let failure = tally.cut_short(why, self.kept, done);
+        Ok(match self.resuming() {
+            Some(how) => failure.hint(how),
+            None => failure,
+        }
+        .into())
+    }
+
+    /// How to go on where this run ended, if there is a way.
+    fn resuming(&self) -> Option<&'static str> {
+        let (dir, several) = (matches!(self.plan.place, Some(Place::Dir(_))), self.total > 1);
+        (dir && several).then_some(if self.plan.force {
+            "the same command with --skip-existing in place of --force goes on"
+        } else {
+            "the same command with --skip-existing goes on"
+        })
+    }
+
+    /// Ends what is on stdout, and says which links will end.
+    fn close(&mut self) -> Outcome {
+        if let Some(progress) = self.progress.take() {
+            progress.end();
+        }
+        match self.rows.take() {
+            Some(rows) => rows.finish(None)?,
+            None => self.ctx.out.flush()?,
+        }
+        let Ends { seen, ending, first: Some((first, id)), last: Some(last) } = &self.ends else { return Ok(()) };
+        // Rounded up; but a clock that is a little slow makes no 31 days of the 30 that a link was just given.
+        let away = last.as_millis().saturating_sub(clock::now().as_millis()).saturating_sub(HOUR_MILLIS);
+        let days = away.max(0) / DAY_MILLIS + 1;
+        let days = counted(u64::try_from(days).unwrap_or(u64::MAX), "day");
+        let links = counted(count(*seen), "link");
+        let verb = if *ending == 1 { "ends" } else { "end" };
+        self.ctx.console.warn(&format!(
+            "{ending} of {links} {verb} within {days}: {id} first, on {first}; its code leads to a notice then"
+        ));
+        Ok(())
+    }
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// Draws a link's address and writes it below.
+fn draw(ctx: &Context, plan: &Plan, link: &LinkDetail) -> Outcome {
+    let Ok(drawing) = Drawing::of(&link.url) else {
+        let what = format!("the address of {} is too long for a QR code", link.link_id);
+        return Err(Failure::new(Exit::Failure, what).code("url_too_long").into());
+    };
+    let pen = Pen { color: ctx.out.color, invert: plan.invert, utf8: ctx.env.utf8 };
+    let columns = if ctx.out.terminal { output::columns() } else { usize::MAX };
+    let half = if pen.utf8 { "" } else { " (half of that where the locale is UTF-8)" };
+    let needs = drawing.columns(pen);
+    if needs > columns {
+        ctx.console.note(&format!(
+            "the code needs {needs} columns{half}, and the terminal has {columns}: make it wider, or --out FILE"
+        ));
+        ctx.out.line(&link.url)?;
+        return ctx.out.flush();
+    }
+    ctx.out.raw(drawing.lines(pen).as_bytes())?;
+    ctx.out.line(&link.url)?;
+    ctx.out.flush()?;
+    // Below the code stand the address and the next prompt.
+    let needs = drawing.rows(pen) + 2;
+    if let Some(rows) = output::height().filter(|rows| ctx.out.terminal && *rows < needs) {
+        ctx.console.note(&format!(
+            "the code needs {needs} rows{half}, and the terminal has {rows}: make it higher, or --out FILE"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! `dl links qr` for many links: what has ended is named, and a run that was cut short says how far it came and goes on.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use deeplink_core::qr::QrFormat;
+
+use crate::dl::{Dl, Ran};
+use crate::double::{Answer, Double, Request, link, qr_code};
+
+/// A service that has every link: `expired-…`, `flagged-…` and `disabled-…` are that, and `ends-DAY` ends then.
+fn answer(request: &Request) -> Answer {
+    let id = request.path().trim_start_matches("/v1/links/");
+    match id.split_once('/') {
+        Some((_, "qr.png")) => qr_code(QrFormat::Png),
+        Some(_) => qr_code(QrFormat::Svg),
+        None => {
+            let mut found = link(id);
+            match id.split_once('-') {
+                Some((status @ ("expired" | "flagged" | "disabled"), _)) => found["status"] = status.into(),
+                Some(("ends", days)) => found["expires_at"] = in_days(days.parse().expect("days")).into(),
+                _ => {}
+            }
+            Answer::json(200, &found)
+        }
+    }
+}
+
+/// A moment so many days away.
+#[expect(clippy::disallowed_methods, reason = "dl compares it with the wall clock")]
+fn in_days(days: u64) -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+    let millis = i64::try_from(since.as_millis()).expect("in range");
+    deeplink_core::time::Timestamp::from_millis(millis).plus_days(i64::try_from(days).expect("in range")).to_string()
+}
+
+/// How many files are in a directory.
+fn files(dir: &Path) -> usize {
+    fs::read_dir(dir).map_or(0, Iterator::count)
+}
+
+fn ids(count: usize) -> String {
+    (0..count).map(|at| format!("link-{at:03}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Runs a line of bash in which `dl` is the command.
+fn bash(dl: &Dl, line: &str) -> Ran {
+    let script = format!("dl() {{ {} \"$@\"; }}; {line}", env!("CARGO_BIN_EXE_dl"));
+    let mut command = Command::new("bash");
+    let ran = command.args(["-c", &script]).current_dir(dl.dir()).env_clear().envs(dl.variables()).output();
+    let ran = ran.expect("bash");
+    Ran {
+        code: ran.status.code(),
+        stdout: String::from_utf8_lossy(&ran.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn links_that_have_ended_or_will_are_named_wherever_a_code_goes() {
+    let double = Double::new(answer);
+    let dl = Dl::at(&double.url);
+    for status in ["expired", "flagged", "disabled"] {
+        for to in ["--out x.png --force", "--dir out --force", "| cat", "--show"] {
+            let ran = bash(&dl, &format!("dl links qr {status}-1 {to} >/dev/null"));
+            ran.ok();
+            let warned = format!("warning: {status}-1 is {status}: the code leads to a notice\n");
+            assert!(ran.stderr.starts_with(&warned), "{to}: {ran}");
+        }
+    }
+    for to in ["--out x.png --force", "--dir out --force", "| cat", "--show"] {
+        let ran = bash(&dl, &format!("dl links qr ends-30 {to} >/dev/null"));
+        assert!(ran.code == Some(0) && ran.stderr.starts_with("warning: the link ends in 30d ("), "{to}: {ran}");
+    }
+    // Of many, each that has ended is named, and those that will end have one line together.
+    let ran = dl.run("links qr fine-1 expired-1 ends-30 ends-7 flagged-2 fine-2 --dir many -o csv");
+    let rows: Vec<_> = ran.ok().lines().collect();
+    assert!(rows[2].contains(",expired,") && rows[3].contains(",active,20") && rows[6].ends_with(",active,"), "{ran}");
+    let lines: Vec<_> = ran.stderr.lines().collect();
+    assert_eq!(lines.len(), 4, "{ran}");
+    assert_eq!(lines[0], "warning: expired-1 is expired: the code leads to a notice");
+    assert_eq!(lines[1], "warning: flagged-2 is flagged: the code leads to a notice");
+    assert!(lines[2].starts_with("warning: 2 of 6 links end within 30 days: ends-7 first, on 20"), "{ran}");
+    let json = dl.run("links qr disabled-1 ends-2 --dir many -o json").json();
+    assert_eq!((&json[0]["status"], &json[0]["expires_at"]), (&"disabled".into(), &().into()));
+    assert!(json[1]["expires_at"].as_str().is_some_and(|end| end.ends_with('Z')), "{json}");
+    assert!(dl.run("links qr fine-1 ends-1 --show").says("1 of 2 links ends within 1 day: ends-1 first"));
+    assert_eq!(dl.run("links qr expired-1 ends-3 --dir many --force -q").stderr, "");
+}
+
+/// Both requests for one code are under way together.
+#[test]
+fn a_pipe_waits_for_the_slower_of_two_answers_and_not_for_both() {
+    let double = Double::new(|request| answer(request).after(Duration::from_millis(600)));
+    let start = Instant::now();
+    bash(&Dl::at(&double.url), "dl links qr fine-1 | cat >/dev/null").ok();
+    assert!(start.elapsed() < Duration::from_millis(1_150), "{:?}", start.elapsed());
+    assert_eq!(double.requests().len(), 2);
+}
+
+#[test]
+fn what_is_there_is_skipped_and_not_asked_for() {
+    let double = Double::new(answer);
+    let dl = Dl::at(&double.url);
+    dl.run("links qr link-000 link-001 --dir out").ok();
+    fs::write(dl.dir().join("out/link-001.png"), "mine").expect("a file");
+    let before = double.requests().len();
+    let ran = dl.run_with("links qr - --dir out --skip-existing -o id", &ids(4));
+    assert_eq!((ran.ok(), ran.stderr.as_str()), ("link-002\nlink-003\n", "2 codes in out; 2 were there already\n"));
+    assert_eq!((double.requests().len() - before, dl.read("out/link-001.png").as_str()), (4, "mine"));
+    let ran = dl.run_with("links qr - --dir out --skip-existing", &ids(4));
+    assert_eq!((ran.ok(), ran.stderr.as_str()), ("", "0 codes in out; 4 were there already\n"));
+    let ran = dl.run_with("links qr - --dir out", &ids(4));
+    assert!(ran.fails(2).contains("hint: --skip-existing leaves what is there, --force replaces it"), "{ran}");
+}
+
+#[test]
+fn after_ctrl_c_the_same_command_goes_on() {
+    let double = Double::new(|request| {
+        let answer = answer(request);
+        if request.path().contains("link-005/") { answer.after(Duration::from_secs(30)) } else { answer }
+    });
+    let dl = Dl::at(&double.url);
+    for (flag, how) in [
+        ("--skip-existing", "the same command with --skip-existing goes on"),
+        ("--force", "the same command with --skip-existing in place of --force goes on"),
+    ] {
+        let dir = if flag == "--force" { "forced" } else { "out" };
+        dl.file("ids", &ids(30));
+        let child = dl
+            .command(&format!("links qr - --dir {dir} {flag} --progress off -o json"))
+            .stdin(fs::File::open(dl.dir().join("ids")).expect("a file"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("dl starts");
+        let start = Instant::now();
+        while files(&dl.dir().join(dir)) < 5 {
+            assert!(start.elapsed() < Duration::from_secs(20), "five are written");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+        assert!(sent.success());
+        let ended = child.wait_with_output().expect("dl ends");
+        assert_eq!(ended.status.code(), Some(130));
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), format!("5 of 30 written; {how}\n"));
+        let rows: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("whole JSON");
+        assert_eq!(rows.as_array().map(Vec::len), Some(5));
+    }
+}
+
+#[test]
+fn a_service_that_is_gone_is_said_once() {
+    // Nobody listens: nothing was written, and all that was tried failed alike.
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", closed.local_addr().expect("an address"));
+    drop(closed);
+    let ran = Dl::at(&url).env("DL_RETRIES", "0").run_with("links qr - --dir out --progress off", &ids(200));
+    let says = format!(
+        "error[cannot_connect]: cannot connect to {url}: connection refused; 0 of 200 written, 3 failed, 197 not tried\n  \
+         hint: the same command with --skip-existing goes on\n"
+    );
+    assert_eq!(ran.fails(9), says);
+    // Midway: what was written counts.
+    let double = Double::new(|request| match request.path()[..].get(15..18).and_then(|at| at.parse::<u32>().ok()) {
+        Some(20..) => Answer::reset(),
+        _ => answer(request),
+    });
+    let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
+    let ran = dl.run_with("links qr - --dir out --progress off", &ids(200));
+    assert!(ran.fails(10).starts_with("error[connection_broken]: the connection to "), "{ran}");
+    assert!(
+        ran.stderr.contains("; 20 of 200 written, 3 failed, 177 not tried\n  hint: the same command with"),
+        "{ran}"
+    );
+    assert_eq!((ran.stderr.lines().count(), files(&dl.dir().join("out"))), (2, 20), "{ran}");
+    let ran = dl.run_with("links qr - --dir json --progress off -o json", &ids(200));
+    let (rows, error): (serde_json::Value, _) = (serde_json::from_str(&ran.stdout).expect("whole JSON"), ran.error());
+    assert_eq!((rows.as_array().map(Vec::len), error["items"].as_array().map(Vec::len)), (Some(20), Some(3)));
+    assert_eq!((&error["items"][2]["id"], &error["code"]), (&"link-022".into(), &"connection_broken".into()));
+}
+
+/// Two in a row and then a link that is fetched: the service is there, and each of them is named.
+#[test]
+fn a_connection_that_breaks_now_and_then_ends_nothing() {
+    let double =
+        Double::new(|request| if request.path().contains("link-1") { Answer::reset() } else { answer(request) });
+    let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
+    let ran = dl.run("links qr link-10 link-11 link-20 link-12 link-13 link-21 link-14 --dir out");
+    assert_eq!(ran.code, Some(10), "{ran}");
+    assert_eq!(ran.stderr.matches("error[connection_broken]: link-1").count(), 5, "{ran}");
+    assert!(ran.stderr.contains("2 codes in out\n") && ran.stderr.ends_with("error: 5 of 7 failed\n"), "{ran}");
+}
+
+#[test]
+fn a_full_disk_ends_a_batch_with_its_counts() {
+    // A file may have 1 KiB here: a PNG has less, and an answer that is longer has more.
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let double = Double::new(move |request| {
+        if request.path().ends_with("/link-003/qr.png") {
+            return Answer::new(200, vec![b' '; 4_096]).header("content-type", "image/png");
+        }
+        counted.fetch_add(1, Ordering::SeqCst);
+        answer(request)
+    });
+    let dl = Dl::at(&double.url);
+    dl.file("ids", &ids(100));
+    let line = "trap '' XFSZ; ulimit -f 1; dl links qr - --dir out --progress off <ids";
+    let ran = bash(&dl, line);
+    assert!(ran.fails(10).starts_with("error: cannot write out/link-003.png: file too large"), "{ran}");
+    assert!(
+        ran.stderr.ends_with(
+            "; 3 of 100 written, 1 failed, 96 not tried\n  hint: the same command with --skip-existing goes on\n"
+        ),
+        "{ran}"
+    );
+    assert_eq!((ran.stdout.lines().count(), files(&dl.dir().join("out"))), (3, 3));
+    assert!(asked.load(Ordering::SeqCst) < 60, "nothing more is asked for");
+    fs::remove_dir_all(dl.dir().join("out")).expect("a directory");
+    let ran = bash(&dl, &format!("{line} -o json"));
+    let items = ran.error()["items"].clone();
+    assert_eq!((ran.code, &items[0]["id"], items.as_array().map(Vec::len)), (Some(10), &"link-003".into(), Some(1)));
+}
+
+#[test]
+fn what_is_no_id_is_named_by_its_line_with_what_was_meant() {
+    let double = Double::new(answer);
+    let dl = Dl::at(&double.url);
+    for (stdin, says) in [
+        (
+            "spring-42\n\nhttps://go.example.com/r/spring-42/?a=b\n",
+            "error[invalid_id]: line 3 of stdin: \"https://go.example.com/r/spring-42/?a=b\" is not the id of a link, which \
+             has 3 to 64 letters, digits or '-' hint: of a link's address, the last part is its id: use spring-42",
+        ),
+        ("link_id,url\nspring-42,https\n", "line 1 of stdin: \"link_id,url\" is not the id of a link"),
+        ("link_id,url\n", "hint: dl links list --all -o id prints the ids alone, one a line"),
+        ("link_id\n", "hint: dl links list --all -o id"),
+        ("spring-42\tactive\n", "hint: dl links list --all -o id"),
+        ("a b\n", "line 1 of stdin: \"a b\" is not the id of a link"),
+    ] {
+        let ran = dl.run_with("links qr - --dir out", stdin);
+        assert!(ran.code == Some(3) && ran.says(says), "{stdin}: {ran}");
+        assert_eq!(ran.stderr.contains("hint"), !stdin.starts_with("a b"), "{ran}");
+    }
+    let ran = dl.run("links qr https://go.example.com/spring-42");
+    assert!(ran.fails(3).starts_with("error[invalid_id]: \"https://go.example.com/spring-42\" is not"), "{ran}");
+    assert!(ran.says("use spring-42") && double.requests().is_empty());
+}
