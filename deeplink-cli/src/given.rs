@@ -27,7 +27,7 @@ pub(crate) fn link_id(text: &str) -> Outcome {
         return Ok(());
     }
     let what =
-        format!("\"{}\" is not the id of a link, which has 3 to 64 letters, digits or '-'", escape::one_line(text));
+        format!("\"{}\" is not the id of a link; ids have 3 to 64 letters, digits or '-'", escape::one_line(text));
     let failure = Failure::invalid(what).code("invalid_id").field("link_id");
     Err(match meant(text) {
         Some(hint) => failure.hint(hint),

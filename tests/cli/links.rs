@@ -141,7 +141,7 @@ fn what_can_be_no_id_is_refused_and_nothing_is_sent() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("links resolve 'a b'"), @r#"
     --- stderr
-    error[invalid_id]: "a b" is not the id of a link, which has 3 to 64 letters, digits or '-'
+    error[invalid_id]: "a b" is not the id of a link; ids have 3 to 64 letters, digits or '-'
     --- exit 3
     "#);
     for line in [

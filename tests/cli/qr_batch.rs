@@ -163,7 +163,7 @@ fn a_service_that_is_gone_is_said_once() {
     let ran = Dl::at(&url).env("DL_RETRIES", "0").run_with("links qr - --dir out --progress off", &ids(200));
     let says = format!(
         "error[cannot_connect]: cannot connect to {url}: connection refused; 0 of 200 written, 3 failed, 197 not tried\n  \
-         hint: the same command with --skip-existing goes on\n"
+         hint: check --base-url and the network; dl ping tries again\n"
     );
     assert_eq!(ran.fails(9), says);
     // Midway: what was written counts.
@@ -235,8 +235,8 @@ fn what_is_no_id_is_named_by_its_line_with_what_was_meant() {
     for (stdin, says) in [
         (
             "spring-42\n\nhttps://go.example.com/r/spring-42/?a=b\n",
-            "error[invalid_id]: line 3 of stdin: \"https://go.example.com/r/spring-42/?a=b\" is not the id of a link, which \
-             has 3 to 64 letters, digits or '-' hint: of a link's address, the last part is its id: use spring-42",
+            "error[invalid_id]: line 3 of stdin: \"https://go.example.com/r/spring-42/?a=b\" is not the id of a link; ids \
+             have 3 to 64 letters, digits or '-' hint: of a link's address, the last part is its id: use spring-42",
         ),
         ("link_id,url\nspring-42,https\n", "line 1 of stdin: \"link_id,url\" is not the id of a link"),
         ("link_id,url\n", "hint: dl links list --all -o id prints the ids alone, one a line"),

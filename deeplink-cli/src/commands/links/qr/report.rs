@@ -168,8 +168,9 @@ impl<'a> Report<'a> {
         let done = if self.plan.place.is_some() { "written" } else { "drawn" };
         let failure = tally.cut_short(why, self.kept, done);
         Ok(match self.resuming() {
-            Some(how) => failure.hint(how),
-            None => failure,
+            // Before anything was written, what to mend comes first.
+            Some(how) if self.kept > 0 || failure.hint.is_none() => failure.hint(how),
+            _ => failure,
         }
         .into())
     }
