@@ -74,7 +74,9 @@ pub struct QrOptions {
     /// Leaves the logo out, and does not even look at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hide_logo: Option<bool>,
-    /// Web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels.
+    /// Web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels,
+    /// and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colours), a lossy
+    /// WebP with alpha (1.9), a lossless WebP or an interlaced PNG (12).
     /// The service fetches it; it must be reachable on the public internet, without a redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logo: Option<String>,

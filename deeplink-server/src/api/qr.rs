@@ -51,7 +51,7 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
         ("cornerDotColor" = Option<String>, Query, description = "Colour of the eyes' pupils; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("If-None-Match" = Option<String>, Header, description = "Tags of images that are there already: 304 instead of the image"),
         ("hideLogo" = Option<bool>, Query, description = "Leaves the logo out, and does not even look at it"),
-        ("logo" = Option<String>, Query, description = "Public web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels. Redirects are not followed", format = Uri, max_length = 2048),
+        ("logo" = Option<String>, Query, description = "Public web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels, and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colours), a lossy WebP with alpha (1.9), a lossless WebP or an interlaced PNG (12). Redirects are not followed", format = Uri, max_length = 2048),
     ),
     responses(
         (status = 200, description = "The image", content((inline(Pixels) = "image/png"), (String = "image/svg+xml")),

@@ -1,19 +1,22 @@
-//! Logos in memory, the least recently used out first.
+//! Logos in memory, the least recently used out first. Their pixels lie in one piece of memory, because nothing less is
+//! given back to the system when it is freed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::Key;
 use crate::qr::Logo;
+use crate::qr::picture::MAPPED;
 
 /// For how long a logo is kept.
 const KEPT: Duration = Duration::from_mins(10);
-/// Memory for logos that are kept, in bytes. What was freed stays with the process, so this is not more than what a
-/// decoder may take in the same place.
-const ROOM: usize = 16 << 20;
+/// Memory for logos that are kept, in bytes.
+const ROOM: usize = 32 << 20;
 /// Most logos, however small.
 const ENTRIES: usize = 512;
+/// What is left at most when memory is given back, in bytes.
+const MOVED: usize = 8 << 20;
 /// What an entry takes beside pixels and names.
 const ENTRY: usize = 256;
 
@@ -23,6 +26,9 @@ pub(super) struct Kept {
     entries: HashMap<Key, Entry>,
     /// By the time of their last use.
     uses: BTreeMap<u64, Key>,
+    /// Of all entries, and of some that are gone.
+    pixels: Vec<u8>,
+    /// Without those that are gone.
     bytes: usize,
     /// Grows with each use.
     used: u64,
@@ -30,14 +36,17 @@ pub(super) struct Kept {
 
 #[derive(Debug)]
 struct Entry {
-    logo: Arc<Logo>,
+    width: u32,
+    height: u32,
+    digest: [u8; 32],
+    pixels: Range<usize>,
     until: u64,
     used: u64,
 }
 
 impl Kept {
-    /// The logo, which is used by that.
-    pub(super) fn get(&mut self, key: &Key, now: u64) -> Option<Arc<Logo>> {
+    /// A copy of the logo, which is used by that.
+    pub(super) fn get(&mut self, key: &Key, now: u64) -> Option<Logo> {
         let entry = self.entries.get_mut(key)?;
         if entry.until <= now {
             self.drop_one(key);
@@ -47,31 +56,74 @@ impl Kept {
         self.uses.remove(&entry.used);
         self.uses.insert(self.used, key.clone());
         entry.used = self.used;
-        Some(Arc::clone(&entry.logo))
+        let pixels = self.pixels.get(entry.pixels.clone())?;
+        Logo::new(entry.width, entry.height, pixels.to_vec(), entry.digest)
     }
 
-    /// Keeps a logo, and lets go what is over or does not fit beside it.
-    pub(super) fn keep(&mut self, key: Key, logo: Arc<Logo>, now: u64) {
+    /// Keeps a copy of a logo, and lets go what is over or does not fit beside it.
+    pub(super) fn keep(&mut self, key: Key, logo: &Logo, now: u64) {
         self.drop_one(&key);
-        let over: Vec<_> =
-            self.entries.iter().filter(|(_, entry)| entry.until <= now).map(|(key, _)| key.clone()).collect();
+        let is_over = |(_, entry): &(&Key, &Entry)| entry.until <= now;
+        let over: Vec<_> = self.entries.iter().filter(is_over).map(|(key, _)| key.clone()).collect();
         for key in &over {
             self.drop_one(key);
         }
+        let length = logo.rgba().len();
+        let bytes = bytes(&key, length);
+        if bytes > ROOM {
+            return;
+        }
+        self.shrink(ROOM - bytes, ENTRIES - 1);
+        if self.pixels.len() + length > ROOM {
+            // More than has to go, so that not each one that comes moves all the others.
+            self.shrink((ROOM - ROOM / 4).saturating_sub(bytes), ENTRIES);
+            self.close_up();
+        }
+        self.pixels.reserve_exact(MAPPED.saturating_sub(self.pixels.len()));
+        let from = self.pixels.len();
+        self.pixels.extend_from_slice(logo.rgba());
         self.used += 1;
-        self.bytes += bytes(&key, &logo);
-        let until = now + u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
+        self.bytes += bytes;
         self.uses.insert(self.used, key.clone());
-        self.entries.insert(key, Entry { logo, until, used: self.used });
-        self.shrink_to(ROOM);
+        let until = now + u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
+        let (width, height, digest) = (logo.width(), logo.height(), *logo.digest());
+        let pixels = from..from + length;
+        self.entries.insert(key, Entry { width, height, digest, pixels, until, used: self.used });
     }
 
-    /// Lets go what was used longest ago until the rest takes so many bytes.
+    /// Lets go what was used longest ago until the rest takes so many bytes, and gives the memory back.
     pub(super) fn shrink_to(&mut self, room: usize) {
-        while self.bytes > room || self.entries.len() > ENTRIES {
+        self.shrink(room, ENTRIES);
+        if self.pixels.len() > room {
+            // Little enough that both pieces fit. Pieces that became smaller, once freed, would teach the allocator to
+            // keep others of their size.
+            self.shrink(room.min(MOVED), ENTRIES);
+            self.close_up();
+            let mut pixels = Vec::with_capacity(MAPPED);
+            pixels.extend_from_slice(&self.pixels);
+            self.pixels = pixels;
+        }
+    }
+
+    fn shrink(&mut self, room: usize, entries: usize) {
+        while self.bytes > room || self.entries.len() > entries {
             let Some((_, key)) = self.uses.pop_first() else { break };
             self.drop_one(&key);
         }
+    }
+
+    /// Closes the gaps that those have left that are gone.
+    fn close_up(&mut self) {
+        let mut entries: Vec<_> = self.entries.values_mut().collect();
+        entries.sort_unstable_by_key(|entry| entry.pixels.start);
+        let mut end = 0;
+        for entry in entries {
+            let length = entry.pixels.len();
+            self.pixels.copy_within(entry.pixels.clone(), end);
+            entry.pixels = end..end + length;
+            end += length;
+        }
+        self.pixels.truncate(end);
     }
 
     /// How many there are.
@@ -83,13 +135,14 @@ impl Kept {
     fn drop_one(&mut self, key: &Key) {
         if let Some(entry) = self.entries.remove(key) {
             self.uses.remove(&entry.used);
-            self.bytes -= bytes(key, &entry.logo);
+            self.bytes -= bytes(key, entry.pixels.len());
         }
     }
 }
 
-fn bytes((tenant, url): &Key, logo: &Logo) -> usize {
-    logo.rgba().len() + 2 * (url.len() + tenant.as_str().len()) + ENTRY
+/// What a logo of so many bytes takes.
+fn bytes((tenant, url): &Key, pixels: usize) -> usize {
+    pixels + 2 * (url.len() + tenant.as_str().len()) + ENTRY
 }
 
 #[cfg(test)]
@@ -102,9 +155,10 @@ mod tests {
         (format!("tnt_{:024x}", 1).parse().expect("an id"), format!("https://example.com/{number}"))
     }
 
-    /// Grey, of as many KiB.
-    fn logo(kib: u32) -> Arc<Logo> {
-        Arc::new(Logo::new(16, 16 * kib, vec![0; kib as usize * 1_024], [0; 32]).expect("a logo"))
+    /// Of one grey, and of as many KiB.
+    fn logo(grey: usize, kib: u32) -> Logo {
+        let pixels = vec![u8::try_from(grey % 256).expect("a grey"); kib as usize * 1_024];
+        Logo::new(16, 16 * kib, pixels, [0; 32]).expect("a logo")
     }
 
     fn there(kept: &Kept) -> Vec<usize> {
@@ -113,19 +167,25 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_go_first() {
-        // Eight of two MiB do not fit, with what they need beside their pixels.
+        // Eight of four MiB do not fit, with what they need beside their pixels.
         let mut kept = Kept::default();
         for number in 0..7 {
-            kept.keep(key(number), logo(2_048), 0);
+            kept.keep(key(number), &logo(number, 4_096), 0);
         }
         assert!(kept.get(&key(0), 0).is_some(), "the first is used once more");
-        kept.keep(key(7), logo(2_048), 0);
+        kept.keep(key(7), &logo(7, 4_096), 0);
         assert_eq!(there(&kept), [0, 2, 3, 4, 5, 6, 7]);
-        assert!(kept.bytes <= ROOM);
-        kept.keep(key(7), logo(2_048), 0);
-        assert_eq!(kept.bytes, 7 * bytes(&key(0), &logo(2_048)), "once for each");
-        kept.shrink_to(5 << 20);
-        assert_eq!(there(&kept), [0, 7], "the two that were used last");
+        assert!(kept.bytes <= ROOM && kept.pixels.len() <= ROOM);
+        // There is no room behind the others: a quarter goes, so that there is some for the next ones.
+        kept.keep(key(7), &logo(70, 4_096), 0);
+        assert_eq!(there(&kept), [0, 4, 5, 6, 7]);
+        assert_eq!((kept.bytes, kept.pixels.len()), (5 * bytes(&key(0), 4 << 20), 20 << 20), "once for each");
+        kept.shrink_to(21 << 20);
+        assert_eq!(there(&kept).len(), 5, "they fit");
+        kept.shrink_to(9 << 20);
+        assert_eq!((there(&kept), kept.pixels.len()), (vec![7], 4 << 20), "the one that was used last");
+        let last = kept.get(&key(7), 0).expect("a logo");
+        assert!(last.rgba().len() == 4 << 20 && last.rgba().iter().all(|part| *part == 70));
         for number in 0..8 {
             assert!(kept.get(&key(number), 600_000).is_none());
         }
@@ -137,10 +197,12 @@ mod tests {
     fn there_are_never_more_than_so_many() {
         let (mut kept, began) = (Kept::default(), Instant::now());
         for number in 0..20_000 {
-            kept.keep(key(number), logo(1), 0);
+            kept.keep(key(number), &logo(number, 1), 0);
             assert!(kept.count() <= ENTRIES && kept.uses.len() == kept.count());
         }
         assert_eq!(kept.count(), ENTRIES);
+        let last = kept.get(&key(19_999), 0).expect("the last");
+        assert!(last.rgba().iter().all(|part| usize::from(*part) == 19_999 % 256));
         kept.shrink_to(0);
         assert_eq!((kept.bytes, kept.count(), kept.uses.len()), (0, 0, 0));
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
@@ -149,8 +211,8 @@ mod tests {
     #[test]
     fn what_is_over_goes_when_something_comes() {
         let mut kept = Kept::default();
-        (0..100).for_each(|number| kept.keep(key(number), logo(1), 0));
-        kept.keep(key(200), logo(1), 600_000);
+        (0..100).for_each(|number| kept.keep(key(number), &logo(number, 1), 0));
+        kept.keep(key(200), &logo(9, 1), 600_000);
         assert_eq!(kept.count(), 1);
     }
 }

@@ -20,15 +20,13 @@ use url::Url;
 
 use self::decoder::{Decoder, NotDone};
 use self::kept::Kept;
-use super::picture::{OWN, Picture};
+use super::picture::{Picture, SAMPLES};
 use super::{Logo, NotALogo};
 use crate::error::ApiError;
 use crate::outbound::http::{Call, Failed, Terms};
 use crate::outbound::places::{Place, Places};
 use crate::state::Shared;
 
-/// Memory for logos that are kept and for what a decoder takes for itself, in bytes: what is kept gives way.
-const TOGETHER: u64 = OWN + (2 << 20);
 /// Fetches at one time, and those of one tenant.
 const PLACES: (usize, usize) = (16, 4);
 /// Fetches of one tenant that wait for a place. Who comes after them could hardly be served in time.
@@ -95,7 +93,7 @@ impl Logos {
         let (mut outcome, started) = {
             let mut state = self.state();
             if let Some(logo) = state.kept.get(&key, app.clock.monotonic_millis()) {
-                return Ok(logo);
+                return Ok(Arc::new(logo));
             }
             match state.under_way.get(&key) {
                 Some(told) => (told.subscribe(), None),
@@ -152,7 +150,7 @@ impl Fetch {
             let now = self.app.clock.monotonic_millis();
             let mut state = self.app.logos.state();
             if let Ok(logo) = &outcome {
-                state.kept.keep(self.key.clone(), Arc::clone(logo), now);
+                state.kept.keep(self.key.clone(), logo, now);
             }
             // Before anybody is told, so that who asks again after a failure asks afresh.
             state.under_way.remove(&self.key);
@@ -210,7 +208,8 @@ impl Fetch {
             // Held as long as the file is there, so that no more files than places are in memory.
             let _place = place;
             let picture = Picture::read(&file)?;
-            let left = usize::try_from(TOGETHER.saturating_sub(picture.own())).unwrap_or(0);
+            // What is kept and the samples have the same room: what is kept gives way.
+            let left = usize::try_from(SAMPLES.saturating_sub(picture.samples())).unwrap_or(0);
             shared.logos.state().kept.shrink_to(left);
             picture.decode()
         });

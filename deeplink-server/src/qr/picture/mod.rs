@@ -25,12 +25,12 @@ const PIXELS: u64 = 16_000_000;
 /// Most memory that decoding may take, in bytes: samples and what the decoder takes for itself.
 const MEMORY: u64 = SAMPLES + OWN;
 /// Most memory for samples: enough for a JPEG with the most pixels.
-const SAMPLES: u64 = 46 << 20;
+pub(super) const SAMPLES: u64 = 46 << 20;
 /// Most memory that a decoder may take for itself. It comes in pieces that the allocator keeps when they are freed, so it
 /// counts for as long as the process lives, beside the samples of every later picture.
-pub(super) const OWN: u64 = 18 << 20;
+const OWN: u64 = 13 << 20;
 /// Pieces of this size are mapped, whatever was freed before, and given back at once; what is not touched takes nothing.
-const MAPPED: usize = 33 << 20;
+pub(super) const MAPPED: usize = 33 << 20;
 /// What a decoder needs whatever the picture: tables, rows, buffers.
 const SOME: u64 = 1 << 20;
 
@@ -41,7 +41,7 @@ pub enum NotALogo {
     #[error("not a PNG, JPEG or WebP image")]
     NotAnImage,
     /// It has more than 4,096 px on an edge or 16,000,000 px in all, or takes too much memory to decode: more than 46 MiB
-    /// for its samples, or 18 MiB beside them, which the scans of a progressive JPEG or the layers of a WebP may need.
+    /// for its samples, or 13 MiB beside them, which the scans of a progressive JPEG or the layers of a WebP may need.
     #[error("image too large")]
     TooLarge,
 }
@@ -95,9 +95,9 @@ impl<'a> Picture<'a> {
         Ok(Self { file, format, header })
     }
 
-    /// Bytes that the decoder takes for itself, beside the samples; at most [`OWN`].
-    pub(super) fn own(&self) -> u64 {
-        self.header.own
+    /// Bytes of the decoded samples; at most [`SAMPLES`].
+    pub(super) fn samples(&self) -> u64 {
+        self.header.samples
     }
 
     /// The pixels.
