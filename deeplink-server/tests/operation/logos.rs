@@ -83,9 +83,9 @@ fn code(server: &Server, key: &str, link: &str, logo: &str) -> (u16, String) {
     (status, answer)
 }
 
-fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
+fn chunk(kind: &[u8], data: &[u8]) -> Vec<u8> {
     let length = u32::try_from(data.len()).expect("short").to_le_bytes();
-    [&kind[..], &length, data, &vec![0; data.len() % 2]].concat()
+    [kind, &length, data, &vec![0; data.len() % 2]].concat()
 }
 
 fn webp(chunks: &[&[u8]]) -> Vec<u8> {
@@ -95,7 +95,7 @@ fn webp(chunks: &[&[u8]]) -> Vec<u8> {
 /// The beginning of a lossless picture (RFC 9649, section 3) of 16,384 or 1,000 pixels a side: a transform whose image, a
 /// sixteenth of the picture, is of one colour and takes no bits.
 fn lossless(width: u32) -> Vec<u8> {
-    let size = width - 1 | (width - 1) << 14;
+    let size = (width - 1) | ((width - 1) << 14);
     let head = [&[0x2f][..], &size.to_le_bytes()].concat();
     // In bits, the first of a byte last: a transform (1 00 000) with an image of no cache (0) and five codes (1000 each); no
     // more transforms, no cache, no groups (0 0 0), and five codes.
@@ -190,7 +190,6 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
     let before = peak(&server);
     let grown = |what: &str| {
         let grown = (peak(&server) - before) >> 10;
-        println!("{grown} MiB after {what}");
         assert!(grown <= 80, "{grown} MiB after {what}");
     };
     // What is kept is as much as can be: large ones, and more small ones than are kept.

@@ -130,9 +130,9 @@ impl Bits {
     }
 }
 
-fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
+fn chunk(kind: &[u8], data: &[u8]) -> Vec<u8> {
     let length = u32::try_from(data.len()).expect("short").to_le_bytes();
-    [&kind[..], &length, data, &vec![0; data.len() % 2]].concat()
+    [kind, &length, data, &vec![0; data.len() % 2]].concat()
 }
 
 fn file(chunks: &[Vec<u8>]) -> Vec<u8> {
