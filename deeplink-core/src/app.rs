@@ -4,17 +4,16 @@
 //! may be stored and served.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::colour::Rgb;
 use crate::error::{ErrorCode, Invalid};
 use crate::id::AppId;
-use crate::link::{setters, words};
 use crate::text::find_control;
 use crate::time::Timestamp;
 use crate::url;
+use crate::words::{setters, words};
 
 /// Most characters of an app's name.
 pub const MAX_APP_NAME: usize = 100;

@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use idna::AsciiDenyList;
 use idna::uts46::{DnsLength, Hyphens, Uts46};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
-use crate::link::words;
 use crate::time::Timestamp;
+use crate::words::words;
 
 /// What the TXT record that proves a claim stands under: `_deeplink-verify.{domain}`.
 pub const TXT_LABEL: &str = "_deeplink-verify";

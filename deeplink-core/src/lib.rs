@@ -40,6 +40,7 @@ pub mod time;
 pub mod url;
 pub mod user;
 pub mod visitor;
+mod words;
 
 /// Version of the interface that `/openapi.json` describes.
 pub const API_VERSION: &str = "0.1.0";

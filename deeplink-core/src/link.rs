@@ -4,9 +4,8 @@
 //! whoever holds one holds something that may be stored.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
 use crate::id::AffiliateId;
@@ -16,6 +15,7 @@ use crate::secret::Random;
 use crate::text::find_control;
 use crate::time::Timestamp;
 use crate::url::{self, Refused};
+use crate::words::{setters, words};
 
 /// Most characters of a call to action.
 pub const MAX_CTA: usize = 120;
@@ -91,67 +91,6 @@ pub fn check_custom_id(text: &str) -> Result<(), Invalid> {
 pub fn generate_id(random: &mut Random) -> String {
     (0..GENERATED_ID_LEN).map(|_| random.pick(GENERATED_SYMBOLS)).collect()
 }
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub enum $name {
-            $($(#[$vdoc])* $variant,)+
-            /// A word this build does not know; it keeps its text. The service refuses it.
-            Unknown(Box<str>),
-        }
-
-        impl $name {
-            /// Every known word.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The word itself.
-            pub fn as_str(&self) -> &str {
-                match self { $(Self::$variant => $word,)+ Self::Unknown(text) => text }
-            }
-        }
-
-        impl From<&str> for $name {
-            fn from(text: &str) -> Self {
-                match text { $($word => Self::$variant,)+ _ => Self::Unknown(text.into()) }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Ok(Self::from(&*Cow::<'de, str>::deserialize(deserializer)?))
-            }
-        }
-
-        #[cfg(feature = "openapi")]
-        impl utoipa::PartialSchema for $name {
-            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-                utoipa::openapi::ObjectBuilder::new()
-                    .schema_type(utoipa::openapi::schema::Type::String)
-                    .enum_values(Some([$($word,)+]))
-                    .into()
-            }
-        }
-
-        #[cfg(feature = "openapi")]
-        impl utoipa::ToSchema for $name {}
-    };
-}
-pub(crate) use words;
 
 words! {
     /// What a link is for, as its creator says.
@@ -357,18 +296,6 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affiliate_id: Option<String>,
 }
-
-macro_rules! setters {
-    ($($(#[$doc:meta])* $field:ident: $from:ty,)+) => {$(
-        $(#[$doc])*
-        #[must_use]
-        pub fn $field(mut self, value: $from) -> Self {
-            self.$field = Some(value.into());
-            self
-        }
-    )+};
-}
-pub(crate) use setters;
 
 impl CreateLink {
     /// A link without any field set.

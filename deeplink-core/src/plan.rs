@@ -1,9 +1,8 @@
 //! Plans: what each tier includes.
 
-use crate::link::words;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::words::words;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
-use std::fmt;
 
 words! {
     /// A plan.

@@ -1,13 +1,12 @@
 //! Click counts over time.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
-use std::fmt;
 
 use crate::error::{ErrorCode, Invalid};
-use crate::link::words;
 use crate::time::Timestamp;
 use crate::visitor::ClickKind;
+use crate::words::words;
 
 /// Longest window of a time series in days.
 pub const MAX_WINDOW_DAYS: i64 = 400;

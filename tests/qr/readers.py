@@ -190,7 +190,7 @@ def report(tallies, minutes):
         yield f"| {gate}{PARTS[part]} | {reader} | {tally.seen} | {share} | {at_once} | {demand} | {met} |"
     yield ""
     yield "From version 7 on a logo hides an alignment pattern. ZBar looks for it all the same, within two modules, and what"
-    yield "it takes for one in a logo bends its grid; whether it does depends on the logo alone. zxing-cpp is not misled."
+    yield "it takes for one in a logo bends its grid; whether it does depends on the logo alone. zxing-cpp and rxing are not misled."
     yield ""
     if not any(tally.misses for tally in tallies):
         yield "Nothing was missed."

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::colour::Rgb;
 use crate::error::{ErrorCode, Invalid};
-use crate::link::setters;
+use crate::words::setters;
 
 pub use choices::{CornerDotType, CornerSquareType, DotType, NotListed, QrFormat, QrLevel, QrShape};
 use query::check_logo;

@@ -60,7 +60,7 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
         (status = 400, description = "The format is neither `png` nor `svg` (`invalid_qr_format`), or `field` names an option that is malformed, out of range or impossible (`invalid_qr_options`)", body = ErrorBody),
         (status = 401, description = "No valid key", body = ErrorBody),
         (status = 404, description = "There is no such link", body = ErrorBody),
-        (status = 503, description = "Too many codes are being drawn, or the database cannot be read; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "Too many codes are being drawn or logos fetched, or the database cannot be read; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn get(
