@@ -219,7 +219,8 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
                 let (asks, expected) = (&asks, files[number].1);
                 scope.spawn(move || {
                     let (status, said) = asks(place, format!("{number}?{round}-{place}"));
-                    assert!(status == expected || said.contains("could not be fetched"), "number {number}: {said}");
+                    let late = said.contains("could not be fetched") || said.contains("too many logos");
+                    assert!(status == expected || late, "number {number}: {said}");
                 });
             }
         });

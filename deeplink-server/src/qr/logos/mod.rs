@@ -221,7 +221,8 @@ impl Fetch {
             }
             Err(why) => {
                 tracing::warn!(host = self.host(), %why, "a logo was not decoded");
-                Err(NoLogo::NotFetched)
+                // Nothing is known about the logo, and it may do next time.
+                Err(NoLogo::Overloaded)
             }
         };
         logo.inspect_err(|why| tracing::info!(host = self.host(), %why, "a logo is not drawn"))

@@ -146,7 +146,7 @@ async fn many_who_want_one_logo_wait_for_one_fetch_and_nobody_takes_it_along() {
 async fn sixteen_are_fetched_at_one_time_and_four_for_one_tenant() {
     let bench = Bench::new().await;
     for (tenants, of_each, at_one_time) in [(1, 10, 4), (6, 5, 16)] {
-        let (address, hits, most) = slow(Duration::from_millis(300)).await;
+        let (address, hits, most) = slow(Duration::from_millis(800)).await;
         let wanted = (0..tenants).flat_map(|tenant| (0..of_each).map(move |number| (tenant, number)));
         let wanted: Vec<_> = wanted.map(|(tenant, number)| (tenant, url(address, &number.to_string()))).collect();
         let all = join_all(wanted.iter().map(|(tenant, at)| bench.get(*tenant, at))).await;
@@ -182,16 +182,24 @@ async fn who_gets_no_place_in_time_is_told_the_same() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_gone_takes_no_place() {
     let bench = Bench::new().await;
-    let (address, hits, _) = slow(Duration::from_millis(800)).await;
+    let (address, hits, _) = slow(Duration::from_millis(1_200)).await;
     let urls: Vec<_> = (0..30).map(|number| url(address, &number.to_string())).collect();
-    // Four begin, and all thirty leave; one of those that had to wait comes back in time, beside another caller.
-    let back = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        bench.get(1, &urls[20]).await
+    let leave = async |urls: &[String], after| {
+        join_all(urls.iter().map(|at| tokio::time::timeout(Duration::from_millis(after), bench.get(1, at)))).await
     };
-    let leaving = join_all(urls.iter().map(|at| tokio::time::timeout(Duration::from_millis(300), bench.get(1, at))));
-    let (left, back) = tokio::join!(leaving, back);
-    assert!(left.iter().all(Result::is_err) && back.is_ok());
+    // Four begin, and all thirty leave; one of those that had to wait comes back in time, beside another caller.
+    let others = async {
+        while hits.load(Ordering::SeqCst) < 4 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let back = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            bench.get(1, &urls[20]).await
+        };
+        tokio::join!(leave(&urls[4..], 200), back)
+    };
+    let (begun, (waited, back)) = tokio::join!(leave(&urls[..4], 1_000), others);
+    assert!(begun.iter().chain(&waited).all(Result::is_err) && back.is_ok());
     assert!(bench.running.app().logos.state().under_way.len() <= 4, "nobody waits");
     assert!(bench.get(1, &url(address, "last")).await.is_ok());
     assert_eq!(hits.load(Ordering::SeqCst), 4 + 1 + 1);
