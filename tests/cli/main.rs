@@ -34,6 +34,7 @@ mod qr;
 mod qr_batch;
 mod qr_flags;
 mod qr_screen;
+mod qr_signals;
 mod secrets;
 mod server;
 mod settings;

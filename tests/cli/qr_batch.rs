@@ -3,10 +3,10 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use deeplink_core::qr::QrFormat;
 
@@ -14,7 +14,7 @@ use crate::dl::{Dl, Ran};
 use crate::double::{Answer, Double, Request, link, qr_code};
 
 /// A service that has every link: `expired-…`, `flagged-…` and `disabled-…` are that, and `ends-DAY` ends then.
-fn answer(request: &Request) -> Answer {
+pub(crate) fn answer(request: &Request) -> Answer {
     let id = request.path().trim_start_matches("/v1/links/");
     match id.split_once('/') {
         Some((_, "qr.png")) => qr_code(QrFormat::Png),
@@ -40,11 +40,11 @@ fn in_days(days: u64) -> String {
 }
 
 /// How many files are in a directory.
-fn files(dir: &Path) -> usize {
+pub(crate) fn files(dir: &Path) -> usize {
     fs::read_dir(dir).map_or(0, Iterator::count)
 }
 
-fn ids(count: usize) -> String {
+pub(crate) fn ids(count: usize) -> String {
     (0..count).map(|at| format!("link-{at:03}")).collect::<Vec<_>>().join("\n")
 }
 
@@ -93,14 +93,59 @@ fn links_that_have_ended_or_will_are_named_wherever_a_code_goes() {
     assert_eq!(dl.run("links qr expired-1 ends-3 --dir many --force -q").stderr, "");
 }
 
-/// Both requests for one code are under way together.
+/// Both requests for one code are under way together: neither is answered before the other has come.
 #[test]
 fn a_pipe_waits_for_the_slower_of_two_answers_and_not_for_both() {
-    let double = Double::new(|request| answer(request).after(Duration::from_millis(600)));
-    let start = Instant::now();
+    let (arrived, alone) = (Arc::new((Mutex::new(0), Condvar::new())), Arc::new(AtomicBool::new(false)));
+    let (both, waited) = (Arc::clone(&arrived), Arc::clone(&alone));
+    let double = Double::new(move |request| {
+        let (count, changed) = &*both;
+        let mut count = count.lock().expect("no panic");
+        *count += 1;
+        changed.notify_all();
+        let limit = Duration::from_secs(10);
+        let (_count, end) = changed.wait_timeout_while(count, limit, |count| *count < 2).expect("no panic");
+        waited.fetch_or(end.timed_out(), Ordering::SeqCst);
+        answer(request)
+    });
     bash(&Dl::at(&double.url), "dl links qr fine-1 | cat >/dev/null").ok();
-    assert!(start.elapsed() < Duration::from_millis(1_150), "{:?}", start.elapsed());
+    assert!(!alone.load(Ordering::SeqCst), "one was answered before the other came");
     assert_eq!(double.requests().len(), 2);
+}
+
+/// Where the link is asked for only to warn of its end, the code is worth having without the answer.
+#[test]
+fn a_link_that_cannot_be_looked_at_does_not_cost_its_code() {
+    let double = Double::new(|request| match request.path().rsplit_once('/') {
+        Some((_, "lost-1")) => Answer::error(500, "internal", "something broke"),
+        _ => answer(request),
+    });
+    let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
+    let warned = "warning: could not look whether the link ends: something broke (HTTP 500)\n";
+    for line in ["dl links qr lost-1 | cat >piped.png", "dl links qr lost-1 --out file.png >/dev/null"] {
+        let ran = bash(&dl, line);
+        assert_eq!((ran.ok(), ran.stderr.as_str()), ("", warned), "{line}");
+    }
+    let wanted = deeplink_client::mock::fixtures::qr_code(QrFormat::Png).to_vec();
+    for name in ["piped.png", "file.png"] {
+        assert_eq!(fs::read(dl.dir().join(name)).expect("a file"), wanted, "{name}");
+    }
+    let ran = dl.run("links qr fine-1 lost-1 --dir out");
+    assert_eq!(ran.ok().lines().count(), 2, "{ran}");
+    assert_eq!(ran.stderr, format!("{}2 codes in out\n", warned.replace("could", "lost-1: could")));
+    // Where the answer is part of the result, there is none without it.
+    for flags in ["--verify", "-o json", "--show", "--fields status"] {
+        let ran = dl.run(&format!("links qr lost-1 --out not.png {flags}"));
+        assert!(ran.fails(9).contains("something broke"), "{flags}: {ran}");
+    }
+    assert!(!dl.dir().join("not.png").exists());
+    // An image that fails is a failure, whatever the link says.
+    let none = Double::new(|request| match request.path().rsplit_once('/') {
+        Some((_, "qr.png")) => Answer::error(500, "internal", "something broke"),
+        _ => answer(request),
+    });
+    let ran = Dl::at(&none.url).env("DL_RETRIES", "0").run("links qr fine-1 --out not.png");
+    assert!(ran.fails(9).starts_with("error[internal]: something broke"), "{ran}");
 }
 
 #[test]
@@ -117,41 +162,37 @@ fn what_is_there_is_skipped_and_not_asked_for() {
     assert_eq!((ran.ok(), ran.stderr.as_str()), ("", "0 codes in out; 4 were there already\n"));
     let ran = dl.run_with("links qr - --dir out", &ids(4));
     assert!(ran.fails(2).contains("hint: --skip-existing leaves what is there, --force replaces it"), "{ran}");
+    // What is no file is no code.
+    fs::create_dir(dl.dir().join("out/link-004.png")).expect("a directory");
+    let before = double.requests().len();
+    for flag in ["--skip-existing", "--force", ""] {
+        let ran = dl.run_with(&format!("links qr - --dir out {flag}"), &ids(5));
+        assert!(
+            ran.fails(2).contains("--dir: out/link-004.png is there and is no file\n  hint: move it away"),
+            "{ran}"
+        );
+    }
+    assert_eq!(double.requests().len(), before);
 }
 
+/// Of several ids, the one that is left over is named as it would be among all.
 #[test]
-fn after_ctrl_c_the_same_command_goes_on() {
-    let double = Double::new(|request| {
-        let answer = answer(request);
-        if request.path().contains("link-005/") { answer.after(Duration::from_secs(30)) } else { answer }
+fn the_last_of_several_is_still_one_of_several() {
+    let double = Double::new(|request| match request.path() {
+        path if path.contains("gone") => Answer::error(404, "not_found", "there is no such link"),
+        _ => answer(request),
     });
     let dl = Dl::at(&double.url);
-    for (flag, how) in [
-        ("--skip-existing", "the same command with --skip-existing goes on"),
-        ("--force", "the same command with --skip-existing in place of --force goes on"),
-    ] {
-        let dir = if flag == "--force" { "forced" } else { "out" };
-        dl.file("ids", &ids(30));
-        let child = dl
-            .command(&format!("links qr - --dir {dir} {flag} --progress off -o json"))
-            .stdin(fs::File::open(dl.dir().join("ids")).expect("a file"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("dl starts");
-        let start = Instant::now();
-        while files(&dl.dir().join(dir)) < 5 {
-            assert!(start.elapsed() < Duration::from_secs(20), "five are written");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
-        assert!(sent.success());
-        let ended = child.wait_with_output().expect("dl ends");
-        assert_eq!(ended.status.code(), Some(130));
-        assert_eq!(String::from_utf8_lossy(&ended.stderr), format!("5 of 30 written; {how}\n"));
-        let rows: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("whole JSON");
-        assert_eq!(rows.as_array().map(Vec::len), Some(5));
-    }
+    dl.run("links qr fine-1 fine-2 --dir out").ok();
+    let ran = dl.run("links qr fine-1 gone-1 --dir out --skip-existing");
+    assert!(ran.fails(5).contains("error[not_found]: gone-1: there is no such link (HTTP 404)\n"), "{ran}");
+    let ran = dl.run("links qr fine-1 gone-1 --dir out --skip-existing -o json");
+    assert_eq!((ran.stdout.as_str(), &ran.error()["items"][0]["id"]), ("[]\n", &"gone-1".into()), "{ran}");
+    let ran = dl.run("links qr fine-1 ends-30 --dir out --skip-existing");
+    assert!(ran.stderr.starts_with("warning: 1 of 1 link ends within 30 days: ends-30 first"), "{ran}");
+    // A single id keeps its own failure.
+    let ran = dl.run("links qr gone-1 --dir out --skip-existing");
+    assert!(ran.fails(5).starts_with("error[not_found]: there is no such link (HTTP 404)\n"), "{ran}");
 }
 
 #[test]
@@ -179,6 +220,8 @@ fn a_service_that_is_gone_is_said_once() {
         "{ran}"
     );
     assert_eq!((ran.stderr.lines().count(), files(&dl.dir().join("out"))), (2, 20), "{ran}");
+    let ran = dl.run_with("links qr - --dir out --force --progress off", &ids(200));
+    assert!(ran.fails(10).ends_with("\n  hint: the same command starts again from the beginning\n"), "{ran}");
     let ran = dl.run_with("links qr - --dir json --progress off -o json", &ids(200));
     let (rows, error): (serde_json::Value, _) = (serde_json::from_str(&ran.stdout).expect("whole JSON"), ran.error());
     assert_eq!((rows.as_array().map(Vec::len), error["items"].as_array().map(Vec::len)), (Some(20), Some(3)));

@@ -127,7 +127,8 @@ fn what_the_service_refuses_is_named_by_its_flag_with_what_it_takes() {
         (
             "logo",
             "logo: image too large",
-            "--logo: image too large\n  hint: at most 4,096 px a side, 16 megapixels, 512 KiB\n",
+            "--logo: image too large\n  hint: at most 4,096 px a side, 16 megapixels, 512 KiB; less for progressive JPEG, \
+             WebP and interlaced PNG: save it as a baseline JPEG or a plain PNG\n",
         ),
         (
             "logo",

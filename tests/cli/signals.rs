@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use crate::dl::Dl;
 use crate::double::{Answer, Double, with_links};
 
-fn send(child: &Child, signal: &str) {
+/// Sends a signal such as `-INT`.
+pub(crate) fn send(child: &Child, signal: &str) {
     let status = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill");
     assert!(status.success());
 }
 
-fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
+/// Waits until something is so.
+pub(crate) fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is() {
         assert!(start.elapsed() < Duration::from_secs(20), "{what}");

@@ -19,11 +19,21 @@ const READABLE: u32 = 900;
 const MOST_MODULES: u32 = 177 + 2 * 37 + 2 * MAX_MARGIN;
 const _: () = assert!(3 * MOST_MODULES <= READABLE, "3 px for each module of any code");
 
+/// What the link itself is needed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Nothing,
+    /// A warning only: the code is worth having without it.
+    Warning,
+    /// The result.
+    Result,
+}
+
 /// Which answers a code needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// The link itself, for its `url`, its status and its end.
-    pub(super) link: bool,
+    pub(super) link: Need,
     /// The file that the service draws.
     pub(super) image: bool,
     /// A reading of that file.
@@ -34,6 +44,8 @@ pub(super) struct Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Fetched {
     pub(super) link: Option<LinkDetail>,
+    /// Why nothing is known of a link that was wanted for a warning.
+    pub(super) unseen: Option<Box<Failure>>,
     pub(super) image: Option<Bytes>,
 }
 
@@ -67,7 +79,8 @@ impl Order {
     ) -> Outcome<Fetched> {
         let second = wanted.proof && self.format != QrFormat::Png;
         let image = async { Ok(if wanted.image { Some(take(lanes, self.image(client, id)).await?) } else { None }) };
-        let link = async { Ok(if wanted.link { Some(take(lanes, client.links().get(id)).await?) } else { None }) };
+        let needs = wanted.link != Need::Nothing;
+        let link = async { Ok(if needs { Some(take(lanes, client.links().get(id)).await?) } else { None }) };
         let readable = self.readable();
         let proof = async { Ok(if second { Some(take(lanes, readable.image(client, id)).await?) } else { None }) };
         let (image, link, proof) = join3(image, link, proof).await;
@@ -75,11 +88,17 @@ impl Order {
             Stop::Failed(failure) => by_flag(*failure).into(),
             other => other,
         };
-        let (image, link, proof) = (image.map_err(stop)?, link.map_err(stop)?, proof.map_err(stop)?);
+        let image = image.map_err(stop)?;
+        let (link, unseen) = match link.map_err(stop) {
+            Ok(link) => (link, None),
+            Err(Stop::Failed(why)) if wanted.link == Need::Warning => (None, Some(why)),
+            Err(other) => return Err(other),
+        };
+        let proof = proof.map_err(stop)?;
         if let (true, Some(link), Some(png)) = (wanted.proof, &link, proof.as_ref().or(image.as_ref())) {
             prove(png.clone(), &link.url).await?;
         }
-        Ok(Fetched { link, image })
+        Ok(Fetched { link, unseen, image })
     }
 }
 

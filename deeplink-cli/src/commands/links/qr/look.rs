@@ -156,6 +156,10 @@ pub(super) fn by_flag(mut failure: Failure) -> Failure {
     let hint = match field.as_str() {
         "size" if why.contains("at least") => "a smaller --margin or a lower --level needs less; an SVG has any size",
         "logo" if why.contains("fetched") => FETCHED,
+        "logo" if why.contains("image too large") => {
+            "at most 4,096 px a side, 16 megapixels, 512 KiB; less for progressive JPEG, WebP and interlaced PNG: save it \
+             as a baseline JPEG or a plain PNG"
+        }
         "logo" if why.contains("large") => "at most 4,096 px a side, 16 megapixels, 512 KiB",
         "logo" if why.contains("PNG") => "an SVG or GIF is not taken: save it as a PNG",
         _ => return failure,

@@ -17,7 +17,7 @@ use deeplink_core::qr::QrFormat;
 use futures_util::{StreamExt, stream};
 use tokio::sync::Semaphore;
 
-use self::fetch::{Order, Wanted};
+use self::fetch::{Need, Order, Wanted};
 use self::look::{Look, one_of};
 use self::place::Place;
 use self::report::Report;
@@ -102,6 +102,13 @@ struct Ids {
     there: usize,
 }
 
+impl Ids {
+    /// No more than one id was given, so that what is said need not name it.
+    fn is_single(&self) -> bool {
+        self.ids.len() + self.there <= 1
+    }
+}
+
 impl Qr {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::CODES)?;
@@ -148,11 +155,14 @@ impl Qr {
         }
         // Whoever wants errors only is not warned, and what nobody would see need not be asked for.
         let tells = has_files && tells_of_links(ctx, sheet);
-        let wanted = Wanted {
-            link: shows || self.verify || tells || !ctx.console.quiet(),
-            image: place.is_some(),
-            proof: self.verify,
+        let link = if shows || self.verify || tells {
+            Need::Result
+        } else if ctx.console.quiet() {
+            Need::Nothing
+        } else {
+            Need::Warning
         };
+        let wanted = Wanted { link, image: place.is_some(), proof: self.verify };
         let (order, skips) = (Order { format, options }, self.skip_existing);
         Ok(Plan { order, place, shows, invert: self.invert, force: self.force, skips, wanted })
     }
@@ -207,7 +217,7 @@ impl Qr {
                 return Err(Failure::usage(what).hint("--dir DIR writes a file for each; --show draws them").into());
             }
             if plan.skips {
-                ids.retain(|id| !place.path(id, plan.order.format).exists());
+                ids.retain(|id| !place.path(id, plan.order.format).is_file());
             }
             place.check(&ids, plan.order.format, plan.force)?;
         }
@@ -229,21 +239,21 @@ async fn run<'a>(ctx: &Context, plan: &Plan, sheet: &Sheet<'_>, given: &'a Ids, 
         let next = tokio::select! {
             biased;
             exit = signals.next() => {
-                report.interrupted()?;
-                return Err(Stop::Exit(exit));
+                lost.drain(..).try_for_each(|(id, failure)| tally.failed(id, Stop::Failed(failure)))?;
+                return Err(report.interrupted(tally, exit)?);
             }
             next = codes.next() => next,
         };
         let Some((id, fetched)) = next else { break };
         match fetched {
-            Err(stop) if ids.len() == 1 => return Err(stop),
+            Err(stop) if given.is_single() => return Err(stop),
             Err(Stop::Failed(failure)) if is_unreachable(&failure) => lost.push((id, failure)),
             fetched => {
                 // It was not gone: each of them failed for itself.
                 lost.drain(..).try_for_each(|(id, failure)| tally.failed(id, Stop::Failed(failure)))?;
                 match fetched.map(|code| report.keep(id, &code)) {
                     Ok(Ok(())) => {}
-                    Ok(Err(stop)) if ids.len() == 1 => return Err(stop),
+                    Ok(Err(stop)) if given.is_single() => return Err(stop),
                     // Nothing more can be written.
                     Ok(Err(Stop::Failed(why))) if why.code.is_none() => {
                         tally.covered(id, &why);

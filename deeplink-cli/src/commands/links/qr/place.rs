@@ -61,7 +61,13 @@ impl Place {
                 let what = format!("--dir: {} is a file, and codes go into a directory", shown(dir));
                 return Err(Failure::usage(what).hint("name another one; it is made when it is missing").into());
             }
-            Self::Dir(_) => {}
+            Self::Dir(_) => {
+                let mut paths = ids.iter().map(|id| self.path(id, format));
+                if let Some(path) = paths.find(|path| path.is_dir() || !force && is_device(path)) {
+                    let what = format!("--dir: {} is there and is no file", shown(&path));
+                    return Err(Failure::usage(what).hint("move it away, or name another directory").into());
+                }
+            }
         }
         let mut there = ids.iter().map(|id| self.path(id, format)).filter(|path| !force && path.exists());
         match (there.next(), there.count()) {

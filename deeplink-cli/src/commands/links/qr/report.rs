@@ -31,6 +31,7 @@ pub(super) struct Report<'a> {
     rows: Option<Rows<'a>>,
     progress: Option<Progress>,
     total: usize,
+    single: bool,
     done: usize,
     kept: usize,
     there: usize,
@@ -56,7 +57,8 @@ impl<'a> Report<'a> {
             progress
         });
         let (rows, ends) = (lists.then(|| sheet.several()), Ends::default());
-        Self { ctx, plan, sheet, rows, progress, total, done: 0, kept: 0, there: given.there, ends }
+        let (single, there) = (given.is_single(), given.there);
+        Self { ctx, plan, sheet, rows, progress, total, single, done: 0, kept: 0, there, ends }
     }
 
     /// Writes and draws one code.
@@ -97,6 +99,9 @@ impl<'a> Report<'a> {
                 draw(ctx, plan, link)?;
             }
             self.heed(link);
+        } else if let Some(why) = &code.unseen {
+            let which = if self.single { String::new() } else { format!("{id}: ") };
+            ctx.console.warn(&format!("{which}could not look whether the link ends: {}", why.message));
         }
         self.kept += 1;
         Ok(())
@@ -108,7 +113,7 @@ impl<'a> Report<'a> {
         self.ends.seen += 1;
         match (&link.status, link.expires_at) {
             (LinkStatus::Active, None) => {}
-            (LinkStatus::Active, Some(end)) if self.total == 1 => {
+            (LinkStatus::Active, Some(end)) if self.single => {
                 let when = clock::relative(end, clock::now());
                 console.warn(&format!("the link ends {when} ({end}): the code leads to a notice then"));
             }
@@ -154,19 +159,28 @@ impl<'a> Report<'a> {
     }
 
     /// A signal came: what was written stays.
-    pub(super) fn interrupted(mut self) -> Outcome {
-        self.close()?;
-        if let Some(how) = self.resuming() {
+    pub(super) fn interrupted(mut self, tally: Tally<'_>, exit: Exit) -> Outcome<Stop> {
+        match self.close() {
+            // Whoever reads stdout often leaves by the same Ctrl-C; how far it came is for stderr.
+            Ok(()) | Err(Stop::ClosedPipe) => {}
+            Err(other) => return Err(other),
+        }
+        let how = self.resuming();
+        let failure = tally.cut_short(Failure::new(exit, exit.meaning()), self.kept, self.done_with());
+        // JSON has said nothing yet of what failed before.
+        if !failure.items.is_empty() {
+            return Ok(Failure { exit, hint: how.map(str::to_owned), ..failure }.into());
+        }
+        if let Some(how) = how {
             self.ctx.console.say(&format!("{} of {} written; {how}", self.kept, self.total));
         }
-        Ok(())
+        Ok(Stop::Exit(exit))
     }
 
     /// It makes no sense to go on: the failure that says why and how far it came.
     pub(super) fn cut_short(mut self, tally: Tally<'_>, why: Failure) -> Outcome<Stop> {
         self.close()?;
-        let done = if self.plan.place.is_some() { "written" } else { "drawn" };
-        let failure = tally.cut_short(why, self.kept, done);
+        let failure = tally.cut_short(why, self.kept, self.done_with());
         Ok(match self.resuming() {
             // Before anything was written, what to mend comes first.
             Some(how) if self.kept > 0 || failure.hint.is_none() => failure.hint(how),
@@ -175,11 +189,17 @@ impl<'a> Report<'a> {
         .into())
     }
 
-    /// How to go on where this run ended, if there is a way.
+    /// What has become of a code that is done with.
+    fn done_with(&self) -> &'static str {
+        if self.plan.place.is_some() { "written" } else { "drawn" }
+    }
+
+    /// How to go on after this run, if there is a way.
     fn resuming(&self) -> Option<&'static str> {
-        let (dir, several) = (matches!(self.plan.place, Some(Place::Dir(_))), self.total > 1);
-        (dir && several).then_some(if self.plan.force {
-            "the same command with --skip-existing in place of --force goes on"
+        let dir = matches!(self.plan.place, Some(Place::Dir(_)));
+        (dir && !self.single).then_some(if self.plan.force {
+            // Among the files that are there, nothing tells the new ones from those that were to be replaced.
+            "the same command starts again from the beginning"
         } else {
             "the same command with --skip-existing goes on"
         })

@@ -1,0 +1,120 @@
+//! `dl links qr` that is ended by a signal: it says how far it came, what had failed, and how to go on.
+
+use std::fs;
+use std::io::{BufReader, Read};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use crate::dl::{Dl, Ran};
+use crate::double::{Answer, Double};
+use crate::qr_batch::{answer, files, ids};
+use crate::signals::{send, wait_for};
+
+/// Starts a line with the file `ids` on stdin, if there is one, and both outputs kept.
+fn start(dl: &Dl, line: &str) -> Child {
+    let stdin = fs::File::open(dl.dir().join("ids")).map_or_else(|_| Stdio::null(), Stdio::from);
+    dl.command(line).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts")
+}
+
+/// Ends a run as Ctrl-C does, which has its code.
+fn interrupt(child: Child) -> Ran {
+    send(&child, "-INT");
+    let ended = child.wait_with_output().expect("dl ends");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    let ran = Ran { code: ended.status.code(), stdout: text(ended.stdout), stderr: text(ended.stderr) };
+    assert_eq!(ran.code, Some(130), "{ran}");
+    ran
+}
+
+#[test]
+fn after_ctrl_c_the_same_command_goes_on() {
+    let double = Double::new(|request| {
+        let answer = answer(request);
+        if request.path().contains("link-005/") { answer.after(Duration::from_secs(30)) } else { answer }
+    });
+    let dl = Dl::at(&double.url);
+    for (flag, how) in [
+        ("--skip-existing", "the same command with --skip-existing goes on"),
+        // What is there may be old: only the beginning is sure.
+        ("--force", "the same command starts again from the beginning"),
+    ] {
+        let dir = if flag == "--force" { "forced" } else { "out" };
+        dl.file("ids", &ids(30));
+        let child = start(&dl, &format!("links qr - --dir {dir} {flag} --progress off -o json"));
+        wait_for("five are written", || files(&dl.dir().join(dir)) == 5);
+        let ended = interrupt(child);
+        assert_eq!(ended.stderr, format!("5 of 30 written; {how}\n"));
+        let rows: serde_json::Value = serde_json::from_str(&ended.stdout).expect("whole JSON");
+        assert_eq!(rows.as_array().map(Vec::len), Some(5));
+    }
+    // The reader has left before the signal comes, as in a pipeline that Ctrl-C ends.
+    let mut child = start(&dl, "links qr - --dir left --progress off -o json");
+    let (mut stdout, mut read) = (BufReader::new(child.stdout.take().expect("a pipe")), Vec::new());
+    while !String::from_utf8_lossy(&read).contains("link-004.png") {
+        let mut byte = [0];
+        stdout.read_exact(&mut byte).expect("five rows");
+        read.extend(byte);
+    }
+    drop(stdout);
+    let ended = interrupt(child);
+    assert_eq!(ended.stderr, "5 of 30 written; the same command with --skip-existing goes on\n");
+}
+
+/// In JSON, what failed before the signal is told in the record at the end.
+#[test]
+fn after_ctrl_c_json_tells_what_had_failed() {
+    let double = Double::new(|request| match request.path() {
+        path if path.contains("link-001") => Answer::error(404, "not_found", "there is no such link"),
+        path if path.contains("link-004") => Answer::reset(),
+        path if path.contains("link-005/") => answer(request).after(Duration::from_secs(30)),
+        _ => answer(request),
+    });
+    let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
+    dl.file("ids", &ids(30));
+    for (form, dir) in [("json", "a"), ("jsonl", "b"), ("table", "c")] {
+        // Eight are under way at once: link 12 is asked for as soon as link 4 is through.
+        let asked = || double.lines().iter().filter(|line| line.ends_with("link-012/qr.png")).count();
+        let before = asked();
+        let child = start(&dl, &format!("links qr - --dir {dir} --progress off -o {form}"));
+        wait_for("five are through", || asked() > before);
+        let ended = interrupt(child);
+        if form == "table" {
+            assert!(ended.says("error[not_found]: link-001: there is no such link"), "{ended}");
+            assert!(ended.says("error[connection_broken]: link-004: "), "{ended}");
+            assert!(ended.stderr.ends_with("3 of 30 written; the same command with --skip-existing goes on\n"));
+            continue;
+        }
+        let error = ended.error();
+        let told = error["items"].as_array().expect("items").iter().map(|item| item["id"].as_str());
+        assert_eq!(told.collect::<Vec<_>>(), [Some("link-001"), Some("link-004")], "{ended}");
+        assert_eq!(
+            (&error["code"], &error["message"], &error["hint"]),
+            (
+                &"interrupted".into(),
+                &"stopped by Ctrl-C (SIGINT); 3 of 30 written, 2 failed, 25 not tried".into(),
+                &"the same command with --skip-existing goes on".into()
+            ),
+        );
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended}");
+    }
+}
+
+/// Of several ids, the one that is left over after those that are there is one of several.
+#[test]
+fn after_ctrl_c_the_last_of_several_goes_on_too() {
+    let double = Double::new(|request| match request.path() {
+        "/v1/links/slow-1/qr.png" => answer(request).after(Duration::from_secs(30)),
+        _ => answer(request),
+    });
+    let dl = Dl::at(&double.url);
+    dl.run("links qr fine-1 --dir out").ok();
+    for (line, says) in
+        [("fine-1 slow-1", "0 of 1 written; the same command with --skip-existing goes on\n"), ("slow-1", "")]
+    {
+        let asked = || double.lines().iter().filter(|line| line.contains("slow-1/")).count();
+        let before = asked();
+        let child = start(&dl, &format!("links qr {line} --dir out --skip-existing"));
+        wait_for("the request is out", || asked() > before);
+        assert_eq!(interrupt(child).stderr, says, "{line}");
+    }
+}
