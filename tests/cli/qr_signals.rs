@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::dl::{Dl, Ran};
-use crate::double::{Answer, Double};
+use crate::double::{Answer, Double, Request};
 use crate::qr_batch::{answer, files, ids};
 use crate::signals::{send, wait_for};
 
@@ -26,12 +26,15 @@ fn interrupt(child: Child) -> Ran {
     ran
 }
 
+/// Every code but one is there at once.
+fn stuck_at_five(request: &Request) -> Answer {
+    let answer = answer(request);
+    if request.path().contains("link-005/") { answer.after(Duration::from_secs(30)) } else { answer }
+}
+
 #[test]
 fn after_ctrl_c_the_same_command_goes_on() {
-    let double = Double::new(|request| {
-        let answer = answer(request);
-        if request.path().contains("link-005/") { answer.after(Duration::from_secs(30)) } else { answer }
-    });
+    let double = Double::new(stuck_at_five);
     let dl = Dl::at(&double.url);
     for (flag, how) in [
         ("--skip-existing", "the same command with --skip-existing goes on"),
@@ -47,7 +50,14 @@ fn after_ctrl_c_the_same_command_goes_on() {
         let rows: serde_json::Value = serde_json::from_str(&ended.stdout).expect("whole JSON");
         assert_eq!(rows.as_array().map(Vec::len), Some(5));
     }
-    // The reader has left before the signal comes, as in a pipeline that Ctrl-C ends.
+}
+
+/// A reader who has left before the signal comes, as in a pipeline that Ctrl-C ends, hides neither the count nor the code.
+#[test]
+fn after_ctrl_c_a_reader_who_has_left_hides_nothing() {
+    let double = Double::new(stuck_at_five);
+    let dl = Dl::at(&double.url);
+    dl.file("ids", &ids(30));
     let mut child = start(&dl, "links qr - --dir left --progress off -o json");
     let (mut stdout, mut read) = (BufReader::new(child.stdout.take().expect("a pipe")), Vec::new());
     while !String::from_utf8_lossy(&read).contains("link-004.png") {
@@ -66,8 +76,7 @@ fn after_ctrl_c_json_tells_what_had_failed() {
     let double = Double::new(|request| match request.path() {
         path if path.contains("link-001") => Answer::error(404, "not_found", "there is no such link"),
         path if path.contains("link-004") => Answer::reset(),
-        path if path.contains("link-005/") => answer(request).after(Duration::from_secs(30)),
-        _ => answer(request),
+        _ => stuck_at_five(request),
     });
     let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
     dl.file("ids", &ids(30));
