@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::load::{self, Requests};
 use crate::scenario::{BROWSER, CONNECTIONS, Failure, LINKS, Plan, Service, gets_at, median, ratio};
 
-/// With the service's own address these make addresses of 36 characters.
-const PREFIX: &str = "bench-";
+/// With the service's own address and three digits these make addresses of 36 characters.
+const PREFIX: &str = "bench-qr";
 /// Every connection's share of a redirect in these milliseconds: far below what the service can do.
 const PACE: Duration = Duration::from_millis(40);
 
@@ -55,7 +55,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
 /// CPU milliseconds of the server for one code, asked for one after the other.
 async fn cost(plan: &Plan, service: &Service, name: &str, file: &'static str) -> Result<(), Failure> {
     let time = Duration::from_secs(plan.seconds);
-    let (_, body) = load::whole(&service.server.address, &drawn(service, file)(0, 0)).await?;
+    let (_, body) = load::whole(&service.server.address, &drawn(service, file)(0, 30)).await?;
     let (mut costs, mut waits) = (Vec::new(), Vec::new());
     for _ in 0..plan.rounds {
         let before = service.server.cpu_seconds()?;
