@@ -100,6 +100,38 @@ codes! {
     InvalidEmail = "invalid_email", 400;
     /// The address already belongs to an account.
     EmailExists = "email_exists", 409;
+    /// The person belongs to the account's team already.
+    UserExists = "user_exists", 409;
+    /// The account would be left without a verified person.
+    LastUser = "last_user", 409;
+    /// The address belongs to nobody in the account's team.
+    NotAMember = "not_a_member", 403;
+    /// The address belongs to somebody who has not confirmed it.
+    UserUnverified = "user_unverified", 403;
+    /// The account has as many secret keys as it may have.
+    KeyLimit = "key_limit", 409;
+    /// The account would be left without a secret key.
+    LastKey = "last_key", 409;
+    /// A key cannot delete itself.
+    KeyInUse = "key_in_use", 409;
+    /// A confirmation code was sent to this address and has not ended.
+    RequestPending = "request_pending", 429;
+    /// The confirmation code is wrong, was never sent, or has ended.
+    InvalidCode = "invalid_code", 400;
+    /// Too many wrong confirmation codes; this one is dead.
+    TooManyAttempts = "too_many_attempts", 429;
+    /// The account has no such domain.
+    DomainNotFound = "domain_not_found", 400;
+    /// The domain is claimed, but not verified.
+    DomainNotVerified = "domain_not_verified", 400;
+    /// A partner's key is not 2 to 32 lower-case letters, digits and hyphens.
+    InvalidPartnerKey = "invalid_partner_key", 400;
+    /// Another affiliate of the account has this partner key.
+    PartnerKeyTaken = "partner_key_taken", 409;
+    /// The affiliate has as many credentials as it may have.
+    CredentialLimit = "credential_limit", 409;
+    /// There is no such identity provider.
+    UnknownProvider = "unknown_provider", 404;
     /// The domain is no host name that an account can claim.
     InvalidDomain = "invalid_domain", 400;
     /// The role is neither `primary` nor `alternate`.

@@ -94,6 +94,10 @@ ids! {
     UserId = "usr";
     /// A secret key.
     SecretKeyId = "skid";
+    /// A key of apps and pages.
+    PublishableKeyId = "pkid";
+    /// A person's session.
+    SessionId = "ses";
     /// A partner with credentials of its own.
     AffiliateId = "aff";
     /// An app.

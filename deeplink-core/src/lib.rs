@@ -13,9 +13,12 @@
 //! | [`app`], [`association`], [`domain`] | a tenant's apps, the files that name them, and its host names |
 //! | [`qr`], [`colour`] | what a QR code may look like |
 //! | [`visitor`], [`resolve`] | who asks, and where the tap goes |
-//! | [`stats`], [`plan`], [`user`] | click counts, plans and their limits, sign-up |
+//! | [`user`], [`session`] | people, their team, signing in |
+//! | [`secret_key`], [`publishable_key`], [`affiliate`] | keys, and partners with keys of their own |
+//! | [`stats`], [`plan`] | click counts, plans and their limits |
 //! | [`routes`] | one entry for each operation of the service |
 
+pub mod affiliate;
 pub mod app;
 pub mod association;
 pub mod bulk;
@@ -30,10 +33,13 @@ mod object;
 pub mod page;
 pub mod patch;
 pub mod plan;
+pub mod publishable_key;
 pub mod qr;
 pub mod resolve;
 pub mod routes;
 pub mod secret;
+pub mod secret_key;
+pub mod session;
 pub mod stats;
 pub mod text;
 pub mod time;

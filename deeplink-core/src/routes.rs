@@ -11,6 +11,10 @@ pub enum Credential {
     SecretKey,
     /// A tenant's own secret key, or an affiliate's for what is the affiliate's.
     LinkWriter,
+    /// Somebody who signed in: the cookie `session_token`.
+    Session,
+    /// A person's browser, without a credential; programs have no use for it.
+    Browser,
 }
 
 /// One operation: what it is called, and where it is.
@@ -57,6 +61,62 @@ routes! {
     ASSET_LINKS = "asset_links" GET "/.well-known/assetlinks.json" Public;
     /// Opens an account and returns its first key.
     SIGNUP = "signup" POST "/v1/auth/signup" Public;
+    /// Mails a link to sign in with.
+    SIGNIN = "signin" POST "/v1/auth/signin" Public;
+    /// Shows the form of a mailed link; consumes nothing.
+    CALLBACK_PAGE = "callback_page" GET "/v1/auth/callback" Browser;
+    /// Signs in with a mailed link's token.
+    CALLBACK = "callback" POST "/v1/auth/callback" Public;
+    /// Leads to an identity provider.
+    OAUTH_START = "oauth_start" GET "/v1/auth/oauth/{provider}/start" Browser;
+    /// Where an identity provider leads back to.
+    OAUTH_CALLBACK = "oauth_callback" GET "/v1/auth/oauth/{provider}/callback" Browser;
+    /// Shows the form of an invitation; consumes nothing.
+    VERIFY_PAGE = "verify_page" GET "/v1/auth/verify" Browser;
+    /// Accepts an invitation.
+    ACCEPT_INVITE = "accept_invite" POST "/v1/auth/verify" Public;
+    /// Says who is signed in.
+    ME = "me" GET "/v1/auth/me" Session;
+    /// Ends a session.
+    SIGNOUT = "signout" POST "/v1/auth/signout" Session;
+    /// Makes a secret key for somebody who is signed in.
+    ISSUE_SECRET_KEY = "issue_secret_key" POST "/v1/auth/secret-keys/issue" Session;
+    /// Lists the people of the team.
+    LIST_USERS = "list_users" GET "/v1/auth/users" SecretKey;
+    /// Invites somebody into the team.
+    INVITE_USER = "invite_user" POST "/v1/auth/users" SecretKey;
+    /// Removes somebody from the team.
+    REMOVE_USER = "remove_user" DELETE "/v1/auth/users/{user_id}" SecretKey;
+    /// Lists secret keys.
+    LIST_SECRET_KEYS = "list_secret_keys" GET "/v1/auth/secret-keys" SecretKey;
+    /// Mails the code that a new secret key is confirmed with.
+    REQUEST_SECRET_KEY = "request_secret_key" POST "/v1/auth/secret-keys" SecretKey;
+    /// Makes a secret key for the code.
+    CONFIRM_SECRET_KEY = "confirm_secret_key" POST "/v1/auth/secret-keys/confirm" SecretKey;
+    /// Deletes a secret key.
+    DELETE_SECRET_KEY = "delete_secret_key" DELETE "/v1/auth/secret-keys/{key_id}" SecretKey;
+    /// Lists publishable keys.
+    LIST_PUBLISHABLE_KEYS = "list_publishable_keys" GET "/v1/auth/publishable-keys" SecretKey;
+    /// Makes a publishable key.
+    CREATE_PUBLISHABLE_KEY = "create_publishable_key" POST "/v1/auth/publishable-keys" SecretKey;
+    /// Deletes a publishable key.
+    DELETE_PUBLISHABLE_KEY = "delete_publishable_key" DELETE "/v1/auth/publishable-keys/{key_id}" SecretKey;
+    /// Lists affiliates.
+    LIST_AFFILIATES = "list_affiliates" GET "/v1/affiliates" SecretKey;
+    /// Makes an affiliate.
+    CREATE_AFFILIATE = "create_affiliate" POST "/v1/affiliates" SecretKey;
+    /// Shows an affiliate.
+    GET_AFFILIATE = "get_affiliate" GET "/v1/affiliates/{affiliate_id}" SecretKey;
+    /// Changes an affiliate.
+    UPDATE_AFFILIATE = "update_affiliate" PATCH "/v1/affiliates/{affiliate_id}" SecretKey;
+    /// Deletes an affiliate.
+    DELETE_AFFILIATE = "delete_affiliate" DELETE "/v1/affiliates/{affiliate_id}" SecretKey;
+    /// Lists an affiliate's credentials.
+    LIST_CREDENTIALS = "list_credentials" GET "/v1/affiliates/{affiliate_id}/credentials" SecretKey;
+    /// Makes a credential for an affiliate.
+    CREATE_CREDENTIAL = "create_credential" POST "/v1/affiliates/{affiliate_id}/credentials" SecretKey;
+    /// Deletes a credential of an affiliate.
+    DELETE_CREDENTIAL = "delete_credential" DELETE "/v1/affiliates/{affiliate_id}/credentials/{key_id}" SecretKey;
     /// Lists links.
     LIST_LINKS = "list_links" GET "/v1/links" LinkWriter;
     /// Makes a link.

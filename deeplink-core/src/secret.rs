@@ -61,78 +61,92 @@ pub fn sha256_hex(text: &str) -> String {
     hex::encode(Sha256::digest(text.as_bytes()))
 }
 
-/// A secret key: `dl_live_` and 48 lower-case hex digits, 24 bytes from a cryptographic generator.
-///
-/// Anything else that arrives as a key is kept as it is (a client may talk to a service with another form), and is
-/// simply unknown to this service.
-#[derive(Clone, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(value_type = String))]
-#[serde(transparent)]
-pub struct SecretKey(String);
+macro_rules! keys {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal;)+) => {$(
+        $(#[$doc])*
+        ///
+        /// Anything else that arrives as a key is kept as it is (a client may talk to a service with another form), and
+        /// is simply unknown to this service.
+        #[derive(Clone, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        #[serde(transparent)]
+        pub struct $name(String);
 
-impl SecretKey {
-    /// What each key of this service begins with.
-    pub const PREFIX: &'static str = "dl_live_";
-    /// Length of a key in characters.
-    pub const LEN: usize = 56;
+        impl $name {
+            /// What each key of this service begins with.
+            pub const PREFIX: &'static str = $prefix;
+            /// Length of a key in characters.
+            pub const LEN: usize = 56;
 
-    /// A new key.
-    pub fn generate(random: &mut Random) -> Self {
-        Self(format!("{}{}", Self::PREFIX, hex::encode(random.bytes::<24>())))
-    }
+            /// A new key.
+            pub fn generate(random: &mut Random) -> Self {
+                Self(format!("{}{}", Self::PREFIX, hex::encode(random.bytes::<24>())))
+            }
 
-    /// Takes a key as somebody wrote it.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
+            /// Takes a key as somebody wrote it.
+            pub fn new(text: impl Into<String>) -> Self {
+                Self(text.into())
+            }
 
-    /// The key itself. Whoever calls this decides where it goes.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
+            /// The key itself. Whoever calls this decides where it goes.
+            pub fn expose(&self) -> &str {
+                &self.0
+            }
 
-    /// Whether the text has the form that this service gives its keys.
-    pub fn is_well_formed(&self) -> bool {
-        self.0
-            .strip_prefix(Self::PREFIX)
-            .is_some_and(|rest| rest.len() == 48 && rest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
-    }
+            /// Whether the text has the form that this service gives its keys.
+            pub fn is_well_formed(&self) -> bool {
+                self.0.strip_prefix(Self::PREFIX).is_some_and(|rest| rest.len() == 48 && is_lower_hex(rest))
+            }
 
-    /// The first 18 characters and three dots: what lists and logs may show.
-    pub fn shown_prefix(&self) -> String {
-        let end = self.0.char_indices().nth(18).map_or(self.0.len(), |(at, _)| at);
-        format!("{}...", &self.0[..end])
-    }
+            /// The first 18 characters and three dots: what lists and logs may show.
+            pub fn shown_prefix(&self) -> String {
+                let end = self.0.char_indices().nth(18).map_or(self.0.len(), |(at, _)| at);
+                format!("{}...", &self.0[..end])
+            }
 
-    /// SHA-256 in hex: how the key is stored and looked up.
-    pub fn hash(&self) -> String {
-        sha256_hex(&self.0)
-    }
+            /// SHA-256 in hex: how the key is stored and looked up.
+            pub fn hash(&self) -> String {
+                sha256_hex(&self.0)
+            }
+        }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+            }
+        }
+
+        impl Eq for $name {}
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                // Only what certainly is one of our keys may show its prefix: a pasted password must not.
+                if self.is_well_formed() { f.write_str(&self.shown_prefix()) } else { f.write_str("[secret]") }
+            }
+        }
+    )+};
 }
 
-impl PartialEq for SecretKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
-    }
+keys! {
+    /// A secret key: `dl_live_` and 48 lower-case hex digits, 24 bytes from a cryptographic generator.
+    SecretKey = "dl_live_";
+    /// A publishable key, which apps and pages carry: `pk_live_` and 48 lower-case hex digits.
+    PublishableKey = "pk_live_";
 }
 
-impl Eq for SecretKey {}
-
-impl fmt::Debug for SecretKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
+fn is_lower_hex(text: &str) -> bool {
+    text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-impl fmt::Display for SecretKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Only what certainly is one of our keys may show its prefix: a pasted password must not.
-        if self.is_well_formed() { f.write_str(&self.shown_prefix()) } else { f.write_str("[secret]") }
-    }
-}
-
-/// A single-use token: 64 lower-case hex digits (32 bytes), stored as its SHA-256.
+/// A token of a session, a magic link, an invitation or a proof: 64 lower-case hex digits (32 bytes), stored as its
+/// SHA-256.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Token(String);
 
@@ -142,9 +156,19 @@ impl Token {
         Self(hex::encode(random.bytes::<32>()))
     }
 
+    /// Takes a token as somebody wrote it; a text of another form is simply unknown to the service.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
     /// The token itself.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// Whether the text has the form that this service gives its tokens.
+    pub fn is_well_formed(&self) -> bool {
+        self.0.len() == 64 && is_lower_hex(&self.0)
     }
 
     /// SHA-256 in hex: how the token is stored and looked up.
@@ -156,6 +180,40 @@ impl Token {
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[token]")
+    }
+}
+
+/// A confirmation code that is mailed and typed: 6 characters of `A-Z0-9`, each equally likely, compared in upper case
+/// and without the space around it. It has too little entropy for a bare hash: the service stores a keyed one.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct ConfirmationCode(String);
+
+impl ConfirmationCode {
+    /// Length in characters.
+    pub const LEN: usize = 6;
+    const SYMBOLS: &'static [u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+    /// A new code.
+    pub fn generate(random: &mut Random) -> Self {
+        Self((0..Self::LEN).map(|_| random.pick(Self::SYMBOLS)).collect())
+    }
+
+    /// Takes a code as somebody typed it: trimmed and in upper case. `None` when no code looks like that.
+    pub fn typed(text: &str) -> Option<Self> {
+        let text = text.trim().to_ascii_uppercase();
+        let is_code = text.len() == Self::LEN && text.bytes().all(|b| Self::SYMBOLS.contains(&b));
+        is_code.then_some(Self(text))
+    }
+
+    /// The code itself.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ConfirmationCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[code]")
     }
 }
 
@@ -186,6 +244,22 @@ pub(crate) mod tests {
         let pasted = SecretKey::new("correct horse battery staple");
         assert_eq!(format!("{pasted:?} {pasted}"), "[secret] [secret]");
         assert_eq!(format!("{:?}", Token::generate(&mut Random::seeded(7))), "[token]");
+    }
+
+    #[test]
+    fn codes_are_read_as_people_type_them() {
+        let code = ConfirmationCode::generate(&mut Random::seeded(7));
+        assert_eq!(format!("{code:?} {}", code.expose().len()), "[code] 6");
+        for (typed, read) in [
+            (" ab12cz\n", Some("AB12CZ")),
+            ("AB12C", None),
+            ("AB12CZ7", None),
+            ("AB-2CZ", None),
+            ("", None),
+            ("\u{17f}B12CZ", None),
+        ] {
+            assert_eq!(ConfirmationCode::typed(typed).as_ref().map(ConfirmationCode::expose), read, "{typed:?}");
+        }
     }
 
     #[test]

@@ -1,15 +1,17 @@
-//! People: e-mail addresses and sign-up.
+//! People: e-mail addresses, sign-up, and the team of an account.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
 use crate::id::{SecretKeyId, TenantId, UserId};
 use crate::secret::SecretKey;
 use crate::text::find_control;
 use crate::time::Timestamp;
+use crate::words::words;
 
 /// An e-mail address, trimmed and in lower case: one `@`, something before it, a domain with a dot after it, at most
 /// 254 bytes (RFC 5321).
@@ -111,6 +113,96 @@ impl SignedUp {
     ) -> Self {
         let key_prefix = api_key.shown_prefix();
         Self { tenant_id, user_id, id, api_key, key_prefix, created_at }
+    }
+}
+
+/// How long an invitation works, in days.
+pub const INVITE_DAYS: i64 = 7;
+
+words! {
+    /// Whether somebody has joined the team.
+    UserStatus {
+        /// They have.
+        Active = "active",
+        /// Their address is not confirmed yet.
+        Pending = "pending",
+    }
+}
+
+/// Somebody in the team.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserDetail {
+    /// The person's id.
+    pub id: UserId,
+    /// Their address.
+    pub email: String,
+    /// Whether the address is confirmed.
+    pub verified: bool,
+    /// Whether they have joined.
+    pub status: UserStatus,
+    /// Whether they opened the account.
+    pub is_owner: bool,
+    /// When they were invited or opened the account.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+}
+
+/// Everybody in the team, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct UserList {
+    /// The people.
+    pub users: Vec<UserDetail>,
+}
+
+impl UserList {
+    /// A list of these people.
+    pub fn new(users: Vec<UserDetail>) -> Self {
+        Self { users }
+    }
+}
+
+/// The body of an invitation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct InviteUser {
+    /// Where the invitation goes; trimmed and lower-cased.
+    #[cfg_attr(feature = "openapi", schema(max_length = 254))]
+    pub email: String,
+}
+
+impl InviteUser {
+    /// An invitation of this person.
+    pub fn new(email: impl Into<String>) -> Self {
+        Self { email: email.into() }
+    }
+
+    /// Applies the rules.
+    pub fn check(self) -> Result<Email, Invalid> {
+        self.email.parse()
+    }
+}
+
+/// The reply to an invitation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct InvitedUser {
+    /// The person's id in the team.
+    pub id: UserId,
+    /// Where the invitation goes.
+    pub email: String,
+    /// `invited`.
+    pub status: String,
+}
+
+impl InvitedUser {
+    /// A reply with all its fields.
+    pub fn new(id: UserId, email: &Email) -> Self {
+        Self { id, email: email.to_string(), status: "invited".into() }
     }
 }
 

@@ -64,6 +64,16 @@ impl ApiError {
         Self::Plain(ErrorCode::Unauthorized, "send a secret key as Authorization: Bearer")
     }
 
+    /// Nobody is signed in. Unknown, ended and revoked sessions look alike.
+    pub(crate) fn no_session() -> Self {
+        Self::Plain(ErrorCode::Unauthorized, "nobody is signed in")
+    }
+
+    /// Another site made a browser send this.
+    pub(crate) fn csrf_rejected() -> Self {
+        Self::Plain(ErrorCode::CsrfRejected, "another site made this request")
+    }
+
     /// Unknown and revoked keys look alike.
     pub(crate) fn invalid_key() -> Self {
         Self::Plain(ErrorCode::InvalidKey, "this key is not valid")

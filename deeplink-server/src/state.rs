@@ -90,6 +90,8 @@ pub(crate) struct Host {
 pub(crate) struct Limiters {
     /// Resolves of links that are not there.
     pub(crate) misses: Limiter,
+    /// Sign-ins that are begun.
+    pub(crate) signins: Limiter,
     /// Sign-ups.
     pub(crate) signups: Limiter,
 }
@@ -121,6 +123,7 @@ impl App {
             threats: Threats::new(config.threat_list.as_ref()),
             limits: Limiters {
                 misses: Limiter::per_minute(config.limits.misses_per_minute),
+                signins: Limiter::per_minute(config.limits.signins_per_minute),
                 signups: Limiter::per_hour(config.limits.signups_per_hour),
             },
             metrics: Metrics::new(),
@@ -163,6 +166,11 @@ impl App {
     pub(crate) fn forget_host(&self, host: &DomainName, tenant: &TenantId) {
         self.hosts.forget(host.as_str());
         self.forget_tenant(tenant);
+    }
+
+    /// Forgets whom a key stands for, after it was deleted or its affiliate changed.
+    pub(crate) fn forget_key(&self, key_hash: &str) {
+        self.callers.forget(key_hash);
     }
 
     /// Forgets everything that another node may have changed unheard.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::TcpListener;
 
 use super::{Failure, output};
-use crate::config::{Config, is_loopback};
+use crate::config::{MailTransport, Config, is_loopback};
 use crate::db::inspect::{Inspected, inspect};
 use crate::vault::{Proof, Vault};
 
@@ -139,11 +139,12 @@ fn public_url(config: &Config) -> Finding {
 
 fn mail(config: &Config) -> Finding {
     let url = config.public_url_at(config.listen);
-    match (config.mail_dir_at(&url), config.mail_from_at(&url)) {
-        (Some(folder), Some(from)) => Fine(format!("from {from} into {}", folder.display())),
+    match (config.mail_at(&url), config.mail_from_at(&url)) {
+        (Some(MailTransport::Smtp(server)), Some(from)) => Fine(format!("from {from} through {server}")),
+        (Some(MailTransport::Directory(folder)), Some(from)) => Fine(format!("from {from} into {}", folder.display())),
         (Some(_), None) => Wrong("DEEPLINK_MAIL_FROM is needed with this public URL".into()),
-        (None, _) if !config.sessions => Note("switched off by DEEPLINK_SESSIONS; nobody can sign up".into()),
-        (None, _) => Note("DEEPLINK_MAIL_DIR is not set; nobody can sign up".into()),
+        (None, _) if !config.sessions => Note("switched off by DEEPLINK_SESSIONS; nobody can sign in or up".into()),
+        (None, _) => Note("neither DEEPLINK_SMTP_URL nor DEEPLINK_MAIL_DIR is set; nobody can sign in or up".into()),
     }
 }
 

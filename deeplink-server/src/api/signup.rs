@@ -52,7 +52,7 @@ pub(crate) async fn create(
     if !app.config.signup_open {
         return Err(ApiError::Plain(ErrorCode::SignupClosed, "this service takes no new sign-ups"));
     }
-    if app.config.mail_dir_at(&app.public_url).is_none() {
+    if app.config.mail_at(&app.public_url).is_none() {
         return Err(ApiError::Plain(
             ErrorCode::SessionsNotConfigured,
             "mail is not set up here, so nobody can sign up",

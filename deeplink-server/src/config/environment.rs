@@ -9,7 +9,13 @@ use super::{BadSetting, Bare};
 
 const PREFIX: &str = "DEEPLINK_";
 /// Variables that can hold a secret: no flag, but a `_FILE` form.
-const SECRETS: [&str; 2] = ["DEEPLINK_DATABASE_URL", "DEEPLINK_MASTER_KEY"];
+const SECRETS: [&str; 5] = [
+    "DEEPLINK_DATABASE_URL",
+    "DEEPLINK_MASTER_KEY",
+    "DEEPLINK_SMTP_URL",
+    "DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET",
+    "DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET",
+];
 
 /// The variables of a process, taken once.
 #[derive(Clone, Default)]

@@ -5,7 +5,9 @@
 //! An empty variable counts as absent. A bad value stops the start with its name.
 
 mod environment;
+mod mail;
 mod networks;
+mod oauth;
 mod tls;
 
 use std::net::SocketAddr;
@@ -21,7 +23,9 @@ use crate::threats::ThreatFile;
 use crate::vault::MasterKey;
 
 pub use environment::Environment;
+pub use mail::{MailTransport, SmtpUrl};
 pub use networks::Networks;
+pub use oauth::{OauthProvider, OauthProviders};
 pub use tls::{Tls, TrustedRoots};
 
 /// What `--help` says about the variables that have no flag.
@@ -29,7 +33,11 @@ pub const SECRETS_HELP: &str = "\
 Variables without a flag, because they can hold a secret (each also as X_FILE, the name of a file with the value):
   DEEPLINK_DATABASE_URL  sqlite://PATH or postgres://USER:PASSWORD@HOST/NAME [default: deeplink.db in the data directory]
   DEEPLINK_MASTER_KEY    32 bytes in base64; several separated by commas: the first seals, all open
-                         [default: master.key in the data directory, made at the first start]";
+                         [default: master.key in the data directory, made at the first start]
+  DEEPLINK_SMTP_URL      smtps://USER:PASSWORD@HOST[:PORT], or smtp://…?tls=required for STARTTLS: mails go out there
+                         [default: none; see DEEPLINK_MAIL_DIR]
+  DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET, DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET
+                         for signing in with that provider, with its client id [default: none]";
 
 /// The flags and their variables, as text; [`Config::read`] gives them meaning.
 #[derive(Debug, Clone, clap::Args)]
@@ -92,12 +100,31 @@ pub struct Settings {
     /// Sender of mails [default: no-reply at the public URL's host]
     #[arg(long, global = true, env = "DEEPLINK_MAIL_FROM", value_name = "ADDRESS")]
     mail_from: Option<String>,
+    /// Website whose /signin people come to from an invitation: https:// and a host [default: the public URL]
+    #[arg(long, global = true, env = "DEEPLINK_MARKETING_URL", value_name = "URL")]
+    marketing_url: Option<String>,
+    /// Client id for signing in with Google; its secret is DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_OAUTH_GOOGLE_CLIENT_ID", value_name = "ID")]
+    oauth_google_client_id: Option<String>,
+    /// Where to find Google's endpoints /authorize, /token and /userinfo, for tests [default: Google's own]
+    #[arg(long, global = true, env = "DEEPLINK_OAUTH_GOOGLE_ISSUER_BASE", value_name = "URL")]
+    oauth_google_issuer_base: Option<String>,
+    /// Client id for signing in with GitHub; its secret is DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_OAUTH_GITHUB_CLIENT_ID", value_name = "ID")]
+    oauth_github_client_id: Option<String>,
+    /// Where to find GitHub's endpoints /login/oauth/authorize, /login/oauth/access_token, /user and /user/emails, for
+    /// tests [default: GitHub's own]
+    #[arg(long, global = true, env = "DEEPLINK_OAUTH_GITHUB_ISSUER_BASE", value_name = "URL")]
+    oauth_github_issuer_base: Option<String>,
     /// Whether plans limit their tenants: enforce, off
     #[arg(long, global = true, env = "DEEPLINK_QUOTAS", value_name = "WORD", default_value = "off")]
     quotas: String,
     /// Taps on unknown links that one address may make in a minute; 0 = any number
     #[arg(long, global = true, env = "DEEPLINK_LIMIT_MISSES", value_name = "N", default_value = "600")]
     limit_misses: String,
+    /// Sign-ins that one address may begin in a minute; 0 = any number
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_SIGNIN", value_name = "N", default_value = "10")]
+    limit_signin: String,
     /// Sign-ups that one address may make in an hour; 0 = any number
     #[arg(long, global = true, env = "DEEPLINK_LIMIT_SIGNUP", value_name = "N", default_value = "5")]
     limit_signup: String,
@@ -166,10 +193,15 @@ pub struct Config {
     pub signup_open: bool,
     /// Whether people may sign up and sign in by mail.
     pub sessions: bool,
-    /// Directory for mails, if the operator said it; see [`Config::mail_dir_at`].
-    pub mail_dir: Option<PathBuf>,
+    /// Where mails go, if the operator said it; see [`Config::mail_at`].
+    pub mail: Option<MailTransport>,
     /// Sender of mails, if the operator said it; see [`Config::mail_from_at`].
     pub mail_from: Option<Mailbox>,
+    /// Website that people come to from an invitation, if it is not the service's own; see
+    /// [`Config::marketing_url_at`].
+    pub marketing_url: Option<Url>,
+    /// Identity providers to sign in with.
+    pub oauth: OauthProviders,
     /// Whether plans limit their tenants.
     pub enforce_quotas: bool,
     /// How much one address may ask for.
@@ -190,6 +222,8 @@ pub struct Config {
 pub struct Limits {
     /// Taps on unknown links in a minute.
     pub misses_per_minute: u32,
+    /// Sign-ins in a minute.
+    pub signins_per_minute: u32,
     /// Sign-ups in an hour.
     pub signups_per_hour: u32,
 }
@@ -295,13 +329,29 @@ impl Config {
                 .unwrap_or_default(),
             signup_open: setting("DEEPLINK_SIGNUP", &settings.signup, |text| either(text, "open", "closed"))?,
             sessions: setting("DEEPLINK_SESSIONS", &settings.sessions, |text| either(text, "on", "off"))?,
-            mail_dir: settings.mail_dir.as_deref().filter(|text| !text.is_empty()).map(PathBuf::from),
+            mail: MailTransport::read(settings.mail_dir.as_deref(), environment)?,
             mail_from: optional("DEEPLINK_MAIL_FROM", settings.mail_from.as_deref(), |text| {
                 text.parse().map_err(|_| format!("{text:?} is not an address, such as deeplink <links@example.com>"))
             })?,
+            marketing_url: optional("DEEPLINK_MARKETING_URL", settings.marketing_url.as_deref(), self::public_url)?,
+            oauth: OauthProviders {
+                google: OauthProvider::read(
+                    "GOOGLE",
+                    settings.oauth_google_client_id.as_deref(),
+                    settings.oauth_google_issuer_base.as_deref(),
+                    environment,
+                )?,
+                github: OauthProvider::read(
+                    "GITHUB",
+                    settings.oauth_github_client_id.as_deref(),
+                    settings.oauth_github_issuer_base.as_deref(),
+                    environment,
+                )?,
+            },
             enforce_quotas: setting("DEEPLINK_QUOTAS", &settings.quotas, |text| either(text, "enforce", "off"))?,
             limits: Limits {
                 misses_per_minute: setting("DEEPLINK_LIMIT_MISSES", &settings.limit_misses, limit)?,
+                signins_per_minute: setting("DEEPLINK_LIMIT_SIGNIN", &settings.limit_signin, limit)?,
                 signups_per_hour: setting("DEEPLINK_LIMIT_SIGNUP", &settings.limit_signup, limit)?,
             },
             link_cache_mb: setting("DEEPLINK_LINK_CACHE_MB", &settings.link_cache_mb, |text| number(text, 1, 65_536))?,
@@ -334,10 +384,12 @@ impl Config {
             trusted_proxies: Vec::new(),
             signup_open: true,
             sessions: true,
-            mail_dir: None,
+            mail: None,
             mail_from: None,
+            marketing_url: None,
+            oauth: OauthProviders::default(),
             enforce_quotas: false,
-            limits: Limits { misses_per_minute: 0, signups_per_hour: 0 },
+            limits: Limits { misses_per_minute: 0, signins_per_minute: 0, signups_per_hour: 0 },
             link_cache_mb: 4,
             unverified_link_ttl_days: 30,
             retention_days: 0,
@@ -351,14 +403,19 @@ impl Config {
         self.public_url.clone().unwrap_or_else(|| own_url(bound))
     }
 
-    /// Where mails are written: what the operator said, else `mail` in the data directory when the public URL is this
-    /// machine's. `None`: nobody can be mailed, so nobody can sign up.
-    pub fn mail_dir_at(&self, public_url: &Url) -> Option<PathBuf> {
+    /// Where mails go: what the operator said, else the directory `mail` in the data directory when the public URL is this
+    /// machine's. `None`: nobody can be mailed, so nobody can sign up or sign in.
+    pub fn mail_at(&self, public_url: &Url) -> Option<MailTransport> {
         if !self.sessions {
             return None;
         }
-        let own = is_loopback(public_url).then(|| self.data_dir.join("mail"));
-        self.mail_dir.clone().or(own)
+        let own = is_loopback(public_url).then(|| MailTransport::Directory(self.data_dir.join("mail")));
+        self.mail.clone().or(own)
+    }
+
+    /// The website that people come to from an invitation: what the operator said, else the service's own.
+    pub fn marketing_url_at(&self, public_url: &Url) -> Url {
+        self.marketing_url.clone().unwrap_or_else(|| public_url.clone())
     }
 
     /// Who mails come from.

@@ -34,7 +34,7 @@ fn an_empty_value_counts_as_absent() {
     let config = config.expect("the defaults");
     assert_eq!((config.listen.port(), config.enforce_quotas), (8080, false));
     assert_eq!(config.data_dir, PathBuf::from("./data"));
-    assert!(config.mail_dir.is_none() && config.public_url.is_none());
+    assert!(config.mail.is_none() && config.public_url.is_none());
 }
 
 #[test]
@@ -186,16 +186,17 @@ fn the_public_url_follows_the_bound_address() {
 #[test]
 fn mails_go_to_the_data_directory_only_on_this_machine() {
     let url = |text: &str| Url::parse(text).expect("a URL");
+    let directory = |path: &str| Some(MailTransport::Directory(path.into()));
     let own = Config::for_tests("data");
     for text in ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1", "http://links.localhost"] {
-        assert_eq!(own.mail_dir_at(&url(text)), Some("data/mail".into()), "{text}");
+        assert_eq!(own.mail_at(&url(text)), directory("data/mail"), "{text}");
     }
-    assert_eq!(own.mail_dir_at(&url("https://links.example.com")), None);
-    assert_eq!(own.mail_dir_at(&url("https://localhost.example.com")), None);
+    assert_eq!(own.mail_at(&url("https://links.example.com")), None);
+    assert_eq!(own.mail_at(&url("https://localhost.example.com")), None);
     let said = read(&["--mail-dir", "out"], &[]).expect("a directory");
-    assert_eq!(said.mail_dir_at(&url("https://links.example.com")), Some("out".into()));
+    assert_eq!(said.mail_at(&url("https://links.example.com")), directory("out"));
     let off = read(&["--mail-dir", "out", "--sessions", "off"], &[]).expect("settings");
-    assert_eq!(off.mail_dir_at(&url("http://localhost")), None);
+    assert_eq!(off.mail_at(&url("http://localhost")), None);
 }
 
 #[test]

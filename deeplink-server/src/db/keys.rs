@@ -6,7 +6,7 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::{Conn, DbError, on};
-use crate::http::auth::Caller;
+use crate::http::auth::{Actor, Caller};
 
 /// A key to store; the key itself is in it only to be hashed.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ impl TryFrom<Row> for Caller {
     fn try_from(row: Row) -> Result<Self, DbError> {
         let corrupt = |column| DbError::corrupt("secret_keys", column, &row.id);
         Ok(Self {
-            key: row.id.parse().map_err(|_| corrupt("id"))?,
+            by: Actor::Key(row.id.parse().map_err(|_| corrupt("id"))?),
             tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
             affiliate: row.affiliate_id.as_deref().map(str::parse).transpose().map_err(|_| corrupt("affiliate_id"))?,
         })

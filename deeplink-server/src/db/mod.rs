@@ -26,6 +26,7 @@ pub(crate) mod links;
 pub(crate) mod mails;
 pub(crate) mod notices;
 pub(crate) mod replies;
+pub(crate) mod sessions;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
 pub(crate) mod users;

@@ -31,6 +31,11 @@ pub(crate) async fn host_changed(db: &mut Conn<'_>, host: &DomainName, tenant: &
     notify(db, &format!("host {host} {tenant}")).await
 }
 
+/// Tells other nodes, with the commit, that a key is gone or its affiliate changed.
+pub(crate) async fn key_changed(db: &mut Conn<'_>, key_hash: &str) -> Result<(), DbError> {
+    notify(db, &format!("key {key_hash}")).await
+}
+
 async fn notify(db: &mut Conn<'_>, payload: &str) -> Result<(), DbError> {
     if let Conn::Postgres(conn) = db {
         sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(payload).execute(&mut **conn).await?;
@@ -80,6 +85,7 @@ fn apply(app: &App, notice: &str) {
     let mut words = notice.split(' ');
     match (words.next(), words.next(), words.next()) {
         (Some("link"), Some(tenant), Some(link_id)) => app.links.drop_link(tenant, link_id),
+        (Some("key"), Some(hash), None) => app.forget_key(hash),
         (Some("tenant"), Some(tenant), None) if let Ok(tenant) = tenant.parse() => app.forget_tenant(&tenant),
         (Some("host"), Some(host), Some(tenant)) if let (Ok(host), Ok(tenant)) = (host.parse(), tenant.parse()) => {
             app.forget_host(&host, &tenant);

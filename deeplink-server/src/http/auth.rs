@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use deeplink_core::id::{AffiliateId, SecretKeyId, TenantId};
+use deeplink_core::id::{AffiliateId, SecretKeyId, TenantId, UserId};
 use deeplink_core::secret::sha256_hex;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -13,13 +13,22 @@ use crate::db::keys;
 use crate::error::ApiError;
 use crate::state::Shared;
 
-/// Whom a secret key stands for.
+/// Whom a request acts for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
-    pub(crate) key: SecretKeyId,
+    pub(crate) by: Actor,
     pub(crate) tenant: TenantId,
     /// Set for an affiliate's credential, which reaches only that affiliate's links.
     pub(crate) affiliate: Option<AffiliateId>,
+}
+
+/// What a caller showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Actor {
+    /// A secret key.
+    Key(SecretKeyId),
+    /// The session of somebody in the team; only pages take it.
+    User(UserId),
 }
 
 /// A tenant's own secret key; an affiliate's is refused before anything is looked up.

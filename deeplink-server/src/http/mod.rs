@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod client_ip;
+pub(crate) mod csrf;
 pub(crate) mod cursor;
 pub(crate) mod etag;
 pub(crate) mod extract;
@@ -11,3 +12,4 @@ pub(crate) mod metrics;
 pub(crate) mod once;
 pub(crate) mod rate_limit;
 pub(crate) mod request_id;
+pub(crate) mod session;

@@ -19,9 +19,10 @@ use deeplink_core::user::Email;
 use futures_util::FutureExt;
 use lettre::message::header::{ContentTransferEncoding, ContentType};
 use lettre::message::{Body, Mailbox, MultiPart, SinglePart};
-use lettre::{Address, Message};
+use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use serde::{Deserialize, Serialize};
 
+use crate::config::MailTransport;
 use crate::db::DbError;
 use crate::db::mails::{self, Waiting};
 use crate::state::App;
@@ -89,7 +90,7 @@ impl Mail {
     }
 
     /// The mail as it goes out.
-    fn message(&self, app: &App, id: &str) -> Result<Vec<u8>, Failed> {
+    fn message(&self, app: &App, id: &str) -> Result<Message, Failed> {
         let host = app.public_url.host_str().unwrap_or("localhost");
         let Written { subject, text, html } = match &self.says {
             Says::Signup { token, until } => {
@@ -118,7 +119,7 @@ impl Mail {
                     .singlepart(part(ContentType::TEXT_PLAIN, text))
                     .singlepart(part(ContentType::TEXT_HTML, html)),
             )?;
-        Ok(message.formatted())
+        Ok(message)
     }
 }
 
@@ -197,6 +198,8 @@ enum Failed {
     Address(#[from] lettre::address::AddressError),
     #[error("it cannot be written as a mail: {0}")]
     Message(#[from] lettre::error::Error),
+    #[error("the mail server did not take it: {0}")]
+    Smtp(#[from] lettre::transport::smtp::Error),
     #[error("its text cannot be made: {0}")]
     Template(#[from] askama::Error),
     #[error("{}: {error}", path.display())]
@@ -252,8 +255,16 @@ async fn round(app: &App) -> Result<bool, DbError> {
 }
 
 async fn send(app: &App, waiting: &Waiting) -> Result<(), Failed> {
-    let directory = app.config.mail_dir_at(&app.public_url).ok_or(Failed::Off)?;
+    let transport = app.config.mail_at(&app.public_url).ok_or(Failed::Off)?;
     let message = Mail::open(&app.vault, waiting)?.message(app, &waiting.id)?;
+    let directory = match transport {
+        MailTransport::Directory(directory) => directory,
+        MailTransport::Smtp(server) => {
+            let server = AsyncSmtpTransport::<Tokio1Executor>::from_url(server.expose())?.build();
+            return Ok(server.send(message).await.map(drop)?);
+        }
+    };
+    let message = message.formatted();
     let path = directory.join(format!("{}.eml", waiting.id));
     let written = tokio::task::spawn_blocking({
         let path = path.clone();

@@ -156,7 +156,7 @@ pub(crate) fn next_check(app: &App) -> Timestamp {
 }
 
 async fn tell_owners(app: &App, tx: &mut Conn<'_>, due: &Due, now: Timestamp) -> Result<(), DbError> {
-    if app.config.mail_dir_at(&app.public_url).is_none() {
+    if app.config.mail_at(&app.public_url).is_none() {
         tracing::warn!(domain = %due.name, "mail is not set up, so nobody is told that the domain is lost");
         return Ok(());
     }

@@ -8,7 +8,7 @@ use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::db::{Conn, DbError, replies, tenants, tokens};
+use crate::db::{Conn, DbError, replies, sessions, tenants, tokens};
 use crate::state::App;
 
 /// How long a stop may go unnoticed.
@@ -21,9 +21,10 @@ const LARGE: u32 = 720;
 /// One batch of one kind of rows; `true` when more may be left.
 type Sweep = for<'c> fn(Conn<'c>, Timestamp) -> BoxFuture<'c, Result<bool, DbError>>;
 
-const SWEEPS: [Sweep; 2] = [
+const SWEEPS: [Sweep; 3] = [
     |mut tx, now| async move { replies::sweep(&mut tx, now).await }.boxed(),
     |mut tx, now| async move { tokens::sweep(&mut tx, now).await }.boxed(),
+    |mut tx, now| async move { sessions::sweep(&mut tx, now).await }.boxed(),
 ];
 
 pub(super) async fn run(app: Weak<App>) {

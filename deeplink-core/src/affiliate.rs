@@ -1,0 +1,318 @@
+//! Affiliates: partners whose credentials reach only the links that count for them.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::{ErrorCode, Invalid};
+use crate::id::{AffiliateId, SecretKeyId};
+use crate::patch::Patch;
+use crate::secret::SecretKey;
+use crate::text::find_control;
+use crate::time::Timestamp;
+use crate::words::words;
+
+/// Most credentials of an affiliate.
+pub const MAX_CREDENTIALS: i64 = 3;
+/// Most characters of a name.
+pub const MAX_NAME: usize = 64;
+
+words! {
+    /// Whether an affiliate's credentials work.
+    AffiliateStatus {
+        /// They do.
+        Active = "active",
+        /// They are refused; the affiliate's links go on working.
+        Disabled = "disabled",
+    }
+}
+
+/// What a partner is called in programs: 2 to 32 lower-case letters, digits and `-`, unique within the account.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PartnerKey(Box<str>);
+
+impl PartnerKey {
+    /// The key.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for PartnerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for PartnerKey {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let allowed = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-');
+        if (2..=32).contains(&text.len()) && text.bytes().all(allowed) {
+            return Ok(Self(text.into()));
+        }
+        let message = "2 to 32 lower-case letters, digits or '-'";
+        Err(Invalid::field(ErrorCode::InvalidPartnerKey, "partner_key", message))
+    }
+}
+
+/// What a partner is called by people: 1 to 64 characters after trimming, none of them a control character.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AffiliateName(Box<str>);
+
+impl AffiliateName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for AffiliateName {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let wrong = |message: String| Invalid::field(ErrorCode::InvalidName, "name", message);
+        if find_control(text, false).is_some() {
+            return Err(wrong("a control character cannot be stored".into()));
+        }
+        let text = text.trim();
+        if text.is_empty() || text.chars().count() > MAX_NAME {
+            return Err(wrong(format!("1 to {MAX_NAME} characters")));
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+/// The body of a create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CreateAffiliate {
+    /// What people call the partner: 1 to 64 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 64))]
+    pub name: String,
+    /// What programs call the partner; unique within the account.
+    #[cfg_attr(feature = "openapi", schema(min_length = 2, max_length = 32, pattern = "^[a-z0-9-]{2,32}$"))]
+    pub partner_key: String,
+}
+
+impl CreateAffiliate {
+    /// An affiliate of this name and key.
+    pub fn new(name: impl Into<String>, partner_key: impl Into<String>) -> Self {
+        Self { name: name.into(), partner_key: partner_key.into() }
+    }
+
+    /// Applies the rules.
+    pub fn check(&self) -> Result<(AffiliateName, PartnerKey), Invalid> {
+        Ok((self.name.parse()?, self.partner_key.parse()?))
+    }
+}
+
+/// The body of an update: what is absent stays. Nothing can be cleared.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct UpdateAffiliate {
+    /// What people call the partner.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, min_length = 1, max_length = 64))]
+    pub name: Patch<String>,
+    /// Whether the partner's credentials work.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<AffiliateStatus>))]
+    pub status: Patch<AffiliateStatus>,
+}
+
+/// An update with its rules applied; at least one member is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AffiliateChange {
+    /// The new name.
+    pub name: Option<AffiliateName>,
+    /// The new status.
+    pub status: Option<AffiliateStatus>,
+}
+
+impl UpdateAffiliate {
+    /// An update that changes nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Patch::Set(name.into());
+        self
+    }
+
+    /// Sets the status.
+    #[must_use]
+    pub fn status(mut self, status: AffiliateStatus) -> Self {
+        self.status = Patch::Set(status);
+        self
+    }
+
+    /// Applies the rules.
+    pub fn check(&self) -> Result<AffiliateChange, Invalid> {
+        let cleared =
+            |field: &'static str| Invalid::field(ErrorCode::BadRequest, field, format!("{field} cannot be null"));
+        let name = match &self.name {
+            Patch::Keep => None,
+            Patch::Clear => return Err(cleared("name")),
+            Patch::Set(name) => Some(name.parse()?),
+        };
+        let status = match &self.status {
+            Patch::Keep => None,
+            Patch::Clear => return Err(cleared("status")),
+            Patch::Set(AffiliateStatus::Unknown(_)) => {
+                let message = "status is active or disabled";
+                return Err(Invalid::field(ErrorCode::BadRequest, "status", message));
+            }
+            Patch::Set(status) => Some(status.clone()),
+        };
+        if name.is_none() && status.is_none() {
+            return Err(Invalid::whole(ErrorCode::EmptyUpdate, "the update changes nothing: send name or status"));
+        }
+        Ok(AffiliateChange { name, status })
+    }
+}
+
+/// An affiliate as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AffiliateDetail {
+    /// The affiliate's id.
+    pub id: AffiliateId,
+    /// What people call it.
+    pub name: String,
+    /// What programs call it.
+    pub partner_key: String,
+    /// Whether its credentials work.
+    pub status: AffiliateStatus,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub updated_at: Timestamp,
+}
+
+/// Every affiliate of an account, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct AffiliateList {
+    /// The affiliates.
+    pub affiliates: Vec<AffiliateDetail>,
+}
+
+impl AffiliateList {
+    /// A list of these affiliates.
+    pub fn new(affiliates: Vec<AffiliateDetail>) -> Self {
+        Self { affiliates }
+    }
+}
+
+/// A credential of an affiliate in a list: never the key itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CredentialDetail {
+    /// The credential's id.
+    pub id: SecretKeyId,
+    /// Its first 18 characters and three dots.
+    pub key_prefix: String,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+}
+
+/// Every credential of an affiliate, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CredentialList {
+    /// The credentials.
+    pub credentials: Vec<CredentialDetail>,
+}
+
+impl CredentialList {
+    /// A list of these credentials.
+    pub fn new(credentials: Vec<CredentialDetail>) -> Self {
+        Self { credentials }
+    }
+}
+
+/// A new credential, shown this once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CreatedCredential {
+    /// The credential's id.
+    pub id: SecretKeyId,
+    /// Whose it is.
+    pub affiliate_id: AffiliateId,
+    /// The key itself; it is not shown again.
+    pub api_key: SecretKey,
+    /// Its first 18 characters and three dots, as lists show it.
+    pub key_prefix: String,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+}
+
+impl CreatedCredential {
+    /// A reply with all its fields.
+    pub fn new(id: SecretKeyId, affiliate_id: AffiliateId, api_key: SecretKey, created_at: Timestamp) -> Self {
+        let key_prefix = api_key.shown_prefix();
+        Self { id, affiliate_id, api_key, key_prefix, created_at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partner_keys() {
+        for text in ["ab", "a1", "--", "summer-2026", &"a".repeat(32)] {
+            assert_eq!(text.parse::<PartnerKey>().expect("a key").as_str(), text);
+        }
+        for text in ["", "a", &"a".repeat(33), "Ab", "a_b", "a b", "é1", "ab\n"] {
+            assert_eq!(text.parse::<PartnerKey>().expect_err("no key").code, ErrorCode::InvalidPartnerKey, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        for (text, name) in [(" Partner ", "Partner"), ("ä", "ä"), (&"ü".repeat(64), &*"ü".repeat(64))] {
+            assert_eq!(text.parse::<AffiliateName>().expect("a name").as_str(), name);
+        }
+        for text in ["", "  ", "a\u{0}", "a\nb", &"a".repeat(65)] {
+            assert_eq!(text.parse::<AffiliateName>().expect_err("no name").code, ErrorCode::InvalidName, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_update_changes_something_that_can_change() {
+        let check = |json: &str| serde_json::from_str::<UpdateAffiliate>(json).expect("an update").check();
+        for (json, code, field) in [
+            ("{}", ErrorCode::EmptyUpdate, None),
+            (r#"{"partner_key":"x"}"#, ErrorCode::EmptyUpdate, None),
+            (r#"{"name":null}"#, ErrorCode::BadRequest, Some("name")),
+            (r#"{"status":null}"#, ErrorCode::BadRequest, Some("status")),
+            (r#"{"status":"gone"}"#, ErrorCode::BadRequest, Some("status")),
+            (r#"{"name":" "}"#, ErrorCode::InvalidName, Some("name")),
+        ] {
+            let refused = check(json).expect_err("a refusal");
+            assert_eq!((refused.code, refused.field.as_deref()), (code, field), "{json}");
+        }
+        let change = check(r#"{"name":" New ","status":"disabled"}"#).expect("a change");
+        assert_eq!(
+            (change.name.as_ref().map(AffiliateName::as_str), change.status),
+            (Some("New"), Some(AffiliateStatus::Disabled))
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! Secret keys as operations show and ask for them. What a key looks like is in [`crate::secret`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ErrorCode, Invalid};
+use crate::id::{SecretKeyId, UserId};
+use crate::secret::{ConfirmationCode, SecretKey};
+use crate::time::Timestamp;
+use crate::user::Email;
+
+/// Most secret keys of an account; its affiliates' credentials are not counted.
+pub const MAX_KEYS: i64 = 5;
+/// How long a confirmation code works, in seconds.
+pub const CODE_SECS: i64 = 10 * 60;
+/// Wrong codes that are answered as such; the next attempt finds the code dead.
+pub const MAX_ATTEMPTS: i64 = 5;
+
+/// A secret key in a list: never the key itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SecretKeyDetail {
+    /// The key's id.
+    pub id: SecretKeyId,
+    /// Its first 18 characters and three dots.
+    pub key_prefix: String,
+    /// Who asked for it; null when nobody did, or when they left the team.
+    pub created_by: Option<UserId>,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// When it was last used, to the minute; null when it never was.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// Every secret key of an account, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct SecretKeyList {
+    /// The keys.
+    pub keys: Vec<SecretKeyDetail>,
+}
+
+impl SecretKeyList {
+    /// A list of these keys.
+    pub fn new(keys: Vec<SecretKeyDetail>) -> Self {
+        Self { keys }
+    }
+}
+
+/// Asks for a confirmation code by mail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct RequestSecretKey {
+    /// A verified address of the account's team.
+    #[cfg_attr(feature = "openapi", schema(max_length = 254))]
+    pub email: String,
+}
+
+impl RequestSecretKey {
+    /// A request of this person.
+    pub fn new(email: impl Into<String>) -> Self {
+        Self { email: email.into() }
+    }
+
+    /// Applies the rules.
+    pub fn check(self) -> Result<Email, Invalid> {
+        self.email.parse()
+    }
+}
+
+/// The reply: a code is on its way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CodeSent {
+    /// `code_sent`.
+    pub status: String,
+}
+
+impl CodeSent {
+    /// The only reply there is.
+    pub fn new() -> Self {
+        Self { status: "code_sent".into() }
+    }
+}
+
+impl Default for CodeSent {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Asks for a key with a code.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct ConfirmSecretKey {
+    /// Who received the code.
+    #[cfg_attr(feature = "openapi", schema(max_length = 254))]
+    pub email: String,
+    /// The code: 6 letters and digits; case and space around it do not matter.
+    pub token: String,
+}
+
+/// A code is not shown.
+impl std::fmt::Debug for ConfirmSecretKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConfirmSecretKey").field("email", &self.email).finish_non_exhaustive()
+    }
+}
+
+impl ConfirmSecretKey {
+    /// A confirmation by this person with this code.
+    pub fn new(email: impl Into<String>, token: impl Into<String>) -> Self {
+        Self { email: email.into(), token: token.into() }
+    }
+
+    /// Applies the rules. A code that cannot be one is as wrong as any other, and counts as an attempt: the second
+    /// member is `None` then.
+    pub fn check(self) -> Result<(Email, Option<ConfirmationCode>), Invalid> {
+        Ok((self.email.parse()?, ConfirmationCode::typed(&self.token)))
+    }
+
+    /// The rules as a client applies them, before anything is sent and counted.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.email.parse::<Email>()?;
+        if ConfirmationCode::typed(&self.token).is_none() {
+            return Err(Invalid::field(ErrorCode::InvalidCode, "token", "a code is 6 letters and digits"));
+        }
+        Ok(())
+    }
+}
+
+/// The body of an issue: nothing has to be said.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct IssueSecretKey {}
+
+impl IssueSecretKey {
+    /// An issue.
+    pub fn new() -> Self {
+        Self {}
+    }
+}
+
+/// A new secret key, shown this once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CreatedSecretKey {
+    /// The key's id.
+    pub id: SecretKeyId,
+    /// The key itself; it is not shown again.
+    pub key: SecretKey,
+    /// Its first 18 characters and three dots, as lists show it.
+    pub key_prefix: String,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+}
+
+impl CreatedSecretKey {
+    /// A reply with all its fields.
+    pub fn new(id: SecretKeyId, key: SecretKey, created_at: Timestamp) -> Self {
+        let key_prefix = key.shown_prefix();
+        Self { id, key, key_prefix, created_at }
+    }
+}

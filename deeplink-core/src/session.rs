@@ -1,0 +1,254 @@
+//! Signing in: the mail that is asked for, the path that follows, and who is signed in.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::error::Invalid;
+use crate::id::{TenantId, UserId};
+use crate::time::Timestamp;
+use crate::user::Email;
+use crate::words::setters;
+
+/// Name of the session's cookie.
+pub const COOKIE: &str = "session_token";
+/// How long a session lasts from its sign-in, in seconds: 30 days, whatever is done in it.
+pub const SESSION_SECS: i64 = 30 * 86_400;
+/// How long a magic link works, in seconds.
+pub const MAGIC_LINK_SECS: i64 = 15 * 60;
+
+/// The body of a sign-in by mail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Signin {
+    /// Where the link goes; trimmed and lower-cased.
+    #[cfg_attr(feature = "openapi", schema(max_length = 254))]
+    pub email: String,
+    /// Path of this service to go to after the sign-in; `/account` when it is absent or leads elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
+    pub next: Option<String>,
+}
+
+impl Signin {
+    /// A sign-in of this address.
+    pub fn new(email: impl Into<String>) -> Self {
+        Self { email: email.into(), next: None }
+    }
+
+    setters! {
+        /// Sets where to go after the sign-in.
+        next: impl Into<String>,
+    }
+
+    /// Applies the rules.
+    pub fn check(self) -> Result<(Email, Option<NextPath>), Invalid> {
+        Ok((self.email.parse()?, self.next.as_deref().map(NextPath::read)))
+    }
+}
+
+/// The reply to a sign-in by mail. It is the same whether the address has an account or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct SigninSent {
+    /// `sent`.
+    pub status: String,
+}
+
+impl SigninSent {
+    /// The only reply there is.
+    pub fn new() -> Self {
+        Self { status: "sent".into() }
+    }
+}
+
+impl Default for SigninSent {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A path of the service's own origin to go to after a sign-in. What could lead anywhere else becomes `/account`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct NextPath(Box<str>);
+
+impl NextPath {
+    /// Where people go when nothing else is said.
+    pub const ACCOUNT: &'static str = "/account";
+    /// Most bytes of a path.
+    const MAX: usize = 2_048;
+
+    /// Reads a path: one `/` at the start, printable ASCII without backslashes (neither as they are nor
+    /// percent-encoded), on the same origin after a browser's parsing (WHATWG URL).
+    pub fn read(text: &str) -> Self {
+        Self(Self::own(text).unwrap_or_else(|| Self::ACCOUNT.into()))
+    }
+
+    fn own(text: &str) -> Option<Box<str>> {
+        let is_plain = text.len() <= Self::MAX && text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
+        if !is_plain || !text.starts_with('/') {
+            return None;
+        }
+        let bytes = text.as_bytes();
+        let hides_one = bytes.windows(3).any(|three| {
+            let escaped = three[0] == b'%' && hex::decode(&three[1..]).is_ok_and(|byte| is_dangerous(byte[0]));
+            escaped
+        });
+        let starts_doubled = |path: &str| {
+            let rest = path.get(1..).unwrap_or_default().to_ascii_lowercase();
+            rest.starts_with('/') || rest.starts_with("%2f")
+        };
+        if hides_one || starts_doubled(text) {
+            return None;
+        }
+        // The host is never sent anywhere: it only shows whether the text leaves it.
+        let origin = Url::parse("https://origin.invalid/").ok()?;
+        let parsed = origin.join(text).ok()?;
+        let stays = parsed.origin() == origin.origin() && !starts_doubled(parsed.path());
+        stays.then(|| parsed[url::Position::BeforePath..].into())
+    }
+
+    /// The path, with its query and fragment.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn is_dangerous(byte: u8) -> bool {
+    byte.is_ascii_control() || byte == b'\\'
+}
+
+impl Default for NextPath {
+    fn default() -> Self {
+        Self(Self::ACCOUNT.into())
+    }
+}
+
+impl fmt::Display for NextPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Who is signed in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Me {
+    /// The person.
+    pub user: MyUser,
+    /// The account.
+    pub tenant: MyTenant,
+}
+
+impl Me {
+    /// The reply with both its halves.
+    pub fn new(user: MyUser, tenant: MyTenant) -> Self {
+        Self { user, tenant }
+    }
+}
+
+/// The person who is signed in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MyUser {
+    /// The person's id.
+    pub id: UserId,
+    /// Their address.
+    pub email: String,
+    /// Whether the address is confirmed.
+    pub verified: bool,
+    /// Whether they opened the account.
+    pub is_owner: bool,
+}
+
+/// The account of the person who is signed in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MyTenant {
+    /// The account's id.
+    pub id: TenantId,
+    /// When it was opened.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S10: the path after a sign-in stays on the origin; what could leave it becomes `/account`.
+    #[test]
+    fn s10_next_stays_on_the_origin() {
+        for text in [
+            "",
+            "//e",
+            "/\\e",
+            "\\\\e",
+            "\\/e",
+            "/%09/e",
+            "/%0d%0aX:",
+            "/%0D%0ASet-Cookie:x",
+            "/%00",
+            "/%7f",
+            "/%5ce",
+            "/%5Ce",
+            "https:e",
+            "https://e",
+            "http:/e",
+            "HTTPS://e",
+            "/..//e",
+            "/.//e",
+            "/a/../..//e",
+            "/./..//e",
+            "@e",
+            "e",
+            "e/f",
+            "?a=b",
+            "#f",
+            "/\u{ff0f}e",
+            "\u{ff0f}\u{ff0f}e",
+            "/\u{2215}e",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            " /a",
+            "/a b",
+            "/a\nb",
+            "/a\tb",
+            "\t/a",
+            "/\t/e",
+            "/\n/e",
+            "/%2f/e",
+            "/%2F%2Fe",
+            "/%2fe",
+            "///e",
+            "////e",
+            "/\u{0}",
+            "/\u{85}",
+            "/é",
+            ".//e",
+            "/%2e%2e//e",
+            "/%2e//e",
+        ] {
+            assert_eq!(NextPath::read(text).as_str(), "/account", "{text:?}");
+        }
+        assert_eq!(NextPath::read(&format!("/{}", "a".repeat(2_048))).as_str(), "/account");
+        for (text, kept) in [
+            ("/", "/"),
+            ("/account", "/account"),
+            ("/account/links?made=abc#top", "/account/links?made=abc#top"),
+            ("/a?x=//ok", "/a?x=//ok"),
+            ("/a//b", "/a//b"),
+            ("/a/../b", "/b"),
+            ("/a%20b?q=%C3%A9", "/a%20b?q=%C3%A9"),
+            ("/@e", "/@e"),
+            ("/:80", "/:80"),
+        ] {
+            assert_eq!(NextPath::read(text).as_str(), kept, "{text:?}");
+        }
+    }
+}

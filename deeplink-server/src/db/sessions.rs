@@ -1,0 +1,104 @@
+//! Sessions of people who signed in. Only the hashes of their tokens are stored.
+
+use std::sync::Arc;
+
+use deeplink_core::id::{SessionId, TenantId, UserId};
+use deeplink_core::secret::Token;
+use deeplink_core::time::Timestamp;
+use sqlx::FromRow;
+
+use super::{Conn, DbError, on};
+use crate::http::session::SignedIn;
+
+/// A session to store; the token is in it only to be hashed.
+#[derive(Debug, Clone)]
+pub(crate) struct NewSession {
+    pub(crate) id: SessionId,
+    pub(crate) token: Token,
+    pub(crate) tenant: TenantId,
+    pub(crate) user: UserId,
+    pub(crate) created_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// Stores a session.
+pub(crate) async fn insert(db: &mut Conn<'_>, session: &NewSession) -> Result<(), DbError> {
+    const SQL: &str = "
+        INSERT INTO sessions (id, token_hash, tenant_id, user_id, created_at, expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6)";
+    on!(db, c => sqlx::query(SQL)
+        .bind(session.id.as_str()).bind(session.token.hash()).bind(session.tenant.as_str())
+        .bind(session.user.as_str()).bind(session.created_at.as_millis()).bind(session.expires_at.as_millis())
+        .execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: String,
+    user_id: String,
+    tenant_id: String,
+    email: String,
+    verified: bool,
+    is_owner: bool,
+    opened_at: i64,
+}
+
+impl TryFrom<Row> for SignedIn {
+    type Error = DbError;
+
+    fn try_from(row: Row) -> Result<Self, DbError> {
+        let corrupt = |column| DbError::corrupt("sessions", column, &row.id);
+        Ok(Self {
+            session: row.id.parse().map_err(|_| corrupt("id"))?,
+            user: row.user_id.parse().map_err(|_| corrupt("user_id"))?,
+            tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
+            email: row.email,
+            verified: row.verified,
+            is_owner: row.is_owner,
+            tenant_created_at: Timestamp::from_millis(row.opened_at),
+        })
+    }
+}
+
+/// Who is signed in with a token, by its hash.
+pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str, now: Timestamp) -> Result<Option<Arc<SignedIn>>, DbError> {
+    const SQL: &str = "
+        SELECT s.id, s.user_id, s.tenant_id, u.email, u.verified, u.is_owner, t.created_at AS opened_at
+        FROM sessions s JOIN users u ON u.id = s.user_id JOIN tenants t ON t.id = s.tenant_id
+        WHERE s.token_hash = $1 AND s.expires_at > $2";
+    let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(hash).bind(now.as_millis()).fetch_optional(c).await)?;
+    row.map(|row| SignedIn::try_from(row).map(Arc::new)).transpose()
+}
+
+/// Ends a session; `false` when it had ended.
+pub(crate) async fn delete(db: &mut Conn<'_>, id: &SessionId) -> Result<bool, DbError> {
+    const SQL: &str = "DELETE FROM sessions WHERE id = $1";
+    let rows = on!(db, c => sqlx::query(SQL).bind(id.as_str()).execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(rows == 1)
+}
+
+/// Ends the session of a token, by its hash.
+pub(crate) async fn delete_by_hash(db: &mut Conn<'_>, hash: &str) -> Result<(), DbError> {
+    const SQL: &str = "DELETE FROM sessions WHERE token_hash = $1";
+    on!(db, c => sqlx::query(SQL).bind(hash).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Ends all sessions of somebody.
+pub(crate) async fn delete_of(db: &mut Conn<'_>, user: &UserId) -> Result<(), DbError> {
+    const SQL: &str = "DELETE FROM sessions WHERE user_id = $1";
+    on!(db, c => sqlx::query(SQL).bind(user.as_str()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Sessions that one sweep removes.
+const SWEEP: i64 = 500;
+
+/// Removes some sessions whose time is over; `true` when more may be left.
+pub(crate) async fn sweep(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
+    const SQL: &str = "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= $1 LIMIT $2)";
+    let removed = on!(db, c => sqlx::query(SQL).bind(now.as_millis()).bind(SWEEP)
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(i64::try_from(removed).unwrap_or(0) == SWEEP)
+}

@@ -1,0 +1,139 @@
+//! Who is signed in: the cookie `session_token`. [`Session`] in a handler's signature is the permission.
+//!
+//! A cookie goes along with every request that a browser makes, whoever made the browser make it. So session operations
+//! also ask [`super::csrf`] where a request comes from, and no other operation takes the cookie.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use deeplink_core::id::{SessionId, TenantId, UserId};
+use deeplink_core::secret::Token;
+use deeplink_core::session::{COOKIE, SESSION_SECS};
+use deeplink_core::time::Timestamp;
+use http::header::{AUTHORIZATION, COOKIE as COOKIES};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+
+use super::auth::{Actor, Caller};
+use crate::db::sessions;
+use crate::error::ApiError;
+use crate::state::{App, Shared};
+
+/// Somebody who is signed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SignedIn {
+    pub(crate) session: SessionId,
+    pub(crate) user: UserId,
+    pub(crate) tenant: TenantId,
+    pub(crate) email: String,
+    pub(crate) verified: bool,
+    pub(crate) is_owner: bool,
+    pub(crate) tenant_created_at: Timestamp,
+}
+
+impl SignedIn {
+    /// The same person as what they do acts for.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller { by: Actor::User(self.user.clone()), tenant: self.tenant.clone(), affiliate: None }
+    }
+}
+
+/// The session of an operation for programs; without one it is refused.
+pub(crate) struct Session(pub(crate) Arc<SignedIn>);
+
+impl FromRequestParts<Shared> for Session {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        // A key outranks the cookie, and no key is a session.
+        if parts.headers.contains_key(AUTHORIZATION) {
+            return Err(ApiError::invalid_key());
+        }
+        let Presented::One(token) = presented(&parts.headers) else { return Err(ApiError::no_session()) };
+        find(app, &token).await?.map(Self).ok_or_else(ApiError::no_session)
+    }
+}
+
+/// What a request's cookies say.
+#[derive(Debug)]
+pub(crate) enum Presented {
+    /// Nothing.
+    None,
+    /// A token, which need not be anybody's.
+    One(Token),
+    /// Two tokens: nobody can tell which one is meant.
+    Several,
+}
+
+/// The session token among a request's cookies (RFC 6265, section 5.4).
+pub(crate) fn presented(headers: &HeaderMap) -> Presented {
+    match cookie(headers, COOKIE) {
+        Ok(None) => Presented::None,
+        Ok(Some(value)) => Presented::One(Token::new(value)),
+        Err(()) => Presented::Several,
+    }
+}
+
+/// The value of a cookie; an error when it stands more than once.
+pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
+    let pairs =
+        headers.get_all(COOKIES).iter().filter_map(|value| value.to_str().ok()).flat_map(|line| line.split(';'));
+    let mut values = pairs.filter_map(|pair| {
+        let (key, value) = pair.trim().split_once('=')?;
+        (key == name).then_some(value)
+    });
+    let first = values.next();
+    if values.next().is_some() { Err(()) } else { Ok(first) }
+}
+
+/// Who is signed in with a token.
+pub(crate) async fn find(app: &App, token: &Token) -> Result<Option<Arc<SignedIn>>, ApiError> {
+    if !token.is_well_formed() {
+        return Ok(None);
+    }
+    Ok(sessions::by_hash(&mut app.db.read().await?.conn(), &token.hash(), app.clock.now()).await?)
+}
+
+/// The cookie that begins a session.
+pub(crate) fn set_cookie(app: &App, token: &Token) -> HeaderValue {
+    attributes(app, token.expose(), SESSION_SECS)
+}
+
+/// The cookie that ends one: the same attributes, because browsers keep cookies apart by them.
+pub(crate) fn clear_cookie(app: &App) -> HeaderValue {
+    attributes(app, "", 0)
+}
+
+fn attributes(app: &App, value: &str, max_age: i64) -> HeaderValue {
+    let secure = if app.is_https { "; Secure" } else { "" };
+    let text = format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age}{secure}");
+    // A token is hex, so this is always header text.
+    let mut header = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+    header.set_sensitive(true);
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_found_among_others_and_never_chosen_between_two() {
+        for (lines, expected) in [
+            (&[][..], Ok(None)),
+            (&["session_token=a"], Ok(Some("a"))),
+            (&["x=1; session_token=a; y=2"], Ok(Some("a"))),
+            (&["x=1", "session_token=a"], Ok(Some("a"))),
+            (&["session_token="], Ok(Some(""))),
+            (&["xsession_token=a; session_tokens=b; SESSION_TOKEN=c"], Ok(None)),
+            (&["session_token=a; session_token=a"], Err(())),
+            (&["session_token=a", "session_token=b"], Err(())),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(COOKIES, line.parse().expect("a header"));
+            }
+            assert_eq!(cookie(&headers, COOKIE), expected, "{lines:?}");
+        }
+    }
+}
