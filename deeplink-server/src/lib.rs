@@ -5,6 +5,7 @@
 //! | [`start`] | from a configuration to a running service |
 //! | `service`, `routes` | a request's way in; the route table |
 //! | `api` | operations for programs, one noun a file |
+//! | `pages` | what people see on the service's own host |
 //! | `visit` | what a tap meets: redirect, page, JSON |
 //! | `db` | one set of SQL texts for two databases, one door for writes |
 //! | `clicks`, `cache` | the click log's way in; what is kept in memory |
@@ -30,6 +31,7 @@ mod error;
 pub mod http;
 pub mod openapi;
 mod outbound;
+mod pages;
 pub mod qr;
 mod routes;
 mod service;

@@ -28,6 +28,7 @@ use crate::qr::logos::Logos;
 use crate::threats::Threats;
 use crate::vault::Vault;
 use crate::visit::association::Files;
+use crate::work::mail::smtp::Smtp;
 
 /// The state behind every handler.
 pub(crate) type Shared = Arc<App>;
@@ -72,6 +73,8 @@ pub(crate) struct App {
     pub(crate) limits: Limiters,
     pub(crate) metrics: Metrics,
     pub(crate) positions: Positions,
+    /// The way to the SMTP server, if mails go to one.
+    pub(crate) smtp: Option<Smtp>,
     /// Wakes whoever sends mails.
     pub(crate) mail_waits: tokio::sync::Notify,
     /// Set once the service is asked to stop: `/ready` says so at once.
@@ -128,6 +131,7 @@ impl App {
             },
             metrics: Metrics::new(),
             positions: Positions::new(&mut random),
+            smtp: Smtp::of(&config, &public_url),
             mail_waits: tokio::sync::Notify::new(),
             stopping: std::sync::atomic::AtomicBool::new(false),
             random: Mutex::new(random),

@@ -43,6 +43,14 @@ impl SmtpUrl {
     pub fn expose(&self) -> &str {
         &self.0
     }
+
+    /// The host that its certificate must name, and whether TLS begins with the first byte; `None` without TLS.
+    pub(crate) fn tls(&self) -> Option<(String, bool)> {
+        let url = Url::parse(&self.0).ok()?;
+        let from_the_first_byte = url.scheme() == "smtps";
+        let has_tls = from_the_first_byte || url.query().is_some();
+        url.host_str().filter(|_| has_tls).map(|host| (host.to_owned(), from_the_first_byte))
+    }
 }
 
 impl FromStr for SmtpUrl {
@@ -99,6 +107,9 @@ mod tests {
         ] {
             let url = text.parse::<SmtpUrl>().expect(text);
             assert_eq!((format!("{url} {url:?}"), url.expose()), (format!("{shown} {shown}"), text));
+            let tls = (!text.contains("127.0.0.1") && !text.contains("localhost"))
+                .then(|| ("mail.example.com".to_owned(), text.starts_with("smtps:")));
+            assert_eq!(url.tls(), tls, "{text}");
         }
         for text in [
             "",

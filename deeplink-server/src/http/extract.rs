@@ -19,10 +19,25 @@ pub(crate) const BULK_BODY_LIMIT: usize = 1 << 20;
 
 /// Reads a JSON body: 415 before 413 before 400.
 pub(crate) async fn json_body(request: Request, limit: usize) -> Result<Bytes, ApiError> {
-    let (parts, body) = request.into_parts();
-    if !is_json(&parts.headers) {
+    if !is_json(request.headers()) {
         return Err(ApiError::Plain(ErrorCode::UnsupportedMediaType, "send Content-Type: application/json"));
     }
+    body_within(request, limit).await
+}
+
+/// Reads the fields of a form (`application/x-www-form-urlencoded`, as the URL standard reads it): 415 before 413 before
+/// 400.
+pub(crate) async fn form_body(request: Request) -> Result<Query, ApiError> {
+    if media_type(request.headers()).is_none_or(|kind| kind != "application/x-www-form-urlencoded") {
+        let message = "send Content-Type: application/x-www-form-urlencoded";
+        return Err(ApiError::Plain(ErrorCode::UnsupportedMediaType, message));
+    }
+    let body = body_within(request, BODY_LIMIT).await?;
+    Ok(Query(url::form_urlencoded::parse(&body).into_owned().collect()))
+}
+
+async fn body_within(request: Request, limit: usize) -> Result<Bytes, ApiError> {
+    let (parts, body) = request.into_parts();
     let too_large = || {
         let message = format!("the body is larger than {limit} bytes");
         ApiError::Invalid(Invalid::whole(ErrorCode::PayloadTooLarge, message))
@@ -45,16 +60,17 @@ pub(crate) async fn json_body(request: Request, limit: usize) -> Result<Bytes, A
     Ok(read.freeze())
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// What the body is said to be, in lower case and without parameters; `None` when that is not said once.
+fn media_type(headers: &HeaderMap) -> Option<String> {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
-    let essence = values
-        .next()
-        .and_then(|value| value.to_str().ok())
-        .map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
-    let json = essence.is_some_and(|essence| {
-        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
-    });
-    json && values.next().is_none()
+    let value = values.next()?.to_str().ok()?;
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    values.next().is_none().then_some(essence)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    media_type(headers)
+        .is_some_and(|kind| kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")))
 }
 
 /// Parses a JSON body into a request type. The error names the field at fault.
@@ -111,7 +127,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// Query parameters as pairs, in the order they came. Unknown names are ignored by whoever reads them.
+/// Query parameters, or a form's fields, as pairs in the order they came. Unknown names are ignored by whoever reads them.
 #[derive(Debug)]
 pub(crate) struct Query(Vec<(String, String)>);
 

@@ -1,11 +1,17 @@
 //! Which host a request is for: lower-case, without port and trailing dot, or refused.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
+use axum::extract::FromRequestParts;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, Version};
+
+use crate::error::ApiError;
+use crate::service::Peer;
+use crate::state::Shared;
 
 /// Longest host name, as in the domain name system.
 const LONGEST: usize = 253;
@@ -14,6 +20,19 @@ const LONGEST: usize = 253;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request names no host, several, or something that is none")]
 pub(crate) struct BadHost;
+
+/// The request is for the service's own host. Pages for people take this: on every other host they are not there.
+pub(crate) struct OnServiceHost;
+
+impl FromRequestParts<Shared> for OnServiceHost {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+        let host = app.asked_host(peer, parts)?;
+        if app.is_service_host(&host) { Ok(Self) } else { Err(ApiError::not_found()) }
+    }
+}
 
 /// The host that the request names, by `Host`, by `:authority`, or in its target. Empty for an old client that names
 /// none: that is no host of ours, and still may ask for what every host has.

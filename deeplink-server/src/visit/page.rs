@@ -9,12 +9,12 @@ use axum::http::header::{
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-/// The rules and colours that every page of a visit needs.
-pub(super) const BASE_CSS: &str = include_str!("../../templates/page.css");
+/// The rules and colours that every page needs.
+pub(crate) const BASE_CSS: &str = include_str!("../../templates/page.css");
 
 /// Style sheets as they are sent: without comments, which have lines of their own, and without the white space that only
 /// people need.
-pub(super) fn compact_css(sheets: &[&str]) -> String {
+pub(crate) fn compact_css(sheets: &[&str]) -> String {
     let rules: String = sheets.iter().flat_map(|sheet| lines_of_code(sheet, "/*")).collect();
     const NEEDLESS: [(&str, &str); 6] = [(": ", ":"), ("; ", ";"), (", ", ","), (" {", "{"), ("{ ", "{"), (" }", "}")];
     NEEDLESS.iter().fold(rules, |rules, (with_space, without)| rules.replace(with_space, without))

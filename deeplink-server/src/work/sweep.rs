@@ -21,7 +21,7 @@ const LARGE: u32 = 720;
 /// One batch of one kind of rows; `true` when more may be left.
 type Sweep = for<'c> fn(Conn<'c>, Timestamp) -> BoxFuture<'c, Result<bool, DbError>>;
 
-const SWEEPS: [Sweep; 3] = [
+const SWEEPS: &[Sweep] = &[
     |mut tx, now| async move { replies::sweep(&mut tx, now).await }.boxed(),
     |mut tx, now| async move { tokens::sweep(&mut tx, now).await }.boxed(),
     |mut tx, now| async move { sessions::sweep(&mut tx, now).await }.boxed(),
@@ -38,7 +38,7 @@ pub(super) async fn run(app: Weak<App>) {
             return;
         }
         if looks.is_multiple_of(SMALL) {
-            for sweep in SWEEPS {
+            for sweep in SWEEPS.iter().copied() {
                 report(all(&app, sweep).await);
             }
         }

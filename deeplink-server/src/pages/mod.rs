@@ -1,0 +1,3 @@
+//! Pages of the service's own host, for people: made on the server, without a script.
+
+pub(crate) mod headers;
