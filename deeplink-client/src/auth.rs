@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-use deeplink_core::secret::SecretKey;
+use deeplink_core::secret::{PublishableKey, SecretKey, Token};
 
 use crate::transport::BoxFuture;
 
@@ -17,6 +17,10 @@ pub enum Auth {
     None,
     /// A secret key, sent as `Authorization: Bearer`.
     SecretKey(SecretKey),
+    /// A publishable key, sent as `Authorization: Bearer` and never in a URL.
+    PublishableKey(PublishableKey),
+    /// The token of a session, sent as the cookie `session_token`: for what only somebody who is signed in may do.
+    Session(Token),
     /// Secret keys that somebody else looks after.
     Provider(Arc<dyn CredentialProvider>),
 }
@@ -39,6 +43,10 @@ pub enum AuthKind {
     None,
     /// A secret key.
     SecretKey,
+    /// A publishable key.
+    PublishableKey,
+    /// A session.
+    Session,
 }
 
 impl fmt::Display for AuthKind {
@@ -46,6 +54,8 @@ impl fmt::Display for AuthKind {
         f.write_str(match self {
             Self::None => "no credential",
             Self::SecretKey => "a secret key",
+            Self::PublishableKey => "a publishable key",
+            Self::Session => "a session",
         })
     }
 }
@@ -56,6 +66,8 @@ impl Auth {
         match self {
             Self::None => AuthKind::None,
             Self::SecretKey(_) | Self::Provider(_) => AuthKind::SecretKey,
+            Self::PublishableKey(_) => AuthKind::PublishableKey,
+            Self::Session(_) => AuthKind::Session,
         }
     }
 }
@@ -66,11 +78,25 @@ impl From<SecretKey> for Auth {
     }
 }
 
+impl From<PublishableKey> for Auth {
+    fn from(key: PublishableKey) -> Self {
+        Self::PublishableKey(key)
+    }
+}
+
+impl From<Token> for Auth {
+    fn from(token: Token) -> Self {
+        Self::Session(token)
+    }
+}
+
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("None"),
             Self::SecretKey(key) => f.debug_tuple("SecretKey").field(key).finish(),
+            Self::PublishableKey(key) => f.debug_tuple("PublishableKey").field(key).finish(),
+            Self::Session(_) => f.write_str("Session"),
             Self::Provider(_) => f.write_str("Provider"),
         }
     }

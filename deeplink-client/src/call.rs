@@ -44,6 +44,7 @@ pub(crate) enum Target {
 pub(crate) enum Access {
     Public,
     SecretKey,
+    Session,
     /// Whatever the client has.
     Any,
 }
@@ -70,7 +71,7 @@ pub struct Call<T> {
 }
 
 /// A reply with everything that came with it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Full<T> {
     /// What the call alone would have given.
@@ -89,6 +90,18 @@ impl<T> Full<T> {
     /// Whether the service gave the reply it had given to an earlier request with the same key.
     pub fn is_replayed(&self) -> bool {
         self.headers.get("idempotency-replayed").is_some_and(|value| value == "true")
+    }
+}
+
+/// The body is not shown: it may hold a secret that is given this once.
+impl<T: fmt::Debug> fmt::Debug for Full<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Full")
+            .field("value", &self.value)
+            .field("status", &self.status)
+            .field("headers", &self.headers)
+            .field("request_id", &self.request_id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -172,7 +185,7 @@ impl<T> Call<T> {
     }
 }
 
-/// What a call would send.
+/// What a call would send. The body is as it would go out, secrets included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preview<'a> {
@@ -241,7 +254,8 @@ pub(crate) fn draft(route: &'static Route, params: &[&str]) -> Result<Draft> {
         method: Method::from_bytes(route.method.as_bytes()).map_err(|_| Error::builder("the route has no method"))?,
         target: Target::Path(place::fill(route.path, params)?),
         access: match route.credential {
-            Credential::Public => Access::Public,
+            Credential::Public | Credential::Browser => Access::Public,
+            Credential::Session => Access::Session,
             _ => Access::SecretKey,
         },
         headers: HeaderMap::new(),
@@ -257,6 +271,17 @@ impl<T> Call<T> {
         self.edit(|draft| {
             draft.body = Some(body?.into());
             draft.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            Ok(())
+        })
+    }
+
+    /// Sets a form as its body.
+    pub(crate) fn form(self, fields: &[(&str, &str)]) -> Self {
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        self.edit(|draft| {
+            draft.body = Some(body.into());
+            let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+            draft.headers.insert(http::header::CONTENT_TYPE, form);
             Ok(())
         })
     }

@@ -4,17 +4,18 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deeplink_core::secret::{Random, SecretKey};
+use deeplink_core::secret::Random;
 use http::HeaderValue;
 use tokio::time::Instant;
-use url::{Host, Url};
+use url::Url;
 
-use crate::api::{Apps, Domains, Links, Public, Sessions};
+use crate::api::{Affiliates, Apps, Domains, Keys, Links, Public, PublishableKeys, Sessions, Team};
 use crate::auth::{Auth, AuthKind};
-use crate::error::{Error, Result};
+use crate::builder::{ClientBuilder, check_secure};
+use crate::error::Result;
 use crate::raw::RawCall;
 use crate::retry::{Budget, Retry};
-use crate::transport::{HttpTransport, Transport};
+use crate::transport::Transport;
 
 /// A client of the service. Clones are cheap and share connections, retry budget and pause.
 #[derive(Clone)]
@@ -27,7 +28,7 @@ pub(crate) struct Inner {
     pub(crate) user_agent: HeaderValue,
     pub(crate) pause: Pause,
     pub(crate) shared: Arc<Shared>,
-    allow_insecure_http: bool,
+    pub(crate) allow_insecure_http: bool,
 }
 
 /// What clients with different credentials share too.
@@ -38,6 +39,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    pub(crate) fn new(transport: Arc<dyn Transport>) -> Self {
+        Self { transport, budget: Budget::new(), random: Mutex::new(Random::system()) }
+    }
+
     pub(crate) fn random<T>(&self, draw: impl FnOnce(&mut Random) -> T) -> T {
         draw(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -118,9 +123,29 @@ impl Client {
         Public(self.clone())
     }
 
-    /// Accounts and signing in.
+    /// Signing up and signing in.
     pub fn sessions(&self) -> Sessions {
         Sessions(self.clone())
+    }
+
+    /// The people of the team.
+    pub fn team(&self) -> Team {
+        Team(self.clone())
+    }
+
+    /// Secret keys.
+    pub fn keys(&self) -> Keys {
+        Keys(self.clone())
+    }
+
+    /// Publishable keys.
+    pub fn publishable_keys(&self) -> PublishableKeys {
+        PublishableKeys(self.clone())
+    }
+
+    /// Affiliates and their credentials.
+    pub fn affiliates(&self) -> Affiliates {
+        Affiliates(self.clone())
     }
 
     /// Links.
@@ -152,6 +177,10 @@ impl Client {
         RawCall::new(self, method, path.as_ref())
     }
 
+    pub(crate) fn of(inner: Inner) -> Self {
+        Self(Arc::new(inner))
+    }
+
     pub(crate) fn inner(&self) -> &Inner {
         &self.0
     }
@@ -164,236 +193,4 @@ impl fmt::Debug for Client {
             .field("auth", &self.0.auth)
             .finish_non_exhaustive()
     }
-}
-
-/// A layer around a transport.
-type Wrap = Box<dyn FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport> + Send>;
-
-/// Collects what a [`Client`] needs. A bad value is an error of [`ClientBuilder::build`].
-#[must_use]
-pub struct ClientBuilder {
-    base_url: String,
-    auth: Auth,
-    limits: Limits,
-    connect_timeout: Option<Duration>,
-    user_agent: Option<String>,
-    proxy: Option<String>,
-    roots: Vec<Vec<u8>>,
-    reqwest: Option<reqwest::Client>,
-    transport: Option<Arc<dyn Transport>>,
-    wrap: Vec<Wrap>,
-    allow_insecure_http: bool,
-}
-
-impl ClientBuilder {
-    fn new(base_url: &str) -> Self {
-        Self {
-            base_url: base_url.to_owned(),
-            auth: Auth::None,
-            limits: Limits::default(),
-            connect_timeout: None,
-            user_agent: None,
-            proxy: None,
-            roots: Vec::new(),
-            reqwest: None,
-            transport: None,
-            wrap: Vec::new(),
-            allow_insecure_http: false,
-        }
-    }
-
-    /// Sets the credential.
-    pub fn auth(mut self, auth: impl Into<Auth>) -> Self {
-        self.auth = auth.into();
-        self
-    }
-
-    /// Calls with this secret key.
-    pub fn secret_key(self, key: impl Into<SecretKey>) -> Self {
-        self.auth(Auth::SecretKey(key.into()))
-    }
-
-    /// Longest a call may take with all its attempts and waits; 90 s unless set.
-    pub fn timeout(mut self, limit: Duration) -> Self {
-        self.limits.call = limit;
-        self
-    }
-
-    /// Longest one attempt may take, its body included; 30 s unless set.
-    pub fn attempt_timeout(mut self, limit: Duration) -> Self {
-        self.limits.attempt = limit;
-        self
-    }
-
-    /// Longest a connection may take to come about; 5 s unless set.
-    pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.connect_timeout = Some(limit);
-        self
-    }
-
-    /// Sets how failed attempts are repeated.
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.limits.retry = retry;
-        self
-    }
-
-    /// Puts the caller's name before the client's own in `User-Agent`.
-    pub fn user_agent(mut self, name: impl Into<String>) -> Self {
-        self.user_agent = Some(name.into());
-        self
-    }
-
-    /// Sends everything through this proxy instead of the one the environment names.
-    pub fn proxy(mut self, url: impl Into<String>) -> Self {
-        self.proxy = Some(url.into());
-        self
-    }
-
-    /// Trusts this certificate (PEM) too.
-    pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.roots.push(pem.into());
-        self
-    }
-
-    /// Uses this HTTP client. Its own settings hold: connections, proxies, certificates, redirects (which should be off).
-    pub fn reqwest_client(mut self, client: reqwest::Client) -> Self {
-        self.reqwest = Some(client);
-        self
-    }
-
-    /// Sends requests with this instead of over HTTP.
-    pub fn transport(mut self, transport: impl Transport) -> Self {
-        self.transport = Some(Arc::new(transport));
-        self
-    }
-
-    /// Puts a layer around the transport, for recording or logging what goes over the wire.
-    pub fn wrap_transport(
-        mut self,
-        wrap: impl FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport> + Send + 'static,
-    ) -> Self {
-        self.wrap.push(Box::new(wrap));
-        self
-    }
-
-    /// Lets a credential go over plain `http` to another machine.
-    pub fn allow_insecure_http(mut self, allow: bool) -> Self {
-        self.allow_insecure_http = allow;
-        self
-    }
-
-    /// Makes the client.
-    pub fn build(self) -> Result<Client> {
-        let base = parse_base(&self.base_url)?;
-        check_secure(&base, &self.auth, self.allow_insecure_http)?;
-        if self.limits.call.is_zero() || self.limits.attempt.is_zero() || self.connect_timeout == Some(Duration::ZERO) {
-            return Err(Error::builder("a time limit must be longer than nothing"));
-        }
-        let own = concat!("deeplink-client/", env!("CARGO_PKG_VERSION"));
-        let user_agent = self.user_agent.as_ref().map_or_else(|| own.to_owned(), |name| format!("{name} {own}"));
-        let user_agent = HeaderValue::try_from(user_agent)
-            .map_err(|_| Error::builder("the user agent holds characters that a header cannot carry"))?;
-        let settings = self.connect_timeout.is_some() || self.proxy.is_some() || !self.roots.is_empty();
-        let mut transport: Arc<dyn Transport> = match (self.transport, self.reqwest) {
-            (Some(_), Some(_)) => return Err(Error::builder("give a transport or a reqwest client, not both")),
-            (Some(_), None) | (None, Some(_)) if settings => {
-                return Err(Error::builder("connection settings do not reach a transport of your own"));
-            }
-            (Some(transport), None) => transport,
-            (None, Some(client)) => Arc::new(HttpTransport(client)),
-            (None, None) => {
-                check_tls(&base)?;
-                Arc::new(HttpTransport(http_client(self.connect_timeout, self.proxy.as_deref(), &self.roots)?))
-            }
-        };
-        for wrap in self.wrap {
-            transport = wrap(transport);
-        }
-        Ok(Client(Arc::new(Inner {
-            base,
-            auth: self.auth,
-            limits: self.limits,
-            user_agent,
-            pause: Pause::default(),
-            shared: Arc::new(Shared { transport, budget: Budget::new(), random: Mutex::new(Random::system()) }),
-            allow_insecure_http: self.allow_insecure_http,
-        })))
-    }
-}
-
-impl fmt::Debug for ClientBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientBuilder").field("auth", &self.auth).finish_non_exhaustive()
-    }
-}
-
-fn parse_base(text: &str) -> Result<Url> {
-    let url = Url::parse(text).map_err(|why| Error::builder(format!("the base URL is not a URL: {why}")))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(Error::builder("the base URL must start with http:// or https://"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(Error::builder("the base URL must not hold a user name or password"));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(Error::builder("the base URL must not have a query or fragment"));
-    }
-    Ok(url)
-}
-
-fn check_secure(base: &Url, auth: &Auth, allowed: bool) -> Result<()> {
-    let loopback = match base.host() {
-        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    if base.scheme() == "https" || loopback || allowed || auth.kind() == AuthKind::None {
-        return Ok(());
-    }
-    Err(Error::builder("a credential does not go over plain http to another machine; use https"))
-}
-
-fn check_tls(base: &Url) -> Result<()> {
-    if base.scheme() == "https" && !cfg!(feature = "rustls") {
-        return Err(Error::builder("https needs the feature `rustls`"));
-    }
-    Ok(())
-}
-
-fn http_client(connect: Option<Duration>, proxy: Option<&str>, roots: &[Vec<u8>]) -> Result<reqwest::Client> {
-    let wrong = |what: &'static str| move |why: reqwest::Error| Error::from_source(crate::Kind::Builder, what, why);
-    let mut builder = reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(connect.unwrap_or(Duration::from_secs(5)))
-        .tcp_nodelay(true);
-    if let Some(proxy) = proxy {
-        let known = Url::parse(proxy).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        if !known {
-            return Err(Error::builder("the proxy must be a URL that starts with http:// or https://"));
-        }
-        builder = builder.proxy(reqwest::Proxy::all(proxy).map_err(wrong("the proxy is not a URL"))?);
-    }
-    builder = trust(builder, roots)?;
-    builder.build().map_err(wrong("the HTTP client cannot be built"))
-}
-
-/// Lets a client trust these certificates (PEM) too.
-#[cfg(feature = "rustls")]
-pub(crate) fn trust(mut builder: reqwest::ClientBuilder, roots: &[Vec<u8>]) -> Result<reqwest::ClientBuilder> {
-    let wrong = "the root certificate is not PEM";
-    for pem in roots {
-        let certificates = reqwest::Certificate::from_pem_bundle(pem)
-            .map_err(|why| Error::from_source(crate::Kind::Builder, wrong, why))?;
-        if certificates.is_empty() {
-            return Err(Error::builder(wrong));
-        }
-        builder = certificates.into_iter().fold(builder, reqwest::ClientBuilder::add_root_certificate);
-    }
-    Ok(builder)
-}
-
-#[cfg(not(feature = "rustls"))]
-fn trust(builder: reqwest::ClientBuilder, roots: &[Vec<u8>]) -> Result<reqwest::ClientBuilder> {
-    if roots.is_empty() { Ok(builder) } else { Err(Error::builder("certificates need the feature `rustls`")) }
 }

@@ -34,6 +34,16 @@ pub(crate) fn image(reply: &Reply) -> Result<Bytes> {
     }
 }
 
+/// Where a form leads: the `Location` of a 303.
+pub(crate) fn see_other(reply: &Reply) -> Result<String> {
+    let location = reply.headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
+    match location {
+        Some(location) if reply.status == StatusCode::SEE_OTHER => Ok(location.to_owned()),
+        _ if reply.status.is_success() => Err(foreign(reply, "a redirect")),
+        _ => Err(reply.refusal()),
+    }
+}
+
 pub(crate) fn success(reply: &Reply) -> Result<()> {
     if reply.status.is_success() { Ok(()) } else { Err(reply.refusal()) }
 }

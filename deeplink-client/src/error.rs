@@ -337,8 +337,9 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.0;
-        let body =
-            inner.body.as_deref().map(|body| String::from_utf8_lossy(&body[..body.len().min(SHOWN_BODY)]).into_owned());
+        // A success that could not be read may hold a secret that is given this once.
+        let body = inner.body.as_deref().filter(|_| !inner.status.is_some_and(|status| status.is_success()));
+        let body = body.map(|body| String::from_utf8_lossy(&body[..body.len().min(SHOWN_BODY)]).into_owned());
         f.debug_struct("Error")
             .field("kind", &inner.kind)
             .field("message", &inner.message)

@@ -7,6 +7,8 @@
 mod api;
 #[cfg(feature = "http")]
 mod auth;
+#[cfg(feature = "http")]
+mod builder;
 #[cfg(feature = "bulk")]
 pub mod bulk;
 #[cfg(feature = "http")]
@@ -44,10 +46,14 @@ pub mod transport;
 
 #[cfg(feature = "http")]
 pub use {
-    api::{Apps, Domains, Ids, Links, Public, Resolution, Sessions},
+    api::{
+        Acceptance, Affiliates, Apps, Credentials, Domains, Ids, Keys, Links, Public, PublishableKeys, Resolution,
+        Sessions, SignIn, Team,
+    },
     auth::{Auth, AuthKind, CredentialProvider},
+    builder::ClientBuilder,
     call::{Call, Full, FullCall, Preview},
-    client::{Client, ClientBuilder},
+    client::Client,
     content::{Difference, differences},
     error::{Error, Kind, PaymentRequired, Result},
     page::{ItemStream, LinkPages, PageStream},
@@ -58,6 +64,10 @@ pub use {
 
 /// The types of the wire and their rules, shared with the service.
 pub use deeplink_core;
+pub use deeplink_core::affiliate::{
+    AffiliateDetail, AffiliateList, AffiliateStatus, CreateAffiliate, CreatedCredential, CredentialDetail,
+    CredentialList, UpdateAffiliate,
+};
 pub use deeplink_core::app::{AppDetail, AppPlatform, CreateApp};
 pub use deeplink_core::association::{AppleAssociation, AssetStatement};
 pub use deeplink_core::bulk::{BulkCreate, BulkCreated, BulkLink, RowError};
@@ -71,9 +81,16 @@ pub use deeplink_core::link::{
 };
 pub use deeplink_core::metadata::Metadata;
 pub use deeplink_core::patch::Patch;
+pub use deeplink_core::publishable_key::{
+    CreatePublishableKey, CreatedPublishableKey, PublishableKeyDetail, PublishableKeyList,
+};
 pub use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape, QrStyle};
-pub use deeplink_core::secret::SecretKey;
+pub use deeplink_core::secret::{PublishableKey, SecretKey, Token};
+pub use deeplink_core::secret_key::{
+    CodeSent, ConfirmSecretKey, CreatedSecretKey, RequestSecretKey, SecretKeyDetail, SecretKeyList,
+};
+pub use deeplink_core::session::{Me, MyTenant, MyUser, Signin, SigninSent};
 pub use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
 pub use deeplink_core::time::Timestamp;
-pub use deeplink_core::user::{SignedUp, Signup};
+pub use deeplink_core::user::{InviteUser, InvitedUser, SignedUp, Signup, UserDetail, UserList, UserStatus};
 pub use deeplink_core::visitor::ClickKind;

@@ -1,5 +1,6 @@
 //! Any request at all, for tools that speak the interface themselves.
 
+use std::fmt;
 use std::future::IntoFuture;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::transport::BoxFuture;
 pub struct RawCall(Call<()>);
 
 /// A reply as it came, whatever its status.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct RawReply {
     /// The HTTP status.
@@ -48,6 +49,18 @@ impl RawReply {
                 .with_request_id(self.request_id.as_deref().unwrap_or_default())
                 .after(self.attempts, false, false)
         })
+    }
+}
+
+/// The body is not shown: it may hold a secret that is given this once.
+impl fmt::Debug for RawReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawReply")
+            .field("status", &self.status)
+            .field("headers", &self.headers)
+            .field("attempts", &self.attempts)
+            .field("request_id", &self.request_id)
+            .finish_non_exhaustive()
     }
 }
 

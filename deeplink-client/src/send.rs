@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use deeplink_core::error::{ErrorBody, ErrorCode};
-use deeplink_core::secret::SecretKey;
+use deeplink_core::secret::{PublishableKey, SecretKey, Token};
+use deeplink_core::session;
 use futures_util::TryStreamExt;
-use http::header::{AUTHORIZATION, USER_AGENT};
+use http::header::{AUTHORIZATION, COOKIE, SET_COOKIE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -70,10 +71,10 @@ struct Run<'a> {
 
 pub(crate) async fn perform(client: &Client, draft: &Draft, options: &Options) -> Result<Reply> {
     let inner = client.inner();
-    let mut key = credential(inner, draft, None).await?;
+    let mut proof = credential(inner, draft, None).await?;
     let mut headers = draft.headers.clone();
     let request_id = common_headers(inner, &mut headers);
-    let keyed = match (&options.idempotency_key, &draft.method, &key) {
+    let keyed = match (&options.idempotency_key, &draft.method, &proof) {
         (Some(given), ..) => Some(given.clone()),
         (None, &Method::POST, Some(_)) => Some(random_header(inner)),
         _ => None,
@@ -85,7 +86,7 @@ pub(crate) async fn perform(client: &Client, draft: &Draft, options: &Options) -
         deadline: Instant::now() + options.timeout.unwrap_or(inner.limits.call),
         is_write: !matches!(draft.method, Method::GET | Method::HEAD | Method::OPTIONS),
         repeat: Repeat::of(&draft.method, keyed.is_some()),
-        unpaused: options.unpaused || key.is_none(),
+        unpaused: options.unpaused || proof.is_none(),
         attempts: 0,
         open: false,
     };
@@ -95,15 +96,15 @@ pub(crate) async fn perform(client: &Client, draft: &Draft, options: &Options) -
     let mut asked_again = false;
     let span = trace::Span::open(draft, &request_id);
     loop {
-        authorize(&mut headers, key.as_ref())?;
+        authorize(&mut headers, proof.as_ref())?;
         run.wait_for_pause().await;
         run.attempts += 1;
         let attempt = span.within(run.attempt(&headers)).await;
         span.attempted(run.attempts, attempt.status());
         let refused = matches!(attempt.status(), Some(StatusCode::UNAUTHORIZED));
-        if refused && !asked_again && matches!(inner.auth, Auth::Provider(_)) && key.is_some() {
+        if refused && !asked_again && matches!(inner.auth, Auth::Provider(_)) && proof.is_some() {
             asked_again = true;
-            key = credential(inner, draft, key.as_ref()).await?;
+            proof = credential(inner, draft, proof.as_ref()).await?;
             run.attempts -= 1;
             continue;
         }
@@ -243,7 +244,11 @@ async fn exchange(inner: &Inner, draft: &Draft, headers: HeaderMap) -> Attempt {
         Ok(reply) => reply,
         Err(failure) => return Attempt::Failed(failure),
     };
-    let (parts, mut stream) = reply.into_parts();
+    let (mut parts, mut stream) = reply.into_parts();
+    if let http::header::Entry::Occupied(mut cookies) = parts.headers.entry(SET_COOKIE) {
+        // A session may be among them.
+        cookies.iter_mut().for_each(|cookie| cookie.set_sensitive(true));
+    }
     let mut body = BytesMut::new();
     loop {
         match stream.try_next().await {
@@ -255,30 +260,57 @@ async fn exchange(inner: &Inner, draft: &Draft, headers: HeaderMap) -> Attempt {
     }
 }
 
-/// The key for a request, or nothing where it takes none.
-async fn credential(inner: &Inner, draft: &Draft, refused: Option<&SecretKey>) -> Result<Option<SecretKey>> {
-    let wanted = match (draft.access, &draft.target) {
-        (Access::Public, _) | (_, Target::Url(_)) => false,
-        (Access::SecretKey, _) => true,
-        (Access::Any, _) => inner.auth.kind() != AuthKind::None,
+/// What shows the service who calls.
+enum Proof {
+    Secret(SecretKey),
+    Publishable(PublishableKey),
+    Session(Token),
+}
+
+/// What a request is sent with, or nothing where it takes none.
+async fn credential(inner: &Inner, draft: &Draft, refused: Option<&Proof>) -> Result<Option<Proof>> {
+    let have = inner.auth.kind();
+    let needs = match (draft.access, &draft.target) {
+        (Access::Public, _) | (_, Target::Url(_)) => return Ok(None),
+        (Access::SecretKey, _) => AuthKind::SecretKey,
+        (Access::Session, _) => AuthKind::Session,
+        (Access::Any, _) => have,
     };
+    if needs != have {
+        return Err(Error::wrong_credential(needs, have));
+    }
     match &inner.auth {
-        _ if !wanted => Ok(None),
-        Auth::None => Err(Error::wrong_credential(AuthKind::SecretKey, AuthKind::None)),
-        Auth::SecretKey(key) => Ok(Some(key.clone())),
+        Auth::None => Ok(None),
+        Auth::SecretKey(key) => Ok(Some(Proof::Secret(key.clone()))),
+        Auth::PublishableKey(key) => Ok(Some(Proof::Publishable(key.clone()))),
+        Auth::Session(token) => Ok(Some(Proof::Session(token.clone()))),
         Auth::Provider(provider) => {
+            let refused = match refused {
+                Some(Proof::Secret(key)) => Some(key),
+                _ => None,
+            };
             let key = provider.secret_key(refused).await;
-            key.map(Some).map_err(|why| Error::from_source(Kind::Auth, "the credential provider gave no key", why))
+            let key = key.map(|key| Some(Proof::Secret(key)));
+            key.map_err(|why| Error::from_source(Kind::Auth, "the credential provider gave no key", why))
         }
     }
 }
 
-fn authorize(headers: &mut HeaderMap, key: Option<&SecretKey>) -> Result<()> {
-    let Some(key) = key else { return Ok(()) };
-    let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose()))
-        .map_err(|_| Error::validation("secret_key", "the key holds characters that a header cannot carry"))?;
+fn authorize(headers: &mut HeaderMap, proof: Option<&Proof>) -> Result<()> {
+    let (name, text, field) = match proof {
+        None => return Ok(()),
+        Some(Proof::Secret(key)) => (AUTHORIZATION, format!("Bearer {}", key.expose()), "secret_key"),
+        Some(Proof::Publishable(key)) => (AUTHORIZATION, format!("Bearer {}", key.expose()), "publishable_key"),
+        Some(Proof::Session(token)) => (COOKIE, format!("{}={}", session::COOKIE, token.expose()), "session"),
+    };
+    let wrong = || Error::validation(field, "the credential holds characters that its header cannot carry");
+    // Another cookie must not slip in behind the token (RFC 6265, 4.1.1).
+    if name == COOKIE && !text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b',' | b';' | b'\\')) {
+        return Err(wrong());
+    }
+    let mut value = HeaderValue::try_from(text).map_err(|_| wrong())?;
     value.set_sensitive(true);
-    headers.insert(AUTHORIZATION, value);
+    headers.insert(name, value);
     Ok(())
 }
 

@@ -5,7 +5,10 @@
 use std::time::Duration;
 
 use deeplink_client::mock::{MockTransport, fixtures};
-use deeplink_client::{Client, CreateLink, Error, ErrorCode, Kind, Retry, SecretKey, Signup, UpdateLink};
+use deeplink_client::{
+    Client, CreateLink, Error, ErrorCode, Kind, Retry, SecretKey, Signin, SigninSent, Signup, UpdateAffiliate,
+    UpdateLink,
+};
 use http::Method;
 
 /// A call of each sort of repeating.
@@ -14,11 +17,29 @@ enum Call {
     Get,
     Put,
     Delete,
+    Patch,
     Keyed,
+    /// A keyed one of a session.
+    Issue,
     Bare,
+    Signin,
+    Callback,
+    Accept,
 }
 
-const ALL: [Call; 5] = [Call::Get, Call::Put, Call::Delete, Call::Keyed, Call::Bare];
+const HARMLESS: [Call; 6] = [Call::Get, Call::Put, Call::Delete, Call::Patch, Call::Keyed, Call::Issue];
+const ALL: [Call; 10] = [
+    Call::Get,
+    Call::Put,
+    Call::Delete,
+    Call::Patch,
+    Call::Keyed,
+    Call::Issue,
+    Call::Bare,
+    Call::Signin,
+    Call::Callback,
+    Call::Accept,
+];
 
 impl Call {
     fn place(self) -> (Method, &'static str) {
@@ -26,8 +47,13 @@ impl Call {
             Self::Get => (Method::GET, "/v1/links/{id}"),
             Self::Put => (Method::PUT, "/v1/links/{id}"),
             Self::Delete => (Method::DELETE, "/v1/links/{id}"),
+            Self::Patch => (Method::PATCH, "/v1/affiliates/{id}"),
             Self::Keyed => (Method::POST, "/v1/links"),
+            Self::Issue => (Method::POST, "/v1/auth/secret-keys/issue"),
             Self::Bare => (Method::POST, "/v1/auth/signup"),
+            Self::Signin => (Method::POST, "/v1/auth/signin"),
+            Self::Callback => (Method::POST, "/v1/auth/callback"),
+            Self::Accept => (Method::POST, "/v1/auth/verify"),
         }
     }
 
@@ -37,7 +63,14 @@ impl Call {
             Self::Get | Self::Put => mock.json(200, fixtures::link_detail("abc")),
             Self::Delete => mock.status(204),
             Self::Keyed => mock.json(201, fixtures::created_link("abc")),
+            Self::Patch => mock.json(200, fixtures::affiliate_detail("partner")),
+            Self::Issue => mock.json(201, fixtures::created_secret_key()),
             Self::Bare => mock.json(201, fixtures::signed_up()),
+            Self::Signin => mock.json(200, SigninSent::new()),
+            Self::Callback => {
+                mock.status(303).header("location", "/account").header("set-cookie", &fixtures::session_cookie())
+            }
+            Self::Accept => mock.status(303).header("location", "/signin?invite=accepted"),
         }
     }
 
@@ -51,7 +84,12 @@ impl Call {
             }
             Self::Delete => dl.links().delete("abc").await,
             Self::Keyed => dl.links().create(&CreateLink::new()).await.map(drop),
+            Self::Patch => dl.affiliates().update("aff_0", &UpdateAffiliate::new().name("New")).await.map(drop),
+            Self::Issue => dl.with_auth(fixtures::session_token())?.keys().issue().await.map(drop),
             Self::Bare => dl.sessions().signup(&Signup::new("you@example.com")).await.map(drop),
+            Self::Signin => dl.sessions().signin(&Signin::new("you@example.com")).await.map(drop),
+            Self::Callback => dl.sessions().callback(&fixtures::session_token()).await.map(drop),
+            Self::Accept => dl.team().accept(&fixtures::session_token()).await.map(drop),
         }
     }
 }
@@ -73,7 +111,7 @@ type Failure = fn(MockTransport) -> MockTransport;
 
 #[tokio::test(start_paused = true)]
 async fn each_failure_is_repeated_as_the_table_says() {
-    let harmless = [Call::Get, Call::Put, Call::Delete, Call::Keyed].as_slice();
+    let harmless = HARMLESS.as_slice();
     let rows: Vec<(&str, Failure, &[Call])> = vec![
         ("connect", |mock| mock.unreachable(), &ALL),
         ("429", |mock| record(mock, 429, ErrorCode::RateLimited), &ALL),

@@ -3,60 +3,112 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use deeplink_client::deeplink_core::routes::{self, Credential};
-use deeplink_client::mock::fixtures;
+use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{
-    Client, CreateApp, CreateDomain, CreateLink, LinkFilter, Patch, QrFormat, QrOptions, SecretKey, Signup,
-    TimeseriesQuery, UpdateLink,
+    Auth, AuthKind, Client, ConfirmSecretKey, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
+    CreatePublishableKey, Error, InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions,
+    RequestSecretKey, SecretKey, Signin, Signup, TimeseriesQuery, UpdateAffiliate, UpdateLink,
 };
 
-/// Calls the method of an operation; `false` for an operation that has none.
-async fn call(dl: &Client, operation: &str) -> bool {
+const AFFILIATE: &str = "aff_0123456789abcdef01234567";
+const KEY: &str = "skid_0123456789abcdef01234567";
+
+/// Calls the method of an operation; `None` for an operation that has none.
+async fn call(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
     let mut update = UpdateLink::new();
     update.web_url = Patch::Clear;
-    let links = dl.links();
-    match operation {
-        "health" => drop(dl.public().health().await.unwrap()),
-        "ready" => drop(dl.public().ready().await.unwrap()),
-        "openapi" => drop(dl.public().openapi().await.unwrap()),
-        "llms" => drop(dl.public().llms().await.unwrap()),
-        "resolve" => drop(dl.public().resolve("spring-42").await.unwrap()),
-        "apple_association" => drop(dl.public().apple_association().await.unwrap()),
-        "asset_links" => drop(dl.public().asset_links().await.unwrap()),
-        "signup" => drop(dl.sessions().signup(&Signup::new("you@example.com")).await.unwrap()),
-        "list_links" => drop(links.list(&LinkFilter::new()).first_page().await.unwrap()),
-        "create_link" => drop(links.create(&CreateLink::new()).await.unwrap()),
+    let (links, keys, affiliates, token) = (dl.links(), dl.keys(), dl.affiliates(), fixtures::session_token());
+    Some(match operation {
+        "health" => dl.public().health().await.map(drop),
+        "ready" => dl.public().ready().await.map(drop),
+        "openapi" => dl.public().openapi().await.map(drop),
+        "llms" => dl.public().llms().await.map(drop),
+        "resolve" => dl.public().resolve("spring-42").await.map(drop),
+        "apple_association" => dl.public().apple_association().await.map(drop),
+        "asset_links" => dl.public().asset_links().await.map(drop),
+        "signup" => dl.sessions().signup(&Signup::new("you@example.com")).await.map(drop),
+        "signin" => dl.sessions().signin(&Signin::new("you@example.com")).await.map(drop),
+        "callback" => dl.sessions().callback(&token).await.map(drop),
+        "me" => dl.sessions().me().await.map(drop),
+        "signout" => dl.sessions().signout().await,
+        "list_users" => dl.team().list().await.map(drop),
+        "invite_user" => dl.team().invite(&InviteUser::new("new@example.com")).await.map(drop),
+        "remove_user" => dl.team().remove("usr_0123456789abcdef01234567").await,
+        "accept_invite" => dl.team().accept(&token).await.map(drop),
+        "list_secret_keys" => keys.list().await.map(drop),
+        "request_secret_key" => keys.request(&RequestSecretKey::new("you@example.com")).await.map(drop),
+        "confirm_secret_key" => keys.confirm(&ConfirmSecretKey::new("you@example.com", "7gk2qx")).await.map(drop),
+        "issue_secret_key" => keys.issue().await.map(drop),
+        "delete_secret_key" => keys.delete(KEY).await,
+        "list_publishable_keys" => dl.publishable_keys().list().await.map(drop),
+        "create_publishable_key" => {
+            dl.publishable_keys().create(&CreatePublishableKey::new("go.example.com")).await.map(drop)
+        }
+        "delete_publishable_key" => dl.publishable_keys().delete("pkid_0123456789abcdef01234567").await,
+        "list_affiliates" => affiliates.list().await.map(drop),
+        "create_affiliate" => affiliates.create(&CreateAffiliate::new("Partner", "partner")).await.map(drop),
+        "get_affiliate" => affiliates.get(AFFILIATE).await.map(drop),
+        "update_affiliate" => affiliates.update(AFFILIATE, &UpdateAffiliate::new().name("New")).await.map(drop),
+        "delete_affiliate" => affiliates.delete(AFFILIATE).await,
+        "list_credentials" => affiliates.credentials(AFFILIATE).list().await.map(drop),
+        "create_credential" => affiliates.credentials(AFFILIATE).create().await.map(drop),
+        "delete_credential" => affiliates.credentials(AFFILIATE).delete(KEY).await,
+        "list_links" => links.list(&LinkFilter::new()).first_page().await.map(drop),
+        "create_link" => links.create(&CreateLink::new()).await.map(drop),
         // The operation has two forms of body, and a method for each.
         "bulk_create_links" => {
-            drop(links.bulk_create(&CreateLink::new(), ["abc"]).await.unwrap());
-            drop(links.bulk_create_links(&[CreateLink::new()]).await.unwrap());
+            let one = links.bulk_create(&CreateLink::new(), ["abc"]).await;
+            links.bulk_create_links(&[CreateLink::new()]).await.and(one).map(drop)
         }
-        "get_link" => drop(links.get("spring-42").await.unwrap()),
-        "update_link" => drop(links.update("spring-42", &update).await.unwrap()),
-        "delete_link" => links.delete("spring-42").await.unwrap(),
-        "link_qr" => drop(links.qr("spring-42", QrFormat::Svg, &QrOptions::new()).await.unwrap()),
-        "link_timeseries" => drop(links.timeseries("spring-42", &TimeseriesQuery::new()).await.unwrap()),
-        "list_apps" => drop(dl.apps().list().await.unwrap()),
-        "create_app" => drop(dl.apps().create(&CreateApp::ios("com.example.app", "ABCDE12345")).await.unwrap()),
-        "delete_app" => dl.apps().delete("app_0123456789abcdef01234567").await.unwrap(),
-        "list_domains" => drop(dl.domains().list().await.unwrap()),
-        "create_domain" => drop(dl.domains().create(&CreateDomain::new("go.example.com")).await.unwrap()),
-        "delete_domain" => dl.domains().delete("go.example.com").await.unwrap(),
-        "verify_domain" => drop(dl.domains().verify("go.example.com").await.unwrap()),
-        _ => return false,
+        "get_link" => links.get("spring-42").await.map(drop),
+        "update_link" => links.update("spring-42", &update).await.map(drop),
+        "delete_link" => links.delete("spring-42").await,
+        "link_qr" => links.qr("spring-42", QrFormat::Svg, &QrOptions::new()).await.map(drop),
+        "link_timeseries" => links.timeseries("spring-42", &TimeseriesQuery::new()).await.map(drop),
+        "list_apps" => dl.apps().list().await.map(drop),
+        "create_app" => dl.apps().create(&CreateApp::ios("com.example.app", "ABCDE12345")).await.map(drop),
+        "delete_app" => dl.apps().delete("app_0123456789abcdef01234567").await,
+        "list_domains" => dl.domains().list().await.map(drop),
+        "create_domain" => dl.domains().create(&CreateDomain::new("go.example.com")).await.map(drop),
+        "delete_domain" => dl.domains().delete("go.example.com").await,
+        "verify_domain" => dl.domains().verify("go.example.com").await.map(drop),
+        _ => return None,
+    })
+}
+
+/// A client with a credential that the route takes.
+fn client(mock: &MockTransport, auth: Auth) -> Client {
+    Client::builder("https://api.example.com").auth(auth).transport(mock.clone()).build().unwrap()
+}
+
+/// What an operation takes; nothing for what carries no credential.
+fn needs(credential: Credential) -> Option<AuthKind> {
+    match credential {
+        Credential::Public | Credential::Browser => None,
+        Credential::Session => Some(AuthKind::Session),
+        _ => Some(AuthKind::SecretKey),
     }
-    true
+}
+
+/// One credential of each kind.
+fn every_auth() -> [Auth; 4] {
+    let key = SecretKey::new("dl_live_x");
+    [Auth::None, key.into(), PublishableKey::new("pk_live_x").into(), fixtures::session_token().into()]
 }
 
 #[tokio::test]
 async fn every_operation_has_its_method() {
     for route in routes::ALL {
         let mock = fixtures::every_operation();
-        let dl = Client::builder("https://api.example.com")
-            .secret_key(SecretKey::new("dl_live_x"))
-            .transport(mock.clone())
-            .build()
-            .unwrap();
-        assert!(call(&dl, route.operation).await, "{} has no method", route.operation);
+        let is_session = route.credential == Credential::Session;
+        let auth = if is_session { fixtures::session_token().into() } else { SecretKey::new("dl_live_x").into() };
+        let called = call(&client(&mock, auth), route.operation).await;
+        // A person's browser goes there; a program that did would only follow a form to its end.
+        if route.credential == Credential::Browser {
+            assert!(called.is_none() && mock.calls().is_empty(), "{} has a method", route.operation);
+            continue;
+        }
+        called.unwrap_or_else(|| panic!("{} has no method", route.operation)).unwrap();
         let calls = mock.calls();
         assert!(!calls.is_empty());
         for call in calls {
@@ -68,8 +120,36 @@ async fn every_operation_has_its_method() {
             };
             assert_eq!(route.path.split('/').count(), path.clone().count(), "{}: {}", route.operation, call.uri);
             assert!(route.path.split('/').zip(path).all(fits), "{}: {}", route.operation, call.uri);
-            let is_public = route.credential == Credential::Public;
-            assert_eq!(call.header("authorization").is_empty(), is_public, "{}", route.operation);
+            let sent = (call.headers.contains_key("authorization"), call.headers.contains_key("cookie"));
+            let due = needs(route.credential);
+            let expected = (due == Some(AuthKind::SecretKey), due == Some(AuthKind::Session));
+            assert_eq!(sent, expected, "{}", route.operation);
+            // What is authenticated is applied once; what is not must not be repeated under a key.
+            let keyed = call.headers.contains_key("idempotency-key");
+            assert_eq!(keyed, due.is_some() && route.method == "POST", "{}", route.operation);
+        }
+    }
+}
+
+/// A call whose route does not take the client's kind of credential says so, and nothing is sent.
+#[tokio::test]
+async fn no_operation_takes_another_credential() {
+    for route in routes::ALL.iter().filter(|route| route.credential != Credential::Browser) {
+        for auth in every_auth() {
+            let (mock, have) = (fixtures::every_operation(), auth.kind());
+            let outcome = call(&client(&mock, auth), route.operation).await.unwrap();
+            match needs(route.credential) {
+                Some(needs) if needs != have => {
+                    assert_eq!(
+                        outcome.unwrap_err().kind(),
+                        Kind::WrongCredential { needs, have },
+                        "{}",
+                        route.operation
+                    );
+                    assert!(mock.calls().is_empty(), "{}", route.operation);
+                }
+                _ => outcome.unwrap_or_else(|error| panic!("{}: {error}", route.operation)),
+            }
         }
     }
 }
@@ -100,8 +180,16 @@ fn the_front_page_lists_every_operation() {
     let page = include_str!("../README.md");
     for route in routes::ALL {
         let place = format!("`{} {}`", route.method, route.path);
-        let row = page.lines().find(|line| line.starts_with('|') && line.contains(&place)).expect(&place);
-        let credential = if route.credential == Credential::Public { "| – |" } else { "| secret key |" };
-        assert!(row.ends_with(credential), "{row}");
+        let row = page.lines().find(|line| line.starts_with('|') && line.contains(&place));
+        let credential = match needs(route.credential) {
+            _ if route.credential == Credential::Browser => {
+                assert_eq!(row, None, "it has no method");
+                continue;
+            }
+            None => "| – |",
+            Some(AuthKind::Session) => "| session |",
+            Some(_) => "| secret key |",
+        };
+        assert!(row.expect(&place).ends_with(credential), "{row:?}");
     }
 }

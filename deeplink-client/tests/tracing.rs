@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
 use deeplink_client::mock::{MockTransport, fixtures};
-use deeplink_client::{Client, CreateLink, SecretKey};
+use deeplink_client::{Client, ConfirmSecretKey, CreateLink, SecretKey, SignIn, Token};
 use http::Method;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -57,6 +57,8 @@ fn traces_hold_templates_and_no_secrets() {
     let all = All::default();
     let seen = Arc::clone(&all.0);
     let key = "dl_live_5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e7";
+    let (mailed, session) = ("5ec4e7".repeat(10) + "0123", fixtures::session_token());
+    let made = fixtures::created_secret_key().key;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tracing::subscriber::with_default(all, || {
         runtime.block_on(async {
@@ -66,7 +68,15 @@ fn traces_hold_templates_and_no_secrets() {
                 .retry_after(0)
                 .json(200, fixtures::link_detail("abc"))
                 .on(Method::POST, "/v1/links")
-                .json(201, fixtures::created_link("abc"));
+                .json(201, fixtures::created_link("abc"))
+                .on(Method::POST, "/v1/auth/callback")
+                .status(303)
+                .header("location", "/account")
+                .header("set-cookie", &fixtures::session_cookie())
+                .on(Method::POST, "/v1/auth/secret-keys/issue")
+                .json(201, fixtures::created_secret_key())
+                .on(Method::POST, "/v1/auth/secret-keys/confirm")
+                .json(201, fixtures::created_secret_key());
             let dl = Client::builder("https://api.example.com")
                 .secret_key(SecretKey::new(key))
                 .transport(mock)
@@ -75,13 +85,20 @@ fn traces_hold_templates_and_no_secrets() {
             dl.links().get("secret-link-id").await.unwrap();
             let link = CreateLink::new().web_url("https://example.com/secret-target");
             dl.links().create(&link).header("x-a", "secret-header").await.unwrap();
+            let token = Token::new(&mailed);
+            let SignIn::SignedIn { session, .. } = dl.sessions().callback(&token).await.unwrap() else {
+                panic!("not signed in")
+            };
+            dl.with_auth(session).unwrap().keys().issue().await.unwrap();
+            dl.keys().confirm(&ConfirmSecretKey::new("you@example.com", "5EC4E7")).await.unwrap();
         });
     });
     let seen = seen.lock().unwrap();
-    assert_eq!(seen.matches("deeplink.call").count(), 2);
+    assert_eq!(seen.matches("deeplink.call").count(), 5);
     assert!(seen.contains("route=\"/v1/links/{link_id}\" method=\"GET\""), "{seen}");
     assert!(seen.contains("attempt=2 status=200"), "{seen}");
-    for secret in ["secret-link-id", "secret-target", "secret-header", "5ec4e7", "api.example.com"] {
+    for secret in ["secret-link-id", "secret-target", "secret-header", "5ec4e7", "5EC4E7", "api.example.com"] {
         assert!(!seen.contains(secret), "{secret} in {seen}");
     }
+    assert!(!seen.contains(session.expose()) && !seen.contains(&made.expose()[20..]), "{seen}");
 }

@@ -1,15 +1,41 @@
-//! Accounts: signing up.
+//! Signing up, signing in, and who is signed in.
 
 use deeplink_core::routes;
+use deeplink_core::secret::Token;
+use deeplink_core::session::{self, Me, Signin, SigninSent};
 use deeplink_core::user::{SignedUp, Signup};
+use http::header::SET_COOKIE;
+use url::Url;
 
 use crate::call::{self, Call};
 use crate::client::Client;
-use crate::error::Error;
+use crate::decode;
+use crate::error::{Error, Result};
+use crate::send::Reply;
 
-/// Accounts and signing in; see [`Client::sessions`].
+/// Signing up and signing in; see [`Client::sessions`].
 #[derive(Debug, Clone)]
 pub struct Sessions(pub(crate) Client);
+
+/// What came of a mailed link's token.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum SignIn {
+    /// A session began.
+    SignedIn {
+        /// Its token: a credential of a client ([`Client::with_auth`]).
+        session: Token,
+        /// Where a browser would go.
+        location: String,
+    },
+    /// None did.
+    Refused {
+        /// The code, such as `link_expired`.
+        code: String,
+        /// Where a browser would go.
+        location: String,
+    },
+}
 
 impl Sessions {
     /// Opens an account. Its first secret key is in the reply, and nowhere else.
@@ -25,4 +51,103 @@ impl Sessions {
         let checked = signup.clone().check().map(drop).map_err(Error::invalid);
         call::json(&self.0, &routes::SIGNUP, &[]).body(signup).checked(checked)
     }
+
+    /// Mails a link to sign in with. The reply is the same whether the address has an account or not; a first sign-in
+    /// opens one.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::Signin;
+    /// assert_eq!(dl.sessions().signin(&Signin::new("you@example.com")).await?.status, "sent");
+    /// # Ok(()) });
+    /// ```
+    pub fn signin(&self, signin: &Signin) -> Call<SigninSent> {
+        let checked = signin.clone().check().map(drop).map_err(Error::invalid);
+        call::json(&self.0, &routes::SIGNIN, &[]).body(signin).checked(checked)
+    }
+
+    /// Signs in with the token of a mailed link, which works once. That a link has ended is a value, not an error.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// # let token = deeplink_client::mock::fixtures::session_token();
+    /// use deeplink_client::SignIn;
+    /// match dl.sessions().callback(&token).await? {
+    ///     SignIn::SignedIn { session, .. } => {
+    ///         let me = dl.with_auth(session)?.sessions().me().await?;
+    ///         println!("signed in as {}", me.user.email);
+    ///     }
+    ///     SignIn::Refused { code, .. } => println!("not signed in: {code}"),
+    ///     _ => {}
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn callback(&self, token: &Token) -> Call<SignIn> {
+        let draft = call::draft(&routes::CALLBACK, &[]);
+        Call::new(&self.0, draft, sign_in).form(&[("token", token.expose())])
+    }
+
+    /// Says who is signed in: the client's credential is a session.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// # let session = deeplink_client::mock::fixtures::session_token();
+    /// let me = dl.with_auth(session)?.sessions().me().await?;
+    /// assert_eq!(me.user.email, "you@example.com");
+    /// # Ok(()) });
+    /// ```
+    pub fn me(&self) -> Call<Me> {
+        call::json(&self.0, &routes::ME, &[])
+    }
+
+    /// Ends the client's session.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// # let session = deeplink_client::mock::fixtures::session_token();
+    /// dl.with_auth(session)?.sessions().signout().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn signout(&self) -> Call<()> {
+        Call::new(&self.0, call::draft(&routes::SIGNOUT, &[]), decode::nothing)
+    }
+}
+
+impl Call<SignIn> {
+    /// Sends this path of the service along as the place to go; it is ignored when the mailed link has one of its own.
+    pub fn next(self, path: impl AsRef<str>) -> Self {
+        let field = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", path.as_ref()).finish();
+        self.edit(|draft| {
+            let form = draft.body.take().unwrap_or_default();
+            draft.body = Some([&form, &b"&"[..], field.as_bytes()].concat().into());
+            Ok(())
+        })
+    }
+}
+
+fn sign_in(reply: &Reply) -> Result<SignIn> {
+    let location = decode::see_other(reply)?;
+    if let Some(session) = session_of(reply) {
+        return Ok(SignIn::SignedIn { session, location });
+    }
+    match lands_on_error(&location) {
+        Some(code) => Ok(SignIn::Refused { code, location }),
+        None => Err(reply.refusal().say("the reply brings neither a session nor a reason")),
+    }
+}
+
+/// The token in the session's cookie, if a session begins. One that ends is set to nothing.
+fn session_of(reply: &Reply) -> Option<Token> {
+    let cookies = reply.headers.get_all(SET_COOKIE).iter().filter_map(|cookie| cookie.to_str().ok());
+    let pairs = cookies.filter_map(|cookie| cookie.split(';').next()?.split_once('='));
+    let mut values = pairs.filter(|(name, _)| name.trim() == session::COOKIE).map(|(_, value)| value.trim());
+    values.find(|value| !value.is_empty()).map(Token::new)
+}
+
+/// The code that a sign-in page is led to with. The address may be a path or on another host.
+pub(super) fn lands_on_error(location: &str) -> Option<String> {
+    let base = Url::parse("https://origin.invalid/").ok()?;
+    let url = base.join(location).ok()?;
+    let code = url.query_pairs().find(|(name, _)| name == "error").map(|(_, code)| code.into_owned())?;
+    url.path().ends_with("/signin").then_some(code)
 }

@@ -13,7 +13,7 @@ use reqwest::tls::TlsInfo;
 use tokio::sync::OnceCell;
 
 use super::names::Names;
-use crate::client;
+use crate::builder;
 use crate::error::{Error, Kind, Result};
 
 /// How to reach servers.
@@ -75,7 +75,7 @@ fn builder(settings: &Settings) -> Result<reqwest::ClientBuilder> {
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(settings.limit)
         .tls_info(true);
-    client::trust(builder, &settings.roots)
+    builder::trust(builder, &settings.roots)
 }
 
 fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client> {

@@ -1,0 +1,132 @@
+//! Affiliates: partners, and the credentials that reach only their links.
+
+use deeplink_core::affiliate::{
+    AffiliateDetail, AffiliateList, CreateAffiliate, CreatedCredential, CredentialList, UpdateAffiliate,
+};
+use deeplink_core::routes;
+
+use crate::call::{self, Call};
+use crate::client::Client;
+use crate::decode;
+use crate::error::Error;
+
+/// The operations on affiliates; see [`Client::affiliates`].
+#[derive(Debug, Clone)]
+pub struct Affiliates(pub(crate) Client);
+
+impl Affiliates {
+    /// Every affiliate, newest first.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let list = dl.affiliates().list().await?;
+    /// assert_eq!(list.affiliates[0].partner_key, "partner");
+    /// # Ok(()) });
+    /// ```
+    pub fn list(&self) -> Call<AffiliateList> {
+        call::json(&self.0, &routes::LIST_AFFILIATES, &[])
+    }
+
+    /// Makes an affiliate. Links name it by its id; a credential of its own lets the partner make them.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::CreateAffiliate;
+    /// let partner = dl.affiliates().create(&CreateAffiliate::new("Partner", "partner")).await?;
+    /// println!("{}", partner.id);
+    /// # Ok(()) });
+    /// ```
+    pub fn create(&self, affiliate: &CreateAffiliate) -> Call<AffiliateDetail> {
+        let checked = affiliate.check().map(drop).map_err(Error::invalid);
+        call::json(&self.0, &routes::CREATE_AFFILIATE, &[]).body(affiliate).checked(checked)
+    }
+
+    /// Shows an affiliate.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let partner = dl.affiliates().get("aff_0123456789abcdef01234567").await?;
+    /// assert_eq!(partner.name, "Partner");
+    /// # Ok(()) });
+    /// ```
+    pub fn get(&self, affiliate_id: impl AsRef<str>) -> Call<AffiliateDetail> {
+        call::json(&self.0, &routes::GET_AFFILIATE, &[affiliate_id.as_ref()])
+    }
+
+    /// Renames an affiliate, or stops and restarts its credentials; its links go on working either way.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{AffiliateStatus, UpdateAffiliate};
+    /// let stop = UpdateAffiliate::new().status(AffiliateStatus::Disabled);
+    /// dl.affiliates().update("aff_0123456789abcdef01234567", &stop).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn update(&self, affiliate_id: impl AsRef<str>, update: &UpdateAffiliate) -> Call<AffiliateDetail> {
+        let checked = update.check().map(drop).map_err(Error::invalid);
+        call::json(&self.0, &routes::UPDATE_AFFILIATE, &[affiliate_id.as_ref()]).body(update).checked(checked)
+    }
+
+    /// Deletes an affiliate and its credentials. Its links go on working and keep its id.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// dl.affiliates().delete("aff_0123456789abcdef01234567").await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn delete(&self, affiliate_id: impl AsRef<str>) -> Call<()> {
+        let draft = call::draft(&routes::DELETE_AFFILIATE, &[affiliate_id.as_ref()]);
+        Call::new(&self.0, draft, decode::nothing)
+    }
+
+    /// The credentials of an affiliate.
+    pub fn credentials(&self, affiliate_id: impl Into<String>) -> Credentials {
+        Credentials { client: self.0.clone(), affiliate: affiliate_id.into() }
+    }
+}
+
+/// The operations on the credentials of one affiliate; see [`Affiliates::credentials`].
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    client: Client,
+    affiliate: String,
+}
+
+impl Credentials {
+    /// Every credential, newest first; never the keys themselves.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let list = dl.affiliates().credentials("aff_0123456789abcdef01234567").list().await?;
+    /// assert!(list.credentials[0].key_prefix.starts_with("dl_live_"));
+    /// # Ok(()) });
+    /// ```
+    pub fn list(&self) -> Call<CredentialList> {
+        call::json(&self.client, &routes::LIST_CREDENTIALS, &[&self.affiliate])
+    }
+
+    /// Makes a credential. Its key is in the reply, and nowhere else.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let made = dl.affiliates().credentials("aff_0123456789abcdef01234567").create().await?;
+    /// assert!(made.api_key.is_well_formed());
+    /// # Ok(()) });
+    /// ```
+    pub fn create(&self) -> Call<CreatedCredential> {
+        call::json(&self.client, &routes::CREATE_CREDENTIAL, &[&self.affiliate])
+    }
+
+    /// Deletes a credential; its key stops at once.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let credentials = dl.affiliates().credentials("aff_0123456789abcdef01234567");
+    /// credentials.delete("skid_0123456789abcdef01234567").await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn delete(&self, key_id: impl AsRef<str>) -> Call<()> {
+        let draft = call::draft(&routes::DELETE_CREDENTIAL, &[&self.affiliate, key_id.as_ref()]);
+        Call::new(&self.client, draft, decode::nothing)
+    }
+}

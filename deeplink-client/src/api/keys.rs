@@ -1,0 +1,128 @@
+//! Keys: the secret ones that programs manage an account with, and the publishable ones of its apps and pages.
+
+use deeplink_core::publishable_key::{CreatePublishableKey, CreatedPublishableKey, PublishableKeyList};
+use deeplink_core::routes;
+use deeplink_core::secret_key::{
+    CodeSent, ConfirmSecretKey, CreatedSecretKey, IssueSecretKey, RequestSecretKey, SecretKeyList,
+};
+
+use crate::call::{self, Call};
+use crate::client::Client;
+use crate::decode;
+use crate::error::Error;
+
+/// The operations on secret keys; see [`Client::keys`].
+#[derive(Debug, Clone)]
+pub struct Keys(pub(crate) Client);
+
+impl Keys {
+    /// Every secret key of the account, newest first; never the keys themselves.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// for key in dl.keys().list().await?.keys {
+    ///     println!("{} {:?}", key.key_prefix, key.last_used_at);
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn list(&self) -> Call<SecretKeyList> {
+        call::json(&self.0, &routes::LIST_SECRET_KEYS, &[])
+    }
+
+    /// Mails a confirmation code to somebody in the team; [`Keys::confirm`] makes a key of it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::RequestSecretKey;
+    /// let sent = dl.keys().request(&RequestSecretKey::new("you@example.com")).await?;
+    /// assert_eq!(sent.status, "code_sent");
+    /// # Ok(()) });
+    /// ```
+    pub fn request(&self, request: &RequestSecretKey) -> Call<CodeSent> {
+        let checked = request.clone().check().map(drop).map_err(Error::invalid);
+        call::json(&self.0, &routes::REQUEST_SECRET_KEY, &[]).body(request).checked(checked)
+    }
+
+    /// Makes a key with the code that was mailed. The key is in the reply, and nowhere else.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::ConfirmSecretKey;
+    /// let made = dl.keys().confirm(&ConfirmSecretKey::new("you@example.com", "7GK2QX")).await?;
+    /// assert!(made.key.is_well_formed());
+    /// # Ok(()) });
+    /// ```
+    pub fn confirm(&self, confirm: &ConfirmSecretKey) -> Call<CreatedSecretKey> {
+        let checked = confirm.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::CONFIRM_SECRET_KEY, &[]).body(confirm).checked(checked)
+    }
+
+    /// Makes a key for somebody who is signed in: the client's credential is a session. The key is in the reply, and
+    /// nowhere else.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// # let session = deeplink_client::mock::fixtures::session_token();
+    /// let signed_in = dl.with_auth(session)?;
+    /// let made = signed_in.keys().issue().await?;
+    /// let dl = signed_in.with_auth(made.key)?;
+    /// # Ok(()) });
+    /// ```
+    pub fn issue(&self) -> Call<CreatedSecretKey> {
+        call::json(&self.0, &routes::ISSUE_SECRET_KEY, &[]).body(&IssueSecretKey::new())
+    }
+
+    /// Deletes a key, which stops at once. A key cannot delete itself, and the last one stays.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// dl.keys().delete("skid_0123456789abcdef01234567").await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn delete(&self, key_id: impl AsRef<str>) -> Call<()> {
+        Call::new(&self.0, call::draft(&routes::DELETE_SECRET_KEY, &[key_id.as_ref()]), decode::nothing)
+    }
+}
+
+/// The operations on publishable keys; see [`Client::publishable_keys`].
+#[derive(Debug, Clone)]
+pub struct PublishableKeys(pub(crate) Client);
+
+impl PublishableKeys {
+    /// Every publishable key, newest first, by its beginning.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let list = dl.publishable_keys().list().await?;
+    /// assert_eq!(list.keys[0].domain, "go.example.com");
+    /// # Ok(()) });
+    /// ```
+    pub fn list(&self) -> Call<PublishableKeyList> {
+        call::json(&self.0, &routes::LIST_PUBLISHABLE_KEYS, &[])
+    }
+
+    /// Makes a key for the apps and pages of a verified domain. It is shown whole in the reply only.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::CreatePublishableKey;
+    /// let made = dl.publishable_keys().create(&CreatePublishableKey::new("go.example.com")).await?;
+    /// assert!(made.key.is_well_formed());
+    /// # Ok(()) });
+    /// ```
+    pub fn create(&self, key: &CreatePublishableKey) -> Call<CreatedPublishableKey> {
+        let checked = key.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::CREATE_PUBLISHABLE_KEY, &[]).body(key).checked(checked)
+    }
+
+    /// Deletes a key: apps and pages that carry it are refused at once.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// dl.publishable_keys().delete("pkid_0123456789abcdef01234567").await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn delete(&self, key_id: impl AsRef<str>) -> Call<()> {
+        Call::new(&self.0, call::draft(&routes::DELETE_PUBLISHABLE_KEY, &[key_id.as_ref()]), decode::nothing)
+    }
+}

@@ -1,0 +1,95 @@
+//! The people of an account's team.
+
+use deeplink_core::routes;
+use deeplink_core::secret::Token;
+use deeplink_core::user::{InviteUser, InvitedUser, UserList};
+
+use crate::api::sessions::lands_on_error;
+use crate::call::{self, Call};
+use crate::client::Client;
+use crate::decode;
+use crate::error::{Error, Result};
+use crate::send::Reply;
+
+/// The operations on the team; see [`Client::team`].
+#[derive(Debug, Clone)]
+pub struct Team(pub(crate) Client);
+
+/// What came of an invitation's token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Acceptance {
+    /// The person belongs to the team now.
+    Accepted {
+        /// Where a browser would go.
+        location: String,
+    },
+    /// The token is not known, no longer or never was.
+    Refused {
+        /// The code, such as `invite_invalid`.
+        code: String,
+        /// Where a browser would go.
+        location: String,
+    },
+}
+
+impl Team {
+    /// Everybody in the team, newest first, invited people included.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let team = dl.team().list().await?;
+    /// assert_eq!(team.users[0].email, "you@example.com");
+    /// # Ok(()) });
+    /// ```
+    pub fn list(&self) -> Call<UserList> {
+        call::json(&self.0, &routes::LIST_USERS, &[])
+    }
+
+    /// Invites somebody by mail. Who has been invited before gets a new link, and the old one ends.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::InviteUser;
+    /// let invited = dl.team().invite(&InviteUser::new("new@example.com")).await?;
+    /// assert_eq!(invited.status, "invited");
+    /// # Ok(()) });
+    /// ```
+    pub fn invite(&self, invite: &InviteUser) -> Call<InvitedUser> {
+        let checked = invite.clone().check().map(drop).map_err(Error::invalid);
+        call::json(&self.0, &routes::INVITE_USER, &[]).body(invite).checked(checked)
+    }
+
+    /// Removes somebody: their sessions, codes and invitations end at once; keys that they made stay.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// dl.team().remove("usr_0123456789abcdef01234567").await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn remove(&self, user_id: impl AsRef<str>) -> Call<()> {
+        Call::new(&self.0, call::draft(&routes::REMOVE_USER, &[user_id.as_ref()]), decode::nothing)
+    }
+
+    /// Accepts an invitation with the token of its link. Nobody is signed in by that.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// # let token = deeplink_client::mock::fixtures::session_token();
+    /// use deeplink_client::Acceptance;
+    /// assert!(matches!(dl.team().accept(&token).await?, Acceptance::Accepted { .. }));
+    /// # Ok(()) });
+    /// ```
+    pub fn accept(&self, token: &Token) -> Call<Acceptance> {
+        let draft = call::draft(&routes::ACCEPT_INVITE, &[]);
+        Call::new(&self.0, draft, acceptance).form(&[("token", token.expose())])
+    }
+}
+
+fn acceptance(reply: &Reply) -> Result<Acceptance> {
+    let location = decode::see_other(reply)?;
+    Ok(match lands_on_error(&location) {
+        Some(code) => Acceptance::Refused { code, location },
+        None => Acceptance::Accepted { location },
+    })
+}
