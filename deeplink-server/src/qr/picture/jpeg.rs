@@ -2,34 +2,77 @@
 
 use super::{Header, SOME, take};
 
+/// Most scans of a picture. Some bytes that begin one can cost a row or, of a progressive picture, all of it once more.
+const SCANS: usize = 100;
+
 /// Size, and memory: the samples as a whole, and, where they come in several scans, every coefficient until the last.
 pub(super) fn header(file: &[u8]) -> Option<Header> {
-    let mut rest = file.get(2..)?;
-    let mut frame: Option<Frame> = None;
-    loop {
-        if take(&mut rest, 1)? != [0xff] {
-            return None;
-        }
-        let mut marker = take(&mut rest, 1)?[0];
-        // Fill bytes (B.1.1.2).
-        while marker == 0xff {
-            marker = take(&mut rest, 1)?[0];
-        }
-        // Markers without a segment.
-        if matches!(marker, 0x01 | 0xd0..=0xd7) {
-            continue;
-        }
-        let length = u16::from_be_bytes(take(&mut rest, 2)?.try_into().ok()?);
-        let segment = take(&mut rest, usize::from(length).checked_sub(2)?)?;
-        match marker {
-            0xc0..=0xc2 if frame.is_none() => frame = Some(Frame::read(segment, marker == 0xc2)?),
-            // A second frame, or one that is lossless, hierarchical or arithmetic; the rest are tables.
-            0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => return None,
-            0xda => return frame?.header(*segment.first()?),
-            0xd8 | 0xd9 => return None,
-            _ => {}
+    let head = Head::read(file)?;
+    head.frame.header(*head.segments.last()?.1.first()?)
+}
+
+/// The same picture without all that says nothing about it, so that the decoder sees what was counted and nothing else:
+/// it takes markers where the standard has none, and passes over others.
+pub(super) fn plain(file: &[u8]) -> Option<Vec<u8>> {
+    let head = Head::read(file)?;
+    let mut plain = Vec::with_capacity(file.len());
+    plain.extend([0xff, 0xd8]);
+    for (marker, segment) in head.segments {
+        // The frame, its tables, restarts, Adobe's word on colours, the scan.
+        if matches!(marker, 0xc0..=0xc2 | 0xc4 | 0xda | 0xdb | 0xdd | 0xee) {
+            plain.extend([0xff, marker]);
+            plain.extend(u16::try_from(segment.len() + 2).ok()?.to_be_bytes());
+            plain.extend(segment);
         }
     }
+    plain.extend(head.rest);
+    Some(plain)
+}
+
+/// What stands before the data of the first scan.
+struct Head<'a> {
+    /// Markers, and what they are followed by; the last one begins the scan.
+    segments: Vec<(u8, &'a [u8])>,
+    frame: Frame,
+    rest: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    fn read(file: &'a [u8]) -> Option<Self> {
+        let mut rest = file.get(2..)?;
+        let (mut segments, mut frame) = (Vec::new(), None);
+        loop {
+            if take(&mut rest, 1)? != [0xff] {
+                return None;
+            }
+            let mut marker = take(&mut rest, 1)?[0];
+            // Fill bytes (B.1.1.2).
+            while marker == 0xff {
+                marker = take(&mut rest, 1)?[0];
+            }
+            // Markers without a segment.
+            if matches!(marker, 0x01 | 0xd0..=0xd7) {
+                continue;
+            }
+            let length = u16::from_be_bytes(take(&mut rest, 2)?.try_into().ok()?);
+            let segment = take(&mut rest, usize::from(length).checked_sub(2)?)?;
+            segments.push((marker, segment));
+            match marker {
+                0xc0..=0xc2 if frame.is_none() => frame = Some(Frame::read(segment, marker == 0xc2)?),
+                // A second frame, or one that is lossless, hierarchical or arithmetic; the rest are tables.
+                0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => return None,
+                0xda if scans_in(rest) < SCANS => return Some(Self { segments, frame: frame?, rest }),
+                // Too many scans, no picture, or another one.
+                0xd8..=0xda => return None,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// How many scans begin here. Among their data nothing looks like it; in a table it may.
+fn scans_in(rest: &[u8]) -> usize {
+    rest.windows(2).filter(|two| *two == [0xff, 0xda]).count()
 }
 
 struct Frame {
@@ -65,8 +108,22 @@ impl Frame {
         let coefficients = if is_in_scans { blocks * 64 * 2 } else { 0 };
         let channels = if self.sampling.len() == 1 { 1 } else { 3 };
         let samples = u64::from(width) * u64::from(height) * channels;
-        // Rows of blocks on their way from coefficients to samples.
-        let rows = u64::from(width) * 8 * down * 4 * 2 * 2;
+        let rows = self.rows(across, down);
         Some(Header { width, height, samples, own: coefficients + rows + SOME })
+    }
+
+    /// Bytes for one row of blocks of each component on their way from coefficients to samples. A component that comes
+    /// before one that is sampled more often across gets the width that it would have without that one.
+    fn rows(&self, across: u64, down: u64) -> u64 {
+        let (width, mut so_far, mut bytes) = (u64::from(self.width), 1, 0);
+        for &(h, v) in &self.sampling {
+            so_far = so_far.max(h);
+            let stride = width.div_ceil(8 * so_far) * 8 * h;
+            let enlarged = (across / h) * (down / v);
+            let stretched = if h < across { 2 * v } else { 0 };
+            // Eight of each line; these enlarged, with room, or stretched; the last one enlarged; two beside it.
+            bytes += stride * (8 * v + 8 * (2 * enlarged).max(stretched) + v * enlarged + 2 * v) * 2;
+        }
+        bytes + width * 8 * 2
     }
 }

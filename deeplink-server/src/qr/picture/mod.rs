@@ -105,7 +105,10 @@ impl<'a> Picture<'a> {
         let mut shrink = Shrink::new(self.header.width, self.header.height);
         match self.format {
             Format::Png => png::rows(self.file, &self.header, &mut shrink)?,
-            Format::Jpeg => self.whole(JpegDecoder::new(Cursor::new(self.file)), &mut shrink)?,
+            Format::Jpeg => {
+                let plain = jpeg::plain(self.file).ok_or(NotAnImage)?;
+                self.whole(JpegDecoder::new(Cursor::new(plain)), &mut shrink)?;
+            }
             Format::WebP => match webp::as_if_with_alpha(self.file) {
                 Some(file) => {
                     shrink.is_opaque = true;

@@ -78,10 +78,11 @@ impl Size {
         u64::from(self.width) * u64::from(self.height)
     }
 
-    /// Brightness for each pixel and colour for each fourth, in blocks of 16.
+    /// Blocks of 16 × 16 pixels: brightness for each pixel and colour for each fourth, and what is known of the block, in
+    /// a list that doubles as it grows.
     fn planes(self) -> u64 {
-        let up = |edge: u32| u64::from(edge).next_multiple_of(16);
-        up(self.width) * up(self.height) * 3 / 2
+        let blocks = u64::from(self.width.div_ceil(16)) * u64::from(self.height.div_ceil(16));
+        blocks * (16 * 16 * 3 / 2 + 64)
     }
 
     fn is_too_large(self) -> bool {

@@ -34,6 +34,59 @@ fn q4_costs_that_stand_further_inside_are_seen() {
     assert_eq!(Logo::decode(&interlaced).err(), Some(NotALogo::NotAnImage));
 }
 
+/// Q4: a JPEG has one reading. The decoder would find other pictures than those that were counted: where no marker can
+/// be, behind one that has no segment, behind a segment of its own length.
+#[test]
+fn q4_a_jpeg_hides_no_second_picture_from_the_count() {
+    let shown = &sample("baseline.jpg")[2..];
+    let hidden = encoded(&image::RgbImage::from_pixel(32, 16, image::Rgb([128; 3])).into(), ImageFormat::Jpeg);
+    let segment = |marker: u8, data: &[u8]| {
+        let length = u16::try_from(data.len() + 2).expect("short").to_be_bytes();
+        [&[0xff, marker], &length[..], data].concat()
+    };
+    // The next marker is taken for a length.
+    let skipped = usize::from(u16::from_be_bytes([shown[0], shown[1]])) - 2;
+    let behind = [shown, &vec![0; skipped - (shown.len() - 2)], &hidden[2..]].concat();
+    for (what, traps) in [
+        ("no marker", [segment(0, &hidden[2..]), shown.to_vec()].concat()),
+        ("no segment", [&[0xff, 0xd3][..], &behind].concat()),
+        ("nothing known", [&[0xff, 0x01][..], &behind].concat()),
+        ("a length", [segment(0xe0, &[0; 4]), segment(0xfe, &hidden[2..]), shown.to_vec()].concat()),
+    ] {
+        if let Ok(logo) = Logo::decode(&[&[0xff, 0xd8][..], &traps].concat()) {
+            assert_near(pixel(&logo, 2, 2), GREEN, what);
+        }
+    }
+}
+
+/// Q4: what the rows of a JPEG cost where a component comes before one that is sampled more often.
+#[test]
+fn q4_rows_of_a_jpeg_are_as_wide_as_they_can_be() {
+    let frame = [0xff, 0xc0, 0, 20, 8, 0, 32, 0x10, 0, 4, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0, 4, 0x44, 0];
+    let scan = [0xff, 0xda, 0, 14, 4, 1, 0, 2, 0, 3, 0, 4, 0, 0, 63, 0];
+    let header = jpeg::header(&[&[0xff, 0xd8][..], &frame, &scan].concat()).expect("a header");
+    // Of three components, eight lines of 16-bit samples and the last one, each with 16 times as many.
+    assert!(header.own > 3 * 4_096 * (8 + 1) * 2 * 16 + (1 << 20), "{}", header.own);
+    // What is known of each block of a lossy WebP is counted too.
+    let own = |name: &str| webp::header(sample(name)).expect("a header").own;
+    assert_eq!(own("lossy.webp"), (1 << 20) + 2 * (16 * 16 * 3 / 2 + 2 * 32));
+}
+
+/// Q4: half a megabyte of scans of a few bytes, each of which would fill a row.
+#[test]
+fn q4_a_jpeg_has_so_many_scans_and_no_more() {
+    let file = sample("baseline.jpg");
+    let at = |marker: u8| file.windows(2).position(|two| two == [0xff, marker]).expect("a marker");
+    let mut head = file[..at(0xda)].to_vec();
+    head[at(0xc0) + 5..][..4].copy_from_slice(&[1, 0, 0x10, 0]);
+    let scan = [0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0, 0];
+    let with = |scans: usize| [&head, &scan.repeat(scans)[..], &[0xff, 0xd9]].concat();
+    assert!(Logo::decode(&with(100)).is_ok());
+    for scans in [101, (500 << 10) / scan.len()] {
+        assert_eq!(soon(|| Logo::decode(&with(scans)).err()), Some(NotALogo::NotAnImage), "{scans}");
+    }
+}
+
 /// Q4: a lossless WebP of some kilobytes can ask for tables of hundreds of megabytes.
 #[test]
 fn q4_a_picture_of_many_codes_is_refused_before_they_are_made() {
