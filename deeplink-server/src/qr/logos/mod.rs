@@ -81,7 +81,7 @@ struct State {
 
 impl Logos {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::default(), places: Places::new(PLACES.0, PLACES.1), decoder: Decoder::default() }
+        Self { state: Mutex::default(), places: Places::new(PLACES.0, PLACES.1), decoder: Decoder::new() }
     }
 
     /// The logo at a URL, for a tenant. A refusal names the parameter and says what is wrong with the file, or that
@@ -204,7 +204,7 @@ impl Fetch {
 
     async fn decode(&self, place: Place, file: Bytes, end: Instant) -> Result<Logo, NoLogo> {
         let shared = Arc::clone(&self.app);
-        let decoded = self.app.logos.decoder.run(end, move || {
+        let decoded = self.app.logos.decoder.run(&self.key.0, end, move || {
             // Held as long as the file is there, so that no more files than places are in memory.
             let _place = place;
             let picture = Picture::read(&file)?;

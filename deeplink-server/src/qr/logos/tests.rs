@@ -243,30 +243,53 @@ async fn a_decoder_that_has_ended_is_started_again() {
         decoder.end();
     }
     let soon = || Instant::now() + Duration::from_secs(5);
-    assert_eq!(decoder.run(soon(), || panic!("a broken picture")).await.map(|()| 0), Err(NotDone::Panicked));
-    assert_eq!(decoder.run(soon(), || 7).await, Ok(7), "a panic ends nothing");
+    assert_eq!(decoder.run(&id(1), soon(), || panic!("a broken picture")).await.map(|()| 0), Err(NotDone::Panicked));
+    assert_eq!(decoder.run(&id(1), soon(), || 7).await, Ok(7), "a panic ends nothing");
 }
 
 /// The wait for the decoder has an end, and what nobody waits for is not decoded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_wait_for_the_decoder_has_an_end() {
-    let decoder = Decoder::default();
+    let decoder = Decoder::new();
     let (go, going) = std::sync::mpsc::channel::<()>();
-    let busy = decoder.run(Instant::now() + Duration::from_secs(5), move || going.recv());
+    let tenant = id(1);
+    let busy = decoder.run(&tenant, Instant::now() + Duration::from_secs(5), move || going.recv());
     let late = async {
         let ran = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let runs = Arc::clone(&ran);
-        let end = Instant::now() + Duration::from_millis(50);
-        let outcome = decoder.run(end, move || runs.store(true, Ordering::SeqCst)).await;
-        assert_eq!(outcome, Err(NotDone::Late));
+        // For the turn, and for the thread.
+        for tenant in [1, 2] {
+            let runs = Arc::clone(&ran);
+            let end = Instant::now() + Duration::from_millis(50);
+            let outcome = decoder.run(&id(tenant), end, move || runs.store(true, Ordering::SeqCst)).await;
+            assert_eq!(outcome, Err(NotDone::Late));
+        }
         go.send(()).expect("somebody listens");
         ran
     };
     let (busy, ran) = tokio::join!(busy, late);
     assert_eq!(busy, Ok(Ok(())));
     let end = Instant::now() + Duration::from_secs(5);
-    assert_eq!(decoder.run(end, || ()).await, Ok(()), "the next one has its turn");
+    assert_eq!(decoder.run(&id(1), end, || ()).await, Ok(()), "the next one has its turn");
     assert!(!ran.load(Ordering::SeqCst));
+}
+
+/// One tenant's pictures, however many came first, do not all come before another's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tenants_take_turns_at_the_decoder() {
+    let (decoder, order) = (Decoder::new(), Arc::<Mutex<Vec<usize>>>::default());
+    let (go, going) = std::sync::mpsc::channel::<()>();
+    let end = Instant::now() + Duration::from_secs(5);
+    let tenants = [id(0), id(1), id(2)];
+    let busy = decoder.run(&tenants[0], end, move || going.recv());
+    let decode = |tenant: usize| {
+        let order = Arc::clone(&order);
+        decoder.run(&tenants[tenant], end, move || order.lock().expect("the order").push(tenant))
+    };
+    let many = join_all((0..PLACES.1).map(|_| decode(1)));
+    let release = async { go.send(()).expect("somebody listens") };
+    let (busy, many, other, ()) = tokio::join!(busy, many, decode(2), release);
+    assert!(busy == Ok(Ok(())) && many.iter().all(Result::is_ok) && other.is_ok());
+    assert_eq!(order.lock().expect("the order")[..2], [1, 2]);
 }
 
 /// A runtime that shuts down drops what is spawned at once.
