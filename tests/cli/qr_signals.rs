@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufReader, Read};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::dl::{Dl, Ran};
@@ -125,5 +125,23 @@ fn after_ctrl_c_the_last_of_several_goes_on_too() {
         let child = start(&dl, &format!("links qr {line} --dir out --skip-existing"));
         wait_for("the request is out", || asked() > before);
         assert_eq!(interrupt(child).stderr, says, "{line}");
+    }
+}
+
+/// A pipe that nobody reads keeps no signal from ending the program.
+#[test]
+fn a_pipe_without_a_reader_hides_no_signal() {
+    let double = Double::new(answer);
+    let dl = Dl::at(&double.url);
+    assert!(Command::new("mkfifo").arg(dl.dir().join("pipe.png")).status().expect("mkfifo").success());
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let before = double.requests().len();
+        let mut child = start(&dl, "links qr fine-1 --out pipe.png");
+        wait_for("the image and the link are asked for", || double.requests().len() == before + 2);
+        // Until it stands before the pipe.
+        std::thread::sleep(Duration::from_millis(500));
+        send(&child, signal);
+        wait_for("dl ends", || child.try_wait().expect("a child").is_some());
+        assert_eq!(child.wait().expect("a code").code(), Some(code));
     }
 }

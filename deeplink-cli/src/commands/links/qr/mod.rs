@@ -251,7 +251,15 @@ async fn run<'a>(ctx: &Context, plan: &Plan, sheet: &Sheet<'_>, given: &'a Ids, 
             fetched => {
                 // It was not gone: each of them failed for itself.
                 lost.drain(..).try_for_each(|(id, failure)| tally.failed(id, Stop::Failed(failure)))?;
-                match fetched.map(|code| report.keep(id, &code)) {
+                let kept = match fetched {
+                    Ok(code) => tokio::select! {
+                        biased;
+                        exit = signals.next() => return Err(report.interrupted(tally, exit)?),
+                        kept = report.keep(id, &code) => Ok(kept),
+                    },
+                    Err(stop) => Err(stop),
+                };
+                match kept {
                     Ok(Ok(())) => {}
                     Ok(Err(stop)) if given.is_single() => return Err(stop),
                     // Nothing more can be written.

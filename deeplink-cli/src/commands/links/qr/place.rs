@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use deeplink_core::qr::QrFormat;
 
 use crate::context::{Context, is_stdin};
@@ -93,7 +94,7 @@ impl Place {
     }
 
     /// Writes the file of a link, whole or not at all.
-    pub(super) fn write(&self, ctx: &Context, path: &Path, image: &[u8], force: bool) -> Outcome {
+    pub(super) async fn write(&self, ctx: &Context, path: &Path, image: &Bytes, force: bool) -> Outcome {
         if *self == Self::Stdout {
             // On a terminal this is an SVG; whatever else came would not be one.
             return if ctx.out.terminal {
@@ -103,7 +104,10 @@ impl Place {
             };
         }
         if is_device(path) {
-            return to_device(path, image);
+            // A pipe may have no reader, and meanwhile Ctrl-C is heard.
+            let (device, image) = (path.to_owned(), image.clone());
+            let written = tokio::task::spawn_blocking(move || to_device(&device, &image)).await;
+            return written.unwrap_or_else(|error| Err(Failure::file("write", path.display(), &error.into()).into()));
         }
         let end = end_of(path);
         if force {

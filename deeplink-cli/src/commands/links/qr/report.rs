@@ -62,11 +62,11 @@ impl<'a> Report<'a> {
     }
 
     /// Writes and draws one code.
-    pub(super) fn keep(&mut self, id: &str, code: &Fetched) -> Outcome {
+    pub(super) async fn keep(&mut self, id: &str, code: &Fetched) -> Outcome {
         let (ctx, plan) = (self.ctx, self.plan);
         if let (Some(place), Some(image)) = (&plan.place, &code.image) {
             let path = place.path(id, plan.order.format);
-            match place.write(ctx, &path, image, plan.force) {
+            match place.write(ctx, &path, image, plan.force).await {
                 // Somebody else wrote it meanwhile.
                 Err(Stop::Failed(why)) if plan.skips && why.code.as_deref() == Some(FILE_EXISTS) => {
                     self.there += 1;
