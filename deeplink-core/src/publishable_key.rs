@@ -8,6 +8,9 @@ use crate::id::PublishableKeyId;
 use crate::secret::PublishableKey;
 use crate::time::Timestamp;
 
+/// Most publishable keys of an account, over all its domains.
+pub const MAX_PUBLISHABLE_KEYS: i64 = 100;
+
 /// The body of a create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

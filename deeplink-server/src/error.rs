@@ -26,6 +26,9 @@ pub(crate) enum ApiError {
     /// Too many requests; the number is the seconds to wait.
     #[error("too many requests")]
     RateLimited(u64),
+    /// Something must end first; the number is the seconds until then.
+    #[error("{1}; try again in {2} s")]
+    TryLater(ErrorCode, &'static str, u64),
     /// The path exists, but not with this method. The methods it takes, unless the router adds them.
     #[error("this path does not take this method")]
     MethodNotAllowed(Option<&'static str>),
@@ -107,6 +110,7 @@ impl ApiError {
             Self::RateLimited(seconds) => {
                 ErrorBody::new(ErrorCode::RateLimited, format!("too many requests; try again in {seconds} s"))
             }
+            Self::TryLater(code, ..) => ErrorBody::new(code.clone(), self.to_string()),
             Self::MethodNotAllowed(_) => ErrorBody::new(ErrorCode::MethodNotAllowed, self.to_string()),
             Self::Quota { resource, limit, current } => {
                 let mut body = ErrorBody::new(ErrorCode::QuotaExceeded, self.to_string());
@@ -161,7 +165,7 @@ impl ApiError {
         if let Self::MethodNotAllowed(Some(methods)) = self {
             headers.insert(header::ALLOW, HeaderValue::from_static(methods));
         }
-        if let Self::RateLimited(seconds) = self {
+        if let Self::RateLimited(seconds) | Self::TryLater(.., seconds) = self {
             headers.insert(header::RETRY_AFTER, (*seconds).max(1).into());
         } else if status == StatusCode::SERVICE_UNAVAILABLE && !body.code.is_not_configured() {
             headers.insert(header::RETRY_AFTER, RETRY_SOON.into());

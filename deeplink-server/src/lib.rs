@@ -8,7 +8,8 @@
 //! | `pages` | what people see on the service's own host |
 //! | `visit` | what a tap meets: redirect, page, JSON |
 //! | `db` | one set of SQL texts for two databases, one door for writes |
-//! | `clicks`, `cache` | the click log's way in; what is kept in memory |
+//! | `clicks`, `uses` | the click log's way in; when keys were last used |
+//! | `cache`, `brief` | what is kept in memory |
 //! | `certificates` | TLS of our own: what is served by name, how it is ordered |
 //! | `http` | connections, credentials, bodies, limits |
 //! | `outbound` | what the service calls |
@@ -38,6 +39,7 @@ mod service;
 pub mod start;
 mod state;
 pub mod threats;
+mod uses;
 pub mod vault;
 mod visit;
 mod work;

@@ -11,7 +11,7 @@ use http::header::{self, HeaderValue};
 use tower_http::compression::CompressionLayer;
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
 use utoipa_swagger_ui::SwaggerUi;
 
@@ -32,6 +32,10 @@ use crate::state::Shared;
         (name = "apps", description = "Apps that open links"),
         (name = "domains", description = "Hosts that links live on"),
         (name = "account", description = "Accounts"),
+        (name = "sessions", description = "Signing in and out"),
+        (name = "team", description = "The people of an account"),
+        (name = "keys", description = "Secret keys, and keys that apps and pages carry"),
+        (name = "affiliates", description = "Partners, and credentials that reach only their links"),
         (name = "service", description = "The service itself"),
     ),
     // What only stands in parameters is not found by itself.
@@ -54,7 +58,11 @@ pub(crate) fn finished(mut document: OpenApi) -> OpenApi {
         .scheme(HttpAuthScheme::Bearer)
         .description(Some("A secret key, such as `dl_live_…`"))
         .build();
-    document.components.get_or_insert_default().add_security_scheme("secret_key", SecurityScheme::Http(scheme));
+    let cookie = "Set by a sign-in. A request that another site made a browser send is refused (`csrf_rejected`).";
+    let cookie = ApiKeyValue::with_description(deeplink_core::session::COOKIE, cookie);
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("secret_key", SecurityScheme::Http(scheme));
+    components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     for item in document.paths.paths.values_mut() {
         for operation in operations(item) {
             for (status, description) in [("400", "The request is malformed"), ("500", "Something failed inside")] {

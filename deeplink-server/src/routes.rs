@@ -10,7 +10,10 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::{apps, bulk, domain_verify, domains, health, links, qr, signup, timeseries};
+use crate::api::{
+    affiliates, apps, bulk, credentials, domain_verify, domains, health, key_requests, links, publishable_keys, qr,
+    secret_keys, signup, timeseries,
+};
 use crate::error::ApiError;
 use crate::openapi;
 use crate::service::RouteName;
@@ -36,7 +39,18 @@ fn table() -> OpenApiRouter<Shared> {
         // Secret keys; reading also for affiliates
         .routes(routes!(links::get, links::update, links::delete))
         .routes(routes!(timeseries::get))
+        // People who signed in
+        .routes(routes!(secret_keys::issue))
         // Secret keys
+        .routes(routes!(secret_keys::list, key_requests::request))
+        .routes(routes!(key_requests::confirm))
+        .routes(routes!(secret_keys::delete))
+        .routes(routes!(publishable_keys::list, publishable_keys::create))
+        .routes(routes!(publishable_keys::delete))
+        .routes(routes!(affiliates::list, affiliates::create))
+        .routes(routes!(affiliates::get, affiliates::update, affiliates::delete))
+        .routes(routes!(credentials::list, credentials::create))
+        .routes(routes!(credentials::delete))
         .routes(routes!(apps::list, apps::create))
         .routes(routes!(apps::delete))
         .routes(routes!(domains::list, domains::create))

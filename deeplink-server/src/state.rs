@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
 use crate::error::ApiError;
-use crate::http::auth::Caller;
+use crate::http::auth::KnownKey;
 use crate::http::metrics::Metrics;
 use crate::http::rate_limit::Limiter;
 use crate::outbound::dns::Dns;
@@ -26,6 +26,7 @@ use crate::outbound::places::Places;
 use crate::qr::Codes;
 use crate::qr::logos::Logos;
 use crate::threats::Threats;
+use crate::uses::Uses;
 use crate::vault::Vault;
 use crate::visit::association::Files;
 use crate::work::mail::smtp::Smtp;
@@ -49,7 +50,9 @@ pub(crate) struct App {
     pub(crate) clicks: Arc<Clicks>,
     pub(crate) links: LinkCache,
     /// Whom a key stands for, by the key's hash.
-    pub(crate) callers: Brief<Arc<Caller>>,
+    pub(crate) callers: Brief<Arc<KnownKey>>,
+    /// When keys were last used.
+    pub(crate) uses: Arc<Uses>,
     /// Whose a host is, by name.
     pub(crate) hosts: Brief<Option<Arc<Host>>>,
     /// What a tenant shows of itself, by its id.
@@ -114,6 +117,7 @@ impl App {
         Self {
             links: LinkCache::new(u64::from(config.link_cache_mb) << 20, hears),
             callers: Brief::new(10_000),
+            uses: Arc::default(),
             hosts: Brief::new(10_000),
             certificates: Certificates::new(),
             faces: Brief::new(10_000),

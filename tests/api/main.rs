@@ -26,6 +26,7 @@ mod outbound;
 mod qr;
 mod races;
 mod restarts;
+mod secret_keys;
 mod secrets;
 mod signup;
 mod texts;

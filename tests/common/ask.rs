@@ -66,15 +66,26 @@ impl Watched {
         body: &Bytes,
     ) {
         check::check(method, uri, host, status, headers, body);
-        let issued = serde_json::from_slice::<Value>(body).ok();
-        let issued =
-            issued.as_ref().and_then(|body| body["api_key"].as_str()).filter(|_| uri.path() == "/v1/auth/signup");
-        match issued {
+        let made = serde_json::from_slice::<Value>(body).ok().filter(|_| issues(method, uri.path()));
+        let issued = made.as_ref().and_then(|made| made["api_key"].as_str().or(made["key"].as_str()));
+        match issued.filter(|_| status == StatusCode::CREATED) {
             Some(key) => self.secrets.note(key),
             // X19: a secret stands in the one answer that issues it, and in no other.
             None => assert_eq!(self.secrets.found_in(body), None, "{method} {uri} shows a secret"),
         }
     }
+}
+
+/// Whether an operation gives a secret out.
+fn issues(method: &Method, path: &str) -> bool {
+    const OPERATIONS: [&str; 5] = [
+        "/v1/auth/signup",
+        "/v1/auth/secret-keys/issue",
+        "/v1/auth/secret-keys/confirm",
+        "/v1/auth/publishable-keys",
+        "/credentials",
+    ];
+    *method == Method::POST && OPERATIONS.iter().any(|operation| path.ends_with(operation))
 }
 
 impl Transport for Watched {
@@ -115,6 +126,11 @@ impl Ask {
     /// Names the credential.
     pub(crate) fn bearer(self, key: &str) -> Self {
         self.header("authorization", format!("Bearer {key}"))
+    }
+
+    /// Names the session.
+    pub(crate) fn session(self, token: &str) -> Self {
+        self.header("cookie", format!("session_token={token}"))
     }
 
     /// Sends these bytes as JSON, whatever they are.

@@ -191,15 +191,16 @@ impl Database {
         })
     }
 
-    /// Every table and row.
+    /// Every table and row, but for when keys were last used: that is stored behind the replies.
     pub(crate) async fn dump(&self) -> Dump {
         let mut dump = Dump::new();
         for table in self.tables().await {
             let row = match self.place {
-                Place::Postgres(_) => format!("SELECT t::text FROM {table} t"),
+                Place::Postgres(_) => format!("SELECT (to_jsonb(t) - 'last_used_at')::text FROM {table} t"),
                 Place::File(_) => {
                     let columns = self.texts(format!("SELECT name FROM pragma_table_info('{table}')")).await;
-                    let columns: Vec<_> = columns.iter().map(|column| format!("quote({column})")).collect();
+                    let columns = columns.iter().filter(|column| *column != "last_used_at");
+                    let columns: Vec<_> = columns.map(|column| format!("quote({column})")).collect();
                     format!("SELECT {} FROM {table}", columns.join(" || ',' || "))
                 }
             };

@@ -17,4 +17,4 @@ mod world;
 pub(crate) use ask::{Ask, Reply};
 pub(crate) use leaks::{log_mark, logged_since};
 pub(crate) use race::{at_once, eventually};
-pub(crate) use world::{Caller, Role, World, spawn, spawn_nodes, spawn_nodes_with, spawn_with};
+pub(crate) use world::{Caller, Role, World, code_in, spawn, spawn_nodes, spawn_nodes_with, spawn_with};

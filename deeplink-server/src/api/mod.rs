@@ -1,11 +1,16 @@
 //! Operations that programs call, one noun a file: parameters, handler, documentation.
 
+pub(crate) mod affiliates;
 pub(crate) mod apps;
 pub(crate) mod bulk;
+pub(crate) mod credentials;
 pub(crate) mod domain_verify;
 pub(crate) mod domains;
 pub(crate) mod health;
+pub(crate) mod key_requests;
 pub(crate) mod links;
+pub(crate) mod publishable_keys;
 pub(crate) mod qr;
+pub(crate) mod secret_keys;
 pub(crate) mod signup;
 pub(crate) mod timeseries;

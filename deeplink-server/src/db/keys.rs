@@ -2,11 +2,13 @@
 
 use deeplink_core::id::{AffiliateId, SecretKeyId, TenantId, UserId};
 use deeplink_core::secret::SecretKey;
+use deeplink_core::secret_key::SecretKeyDetail;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::{Conn, DbError, on};
 use crate::http::auth::{Actor, Caller};
+use crate::uses::USE_MILLIS;
 
 /// A key to store; the key itself is in it only to be hashed.
 #[derive(Debug, Clone)]
@@ -33,11 +35,19 @@ pub(crate) async fn insert(db: &mut Conn<'_>, key: &NewKey) -> Result<(), DbErro
     Ok(())
 }
 
+/// Whom a key stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) caller: Caller,
+    pub(crate) last_used_at: Option<Timestamp>,
+}
+
 #[derive(FromRow)]
 struct Row {
     id: String,
     tenant_id: String,
     affiliate_id: Option<String>,
+    last_used_at: Option<i64>,
 }
 
 impl TryFrom<Row> for Caller {
@@ -54,11 +64,111 @@ impl TryFrom<Row> for Caller {
 }
 
 /// Whom a key stands for, by its hash. The credentials of an affiliate that is not active stand for nobody.
-pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Caller>, DbError> {
+pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Known>, DbError> {
     const SQL: &str = "
-        SELECT k.id, k.tenant_id, k.affiliate_id FROM secret_keys k
+        SELECT k.id, k.tenant_id, k.affiliate_id, k.last_used_at FROM secret_keys k
         LEFT JOIN affiliates a ON a.id = k.affiliate_id
         WHERE k.key_hash = $1 AND (k.affiliate_id IS NULL OR a.status = 'active')";
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(hash).fetch_optional(c).await)?;
-    row.map(Caller::try_from).transpose()
+    let known = |row: Row| {
+        let last_used_at = row.last_used_at.map(Timestamp::from_millis);
+        Caller::try_from(row).map(|caller| Known { caller, last_used_at })
+    };
+    row.map(known).transpose()
+}
+
+/// Whether a key is there.
+pub(crate) async fn exists(db: &mut Conn<'_>, tenant: &TenantId, id: &SecretKeyId) -> Result<bool, DbError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM secret_keys WHERE tenant_id = $1 AND id = $2)";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_one(c).await)?)
+}
+
+/// How many keys an account has of its own, or an affiliate of it.
+pub(crate) async fn count(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    affiliate: Option<&AffiliateId>,
+) -> Result<i64, DbError> {
+    const SQL: &str = "
+        SELECT CAST(COUNT(*) AS BIGINT) FROM secret_keys
+        WHERE tenant_id = $1 AND affiliate_id IS NOT DISTINCT FROM $2";
+    Ok(on!(db, c => sqlx::query_scalar(SQL)
+        .bind(tenant.as_str()).bind(affiliate.map(AffiliateId::as_str)).fetch_one(c).await)?)
+}
+
+#[derive(FromRow)]
+struct ListRow {
+    id: String,
+    key_prefix: String,
+    created_by: Option<String>,
+    created_at: i64,
+    last_used_at: Option<i64>,
+}
+
+/// An account's own keys, or an affiliate's, newest first.
+pub(crate) async fn list(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    affiliate: Option<&AffiliateId>,
+) -> Result<Vec<SecretKeyDetail>, DbError> {
+    const SQL: &str = "
+        SELECT id, key_prefix, created_by, created_at, last_used_at FROM secret_keys
+        WHERE tenant_id = $1 AND affiliate_id IS NOT DISTINCT FROM $2 ORDER BY created_at DESC, id DESC";
+    let rows: Vec<ListRow> = on!(db, c => sqlx::query_as(SQL)
+        .bind(tenant.as_str()).bind(affiliate.map(AffiliateId::as_str)).fetch_all(c).await)?;
+    let detail = |row: ListRow| {
+        let corrupt = |column| DbError::corrupt("secret_keys", column, &row.id);
+        Ok(SecretKeyDetail {
+            created_by: row.created_by.as_deref().map(str::parse).transpose().map_err(|_| corrupt("created_by"))?,
+            created_at: Timestamp::from_millis(row.created_at),
+            last_used_at: row.last_used_at.map(Timestamp::from_millis),
+            id: row.id.parse().map_err(|_| corrupt("id"))?,
+            key_prefix: row.key_prefix,
+        })
+    };
+    rows.into_iter().map(detail).collect()
+}
+
+/// Removes a key of an account's own, or of an affiliate's, and gives its hash; `None` when it is not there.
+pub(crate) async fn delete(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    affiliate: Option<&AffiliateId>,
+    id: &SecretKeyId,
+) -> Result<Option<String>, DbError> {
+    const SQL: &str = "
+        DELETE FROM secret_keys WHERE tenant_id = $1 AND affiliate_id IS NOT DISTINCT FROM $2 AND id = $3
+        RETURNING key_hash";
+    Ok(on!(db, c => sqlx::query_scalar(SQL)
+        .bind(tenant.as_str()).bind(affiliate.map(AffiliateId::as_str)).bind(id.as_str()).fetch_optional(c).await)?)
+}
+
+/// Removes every key of an affiliate and gives their hashes.
+pub(crate) async fn delete_all_of(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    affiliate: &AffiliateId,
+) -> Result<Vec<String>, DbError> {
+    const SQL: &str = "DELETE FROM secret_keys WHERE tenant_id = $1 AND affiliate_id = $2 RETURNING key_hash";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(affiliate.as_str()).fetch_all(c).await)?)
+}
+
+/// The hashes of an affiliate's keys.
+pub(crate) async fn hashes_of(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    affiliate: &AffiliateId,
+) -> Result<Vec<String>, DbError> {
+    const SQL: &str = "SELECT key_hash FROM secret_keys WHERE tenant_id = $1 AND affiliate_id = $2";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(affiliate.as_str()).fetch_all(c).await)?)
+}
+
+/// Stores when a key was used, unless somebody stored nearly the same.
+pub(crate) async fn used(db: &mut Conn<'_>, id: &SecretKeyId, at: Timestamp) -> Result<(), DbError> {
+    const SQL: &str = "
+        UPDATE secret_keys SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)";
+    let before = at.plus_millis(-USE_MILLIS);
+    on!(db, c => sqlx::query(SQL).bind(id.as_str()).bind(at.as_millis()).bind(before.as_millis())
+        .execute(c).await.map(|_| ()))?;
+    Ok(())
 }

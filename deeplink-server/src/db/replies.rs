@@ -78,6 +78,29 @@ pub(crate) async fn keep(db: &mut Conn<'_>, id: &str, reply: &Reply) -> Result<(
     Ok(())
 }
 
+/// Gives a claimed key back, where a refusal is committed with what it changed.
+pub(crate) async fn release(db: &mut Conn<'_>, id: &str) -> Result<(), DbError> {
+    const SQL: &str = "DELETE FROM replies WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(id).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// What stands before a body that is kept sealed, because it shows a secret. No JSON begins like this.
+pub(crate) const SEALED: &str = "sealed ";
+
+/// Every sealed reply's id and what is sealed in it, so that a new server key can take over.
+pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
+    const SQL: &str = "SELECT id, substr(body, 8) FROM replies WHERE substr(body, 1, 7) = 'sealed ' ORDER BY id";
+    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
+}
+
+/// Replaces what is sealed in a reply.
+pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE replies SET body = 'sealed ' || $2 WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(id).bind(sealed).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
 /// Removes some expired replies; `true` when more may be left.
 pub(crate) async fn sweep(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
     const SQL: &str = "

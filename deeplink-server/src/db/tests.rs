@@ -119,7 +119,8 @@ impl Scratch {
     }
 
     async fn caller(&self, key: &SecretKey) -> Option<crate::http::auth::Caller> {
-        keys::by_hash(&mut self.db.read().await.expect("a reader").conn(), &key.hash()).await.expect("an answer")
+        let found = keys::by_hash(&mut self.db.read().await.expect("a reader").conn(), &key.hash()).await;
+        found.expect("an answer").map(|known| known.caller)
     }
 }
 

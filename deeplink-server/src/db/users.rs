@@ -41,6 +41,28 @@ pub(crate) async fn insert_owner(db: &mut Conn<'_>, user: &NewUser) -> Result<bo
     Ok(rows == 1)
 }
 
+/// Whether somebody is in an account's team.
+pub(crate) async fn exists(db: &mut Conn<'_>, tenant: &TenantId, id: &UserId) -> Result<bool, DbError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND id = $2)";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_one(c).await)?)
+}
+
+/// Who in an account's team has an address, and whether it is theirs for sure.
+pub(crate) async fn in_team(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    email: &Email,
+) -> Result<Option<(UserId, Standing)>, DbError> {
+    const SQL: &str = "SELECT id, verified FROM users WHERE tenant_id = $1 AND email = $2";
+    let found: Option<(String, bool)> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(email.as_str()).fetch_optional(c).await)?;
+    let person = |(id, verified): (String, bool)| {
+        let standing = if verified { Standing::Verified } else { Standing::Unverified };
+        Ok((id.parse().map_err(|_| DbError::corrupt("users", "id", &id))?, standing))
+    };
+    found.map(person).transpose()
+}
+
 /// Where an account's owners are reached. An address that nobody has confirmed counts too: there may be no other.
 pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
     const SQL: &str = "SELECT email FROM users WHERE tenant_id = $1 AND is_owner ORDER BY id";

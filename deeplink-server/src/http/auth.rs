@@ -9,9 +9,10 @@ use deeplink_core::secret::sha256_hex;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
-use crate::db::keys;
+use crate::db::{Conn, keys, tenants, users};
 use crate::error::ApiError;
 use crate::state::Shared;
+use crate::uses::LastUse;
 
 /// Whom a request acts for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,35 @@ pub(crate) struct Caller {
     pub(crate) tenant: TenantId,
     /// Set for an affiliate's credential, which reaches only that affiliate's links.
     pub(crate) affiliate: Option<AffiliateId>,
+}
+
+impl Caller {
+    /// Holds the account's row until the write ends, and refuses a caller whose key is deleted or who has left the team.
+    /// What is remembered of callers may be seconds old; whoever makes or deletes keys is looked up where that cannot
+    /// change any more.
+    pub(crate) async fn hold(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
+        tenants::hold(tx, &self.tenant).await?;
+        match &self.by {
+            Actor::Key(id) if !keys::exists(tx, &self.tenant, id).await? => Err(ApiError::invalid_key()),
+            Actor::User(id) if !users::exists(tx, &self.tenant, id).await? => Err(ApiError::no_session()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who does it, where that is known.
+    pub(crate) fn user(&self) -> Option<&UserId> {
+        match &self.by {
+            Actor::User(user) => Some(user),
+            Actor::Key(_) => None,
+        }
+    }
+}
+
+/// A caller as it is remembered by its key's hash.
+#[derive(Debug)]
+pub(crate) struct KnownKey {
+    caller: Arc<Caller>,
+    last_use: LastUse,
 }
 
 /// What a caller showed.
@@ -48,14 +78,22 @@ async fn caller(parts: &Parts, app: &Shared) -> Result<Arc<Caller>, ApiError> {
     let key = value.to_str().ok().and_then(bearer).ok_or_else(ApiError::invalid_key)?;
     let hash = sha256_hex(key);
     let now = app.clock.monotonic_millis();
-    if let Some(known) = app.callers.get(&hash, now) {
-        return Ok(known);
+    let known = match app.callers.get(&hash, now) {
+        Some(known) => known,
+        None => {
+            let since = app.callers.since(&hash);
+            let found = keys::by_hash(&mut app.db.read().await?.conn(), &hash).await?;
+            let found = found.ok_or_else(ApiError::invalid_key)?;
+            let last_use = LastUse::new(found.last_used_at);
+            let known = Arc::new(KnownKey { caller: Arc::new(found.caller), last_use });
+            app.callers.fill(&hash, Arc::clone(&known), since, now);
+            known
+        }
+    };
+    if let Actor::Key(key) = &known.caller.by {
+        app.uses.note(key, &known.last_use, app.clock.now());
     }
-    let since = app.callers.since(&hash);
-    let found = keys::by_hash(&mut app.db.read().await?.conn(), &hash).await?.ok_or_else(ApiError::invalid_key)?;
-    let caller = Arc::new(found);
-    app.callers.fill(&hash, Arc::clone(&caller), since, now);
-    Ok(caller)
+    Ok(Arc::clone(&known.caller))
 }
 
 /// The token of `Bearer TOKEN`; the scheme's case does not matter (RFC 9110, section 11.1).

@@ -1,25 +1,29 @@
 //! `Idempotency-Key`: look up, run, keep the reply, all in the transaction of the effect.
 //!
 //! A repeat of the same request gets the first reply; another request under the same key is a conflict. A refusal
-//! rolls the claim back with everything else, so the key may be used again.
+//! rolls the claim back with everything else, so the key may be used again. A reply that shows a secret is kept sealed.
 
 use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::secret::sha256_hex;
 use deeplink_core::time::Timestamp;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::auth::Caller;
-use crate::db::replies::{self, Claim, Reply};
+use super::auth::{Actor, Caller};
+use crate::db::replies::{self, Claim, Reply, SEALED};
 use crate::db::{Conn, DbError};
 use crate::error::ApiError;
+use crate::vault::Vault;
 
 /// The key of a request together with what it stands for.
 #[derive(Debug, Clone)]
 pub(crate) struct Once {
     /// `None` when the request carries no key: every request is then a first one.
     key: Option<Key>,
+    /// What the reply is sealed with, if it shows a secret.
+    vault: Option<Vault>,
 }
 
 #[derive(Debug, Clone)]
@@ -29,6 +33,16 @@ struct Key {
 }
 
 impl Once {
+    /// Of a request that cannot be repeated.
+    pub(crate) fn none() -> Self {
+        Self { key: None, vault: None }
+    }
+
+    /// The same for a reply that shows a secret: what is kept of it opens in its own place only, with the server key.
+    pub(crate) fn sealed(self, vault: &Vault) -> Self {
+        Self { vault: self.key.is_some().then(|| vault.clone()), ..self }
+    }
+
     /// Reads the key. It is scoped to the tenant, the credential's scope, the method and the path.
     pub(crate) fn read(
         headers: &HeaderMap,
@@ -38,7 +52,7 @@ impl Once {
         body: &[u8],
     ) -> Result<Self, ApiError> {
         let mut values = headers.get_all("idempotency-key").iter();
-        let Some(value) = values.next() else { return Ok(Self { key: None }) };
+        let Some(value) = values.next() else { return Ok(Self::none()) };
         let wrong = || {
             let message = "Idempotency-Key is one value of 1 to 255 printable ASCII characters";
             ApiError::Invalid(Invalid::field(ErrorCode::BadRequest, "Idempotency-Key", message))
@@ -47,9 +61,13 @@ impl Once {
         if values.next().is_some() || !(1..=255).contains(&key.len()) {
             return Err(wrong());
         }
-        let scope = caller.affiliate.as_ref().map_or("", |affiliate| affiliate.as_str());
+        let scope = match (&caller.affiliate, &caller.by) {
+            (Some(affiliate), _) => affiliate.as_str(),
+            (None, Actor::User(user)) => user.as_str(),
+            (None, Actor::Key(_)) => "",
+        };
         let id = sha256_hex(&format!("{}\n{scope}\n{method}\n{path}\n{key}", caller.tenant));
-        Ok(Self { key: Some(Key { id, request: hex::encode(Sha256::digest(body)) }) })
+        Ok(Self { key: Some(Key { id, request: hex::encode(Sha256::digest(body)) }), vault: None })
     }
 
     /// Claims the key; a reply means that the work was done before and this is what was said.
@@ -57,7 +75,7 @@ impl Once {
         let Some(key) = &self.key else { return Ok(None) };
         match replies::claim(db, &key.id, &key.request, now).await? {
             Claim::First => Ok(None),
-            Claim::Again(reply) => Ok(Some(reply)),
+            Claim::Again(reply) => self.opened(&key.id, reply).map(Some),
             Claim::Other => {
                 let message = "this Idempotency-Key was used for another request";
                 Err(ApiError::Invalid(Invalid::field(ErrorCode::IdempotencyConflict, "Idempotency-Key", message)))
@@ -68,10 +86,42 @@ impl Once {
     /// Keeps the reply with the effect.
     pub(crate) async fn keep(&self, db: &mut Conn<'_>, reply: &Reply) -> Result<(), DbError> {
         match &self.key {
-            Some(key) => replies::keep(db, &key.id, reply).await,
+            Some(key) => replies::keep(db, &key.id, &self.closed(&key.id, reply)).await,
             None => Ok(()),
         }
     }
+
+    /// Gives the key back, for a refusal that is committed with what it changed.
+    pub(crate) async fn release(&self, db: &mut Conn<'_>) -> Result<(), DbError> {
+        match &self.key {
+            Some(key) => replies::release(db, &key.id).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The reply as it is kept.
+    fn closed(&self, id: &str, reply: &Reply) -> Reply {
+        let mut kept = reply.clone();
+        if let Some(vault) = &self.vault {
+            kept.body = format!("{SEALED}{}", vault.seal("replies", id, reply.body.as_bytes()));
+        }
+        kept
+    }
+
+    /// The reply as it went out.
+    fn opened(&self, id: &str, mut kept: Reply) -> Result<Reply, ApiError> {
+        if let (Some(vault), Some(sealed)) = (&self.vault, kept.body.strip_prefix(SEALED)) {
+            let plain = vault.open("replies", id, sealed).map_err(|error| ApiError::Internal(error.to_string()))?;
+            kept.body = String::from_utf8(plain).map_err(|error| ApiError::Internal(error.to_string()))?;
+        }
+        Ok(kept)
+    }
+}
+
+/// The reply that something was made, and where it is.
+pub(crate) fn created(location: String, body: &impl Serialize) -> Result<Reply, ApiError> {
+    let body = serde_json::to_string(body).map_err(|error| ApiError::Internal(error.to_string()))?;
+    Ok(Reply { status: StatusCode::CREATED.as_u16(), location: Some(location), body })
 }
 
 /// A reply on its way out, new or repeated.
@@ -87,6 +137,8 @@ impl IntoResponse for Answer {
         *response.status_mut() = StatusCode::from_u16(self.reply.status).unwrap_or(StatusCode::OK);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // It may show a secret, and it is of no use to anybody else.
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(location) = self.reply.location.and_then(|path| HeaderValue::try_from(path).ok()) {
             headers.insert(header::LOCATION, location);
         }

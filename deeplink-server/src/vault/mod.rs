@@ -1,4 +1,5 @@
-//! The server keys: what must be read back later is sealed with them before it is stored, and cursors are signed.
+//! The server keys: what must be read back later is sealed with them before it is stored, cursors are signed, and codes
+//! are stored as keyed hashes.
 //!
 //! The first key seals, every key opens, so keys can be exchanged: put the new one in front, restart every node, and
 //! take the old one away. A sealed value names its key and is bound to its table and row, so that it opens nowhere
@@ -13,10 +14,12 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
-use deeplink_core::secret::Random;
+use deeplink_core::id::TenantId;
+use deeplink_core::secret::{ConfirmationCode, Random};
+use deeplink_core::user::Email;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 pub(crate) use unlock::Proof;
 pub use unlock::{KeyFileError, UnlockError};
@@ -79,6 +82,7 @@ struct Keys {
     id: String,
     seal: XChaCha20Poly1305,
     cursor: Hmac<Sha256>,
+    code: Hmac<Sha256>,
 }
 
 /// Seals, opens and signs with the server keys.
@@ -97,11 +101,12 @@ impl fmt::Debug for Vault {
 impl Keys {
     fn of(master: &MasterKey) -> Self {
         let mut seal = derive(master, "seal");
-        let cursor = derive(master, "cursor");
+        let (cursor, code) = (derive(master, "cursor"), derive(master, "code"));
         let keys = Self {
             id: hex::encode(&derive(master, "id")[..4]),
             seal: XChaCha20Poly1305::new(&seal.into()),
             cursor: mac_with(&cursor),
+            code: mac_with(&code),
         };
         seal.zeroize();
         keys
@@ -165,6 +170,25 @@ impl Vault {
         mac.len() == CURSOR_MAC_LEN
             && self.keys().any(|keys| keys.cursor.clone().chain_update(cursor).verify_truncated_left(mac).is_ok())
     }
+
+    /// The keyed hash under which a confirmation code is stored, in hex: bound to the account and the address that it was
+    /// sent for.
+    pub fn code_mac(&self, tenant: &TenantId, email: &Email, code: &ConfirmationCode) -> String {
+        let mac = self.first.code.clone().chain_update(code_of(tenant, email, code).as_bytes());
+        hex::encode(mac.finalize().into_bytes())
+    }
+
+    /// Whether a code is the one that was stored. Takes as long for a wrong code as for a right one.
+    pub fn code_is(&self, tenant: &TenantId, email: &Email, code: &ConfirmationCode, mac: &str) -> bool {
+        let Ok(mac) = hex::decode(mac) else { return false };
+        let text = code_of(tenant, email, code);
+        self.keys().any(|keys| keys.code.clone().chain_update(text.as_bytes()).verify_slice(&mac).is_ok())
+    }
+}
+
+/// What the MAC of a confirmation code covers: whose it is, and the code. An address holds no line break.
+fn code_of(tenant: &TenantId, email: &Email, code: &ConfirmationCode) -> Zeroizing<String> {
+    Zeroizing::new(format!("{tenant}\n{email}\n{}", code.expose()))
 }
 
 /// What a sealed value is bound to. The length keeps `("ab", "c")` and `("a", "bc")` apart.

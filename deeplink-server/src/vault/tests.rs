@@ -55,6 +55,28 @@ fn cursors_are_signed_and_survive_a_rotation() {
     assert!(!old.cursor_is_ours(b"position 7", &mac[..8]) && !old.cursor_is_ours(b"position 7", &[]));
 }
 
+/// S15: a code is known again for the account and the address that it was sent for, and for nothing else.
+#[test]
+fn s15_a_code_is_bound_to_its_account_and_address_and_survives_a_rotation() {
+    let mut random = Random::seeded(5);
+    let now = deeplink_core::time::Timestamp::from_millis(0);
+    let [ours, theirs] = [TenantId::new(now, &mut random), TenantId::new(now, &mut random)];
+    let [email, other] = ["a@example.com", "b@example.com"].map(|text| text.parse::<Email>().expect("an address"));
+    let code = |text: &str| ConfirmationCode::typed(text).expect("a code");
+    let old = Vault::of(&key(1), &[]);
+    let mac = old.code_mac(&ours, &email, &code("ABC123"));
+    assert_eq!((mac.len(), mac.contains("ABC123")), (64, false));
+    assert!(old.code_is(&ours, &email, &code(" abc123 "), &mac));
+    assert!(Vault::of(&key(2), &[key(1)]).code_is(&ours, &email, &code("ABC123"), &mac));
+    assert!(!Vault::of(&key(2), &[]).code_is(&ours, &email, &code("ABC123"), &mac));
+    for (tenant, email, text) in [(&theirs, &email, "ABC123"), (&ours, &other, "ABC123"), (&ours, &email, "ABC124")] {
+        assert!(!old.code_is(tenant, email, &code(text), &mac), "{tenant} {email} {text}");
+    }
+    for broken in ["", "zz", &mac[..32]] {
+        assert!(!old.code_is(&ours, &email, &code("ABC123"), broken), "{broken}");
+    }
+}
+
 #[test]
 fn a_master_key_is_32_bytes_in_base64_and_does_not_print_itself() {
     let made = key(3);

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::{MasterKey, Unopened, Vault};
 use crate::config::{Config, is_loopback};
-use crate::db::{Db, DbError, acme, certificates, mails, vault_check};
+use crate::db::{Db, DbError, acme, certificates, mails, replies, vault_check};
 
 const CHECK: &[u8] = b"deeplink";
 
@@ -167,6 +167,11 @@ impl Vault {
                 for (directory, sealed) in acme::all_sealed(&mut tx).await? {
                     if let Some(sealed) = vault.renewed("acme_accounts", &directory, &sealed) {
                         acme::reseal(&mut tx, &directory, &sealed).await?;
+                    }
+                }
+                for (id, sealed) in replies::all_sealed(&mut tx).await? {
+                    if let Some(sealed) = vault.renewed("replies", &id, &sealed) {
+                        replies::reseal(&mut tx, &id, &sealed).await?;
                     }
                 }
                 Ok(())

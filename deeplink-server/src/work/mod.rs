@@ -7,6 +7,7 @@ pub(crate) mod mail;
 pub(crate) mod recheck;
 mod sweep;
 mod threats;
+mod uses;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub(crate) struct Work {
     _sweep: AbortOnDropHandle<()>,
     /// Likewise.
     _recheck: AbortOnDropHandle<()>,
+    /// Likewise.
+    _uses: AbortOnDropHandle<()>,
     /// Likewise; only with a threat list.
     _threats: Option<AbortOnDropHandle<()>>,
 }
@@ -37,6 +40,7 @@ pub(crate) fn start(app: &Shared) -> Work {
         certificates: app.config.tls.clone().map(|tls| tokio::spawn(certificates::run(Arc::downgrade(app), tls))),
         _sweep: AbortOnDropHandle::new(tokio::spawn(sweep::run(Arc::downgrade(app)))),
         _recheck: AbortOnDropHandle::new(tokio::spawn(recheck::run(Arc::downgrade(app)))),
+        _uses: AbortOnDropHandle::new(tokio::spawn(uses::run(Arc::downgrade(app)))),
         _threats: threats.map(AbortOnDropHandle::new),
     }
 }

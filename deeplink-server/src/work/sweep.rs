@@ -1,4 +1,4 @@
-//! Takes away what is over: kept replies and tokens whose time has passed, clicks past their retention.
+//! Takes away what is over: kept replies, tokens, sessions and codes whose time has passed, clicks past their retention.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::db::{Conn, DbError, replies, sessions, tenants, tokens};
+use crate::db::{Conn, DbError, key_requests, replies, sessions, tenants, tokens};
 use crate::state::App;
 
 /// How long a stop may go unnoticed.
@@ -25,6 +25,7 @@ const SWEEPS: &[Sweep] = &[
     |mut tx, now| async move { replies::sweep(&mut tx, now).await }.boxed(),
     |mut tx, now| async move { tokens::sweep(&mut tx, now).await }.boxed(),
     |mut tx, now| async move { sessions::sweep(&mut tx, now).await }.boxed(),
+    |mut tx, now| async move { key_requests::sweep(&mut tx, now).await }.boxed(),
 ];
 
 pub(super) async fn run(app: Weak<App>) {

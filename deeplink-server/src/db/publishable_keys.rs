@@ -1,0 +1,71 @@
+//! Keys that apps and pages of a domain carry. Only their hashes are stored.
+
+use deeplink_core::domain::DomainName;
+use deeplink_core::id::{PublishableKeyId, TenantId};
+use deeplink_core::publishable_key::PublishableKeyDetail;
+use deeplink_core::secret::PublishableKey;
+use deeplink_core::time::Timestamp;
+use sqlx::FromRow;
+
+use super::{Conn, DbError, on};
+
+/// A key to store; the key itself is in it only to be hashed.
+#[derive(Debug, Clone)]
+pub(crate) struct NewPublishableKey {
+    pub(crate) id: PublishableKeyId,
+    pub(crate) tenant: TenantId,
+    pub(crate) domain: DomainName,
+    pub(crate) key: PublishableKey,
+    pub(crate) created_at: Timestamp,
+}
+
+/// Stores a key.
+pub(crate) async fn insert(db: &mut Conn<'_>, key: &NewPublishableKey) -> Result<(), DbError> {
+    const SQL: &str = "
+        INSERT INTO publishable_keys (id, tenant_id, domain, key_hash, key_prefix, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6)";
+    on!(db, c => sqlx::query(SQL)
+        .bind(key.id.as_str()).bind(key.tenant.as_str()).bind(key.domain.as_str())
+        .bind(key.key.hash()).bind(key.key.shown_prefix()).bind(key.created_at.as_millis())
+        .execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// How many keys an account has.
+pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<i64, DbError> {
+    const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM publishable_keys WHERE tenant_id = $1";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: String,
+    key_prefix: String,
+    domain: String,
+    created_at: i64,
+}
+
+/// An account's keys, newest first.
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<PublishableKeyDetail>, DbError> {
+    const SQL: &str = "
+        SELECT id, key_prefix, domain, created_at FROM publishable_keys
+        WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC";
+    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+    let detail = |row: Row| {
+        Ok(PublishableKeyDetail {
+            id: row.id.parse().map_err(|_| DbError::corrupt("publishable_keys", "id", &row.id))?,
+            key_prefix: row.key_prefix,
+            domain: row.domain,
+            created_at: Timestamp::from_millis(row.created_at),
+        })
+    };
+    rows.into_iter().map(detail).collect()
+}
+
+/// Removes a key; `false` when the account has none of this id.
+pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &PublishableKeyId) -> Result<bool, DbError> {
+    const SQL: &str = "DELETE FROM publishable_keys WHERE tenant_id = $1 AND id = $2";
+    let rows = on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(id.as_str())
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(rows == 1)
+}
