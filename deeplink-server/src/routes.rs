@@ -11,8 +11,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    affiliates, apps, bulk, credentials, domain_verify, domains, health, key_requests, links, publishable_keys, qr,
-    secret_keys, signup, timeseries,
+    affiliates, apps, bulk, callback, credentials, domain_verify, domains, health, invites, key_requests, links,
+    publishable_keys, qr, secret_keys, sessions, signin, signup, timeseries, users,
 };
 use crate::error::ApiError;
 use crate::openapi;
@@ -32,6 +32,10 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(association::apple))
         .routes(routes!(association::asset_links))
         .routes(routes!(signup::create))
+        .routes(routes!(signin::create))
+        // Everybody, by a token that was mailed
+        .routes(routes!(callback::page, callback::create))
+        .routes(routes!(invites::page, invites::accept))
         // Secret keys, and affiliates' for their own links
         .routes(routes!(links::list, links::create))
         .routes(routes!(bulk::create))
@@ -40,6 +44,8 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(links::get, links::update, links::delete))
         .routes(routes!(timeseries::get))
         // People who signed in
+        .routes(routes!(sessions::me))
+        .routes(routes!(sessions::signout))
         .routes(routes!(secret_keys::issue))
         // Secret keys
         .routes(routes!(secret_keys::list, key_requests::request))
@@ -56,6 +62,8 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(domains::list, domains::create))
         .routes(routes!(domains::delete))
         .routes(routes!(domain_verify::verify))
+        .routes(routes!(users::list, users::invite))
+        .routes(routes!(users::remove))
 }
 
 /// The description of every route.

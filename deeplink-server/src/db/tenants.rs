@@ -36,6 +36,13 @@ pub(crate) async fn insert(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp)
     Ok(())
 }
 
+/// Takes back an account that this write stored and that got nobody.
+pub(crate) async fn delete_empty(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbError> {
+    const SQL: &str = "DELETE FROM tenants WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
 /// Whether there is any account.
 pub(crate) async fn any(db: &mut Conn<'_>) -> Result<bool, DbError> {
     const SQL: &str = "SELECT id FROM tenants LIMIT 1";
@@ -82,6 +89,14 @@ pub(crate) async fn hold(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbE
     const SQL: &str = "UPDATE tenants SET link_count = link_count WHERE id = $1";
     on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).execute(c).await.map(|_| ()))?;
     Ok(())
+}
+
+/// How many people an account may have; the row stays held until the write ends, so that who is counted then is exact.
+pub(crate) async fn hold_for_people(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<i64>, DbError> {
+    const SQL: &str = "UPDATE tenants SET link_count = link_count WHERE id = $1 RETURNING plan_tier";
+    let tier: Option<String> = on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
+    let tier = tier.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
+    Ok(Tier::from(tier.as_str()).limits().max_team_members)
 }
 
 /// Counts a new domain, as [`count_links`] counts links.

@@ -5,19 +5,23 @@ use deeplink_core::secret::Token;
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 
-use super::{Conn, DbError, on};
+use super::people::Entered;
+use super::{Conn, DbError, on, users};
 
 /// What a token is for; it works for nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Confirms the address of a sign-up.
     Signup,
+    /// Accepts an invitation into a team.
+    Invite,
 }
 
 impl Purpose {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Signup => "signup",
+            Self::Invite => "invite",
         }
     }
 }
@@ -39,7 +43,32 @@ pub(crate) async fn insert(
     Ok(())
 }
 
-/// Ends the tokens of unverified sign-ups of an address, once it is verified elsewhere.
+/// Uses a token up: whose it was. One caller gets it, all others nothing. The person is held until the write ends.
+pub(crate) async fn consume(
+    db: &mut Conn<'_>,
+    hash: &str,
+    purpose: Purpose,
+    now: Timestamp,
+) -> Result<Option<Entered>, DbError> {
+    const SELECT: &str = "SELECT user_id FROM tokens WHERE hash = $1 AND purpose = $2 AND expires_at > $3";
+    const DELETE: &str = "DELETE FROM tokens WHERE hash = $1";
+    let user: Option<String> = on!(db, c => sqlx::query_scalar(SELECT)
+        .bind(hash).bind(purpose.as_str()).bind(now.as_millis()).fetch_optional(c).await)?;
+    let Some(user) = user else { return Ok(None) };
+    // People come before their tokens, here and where somebody is removed, so that neither waits for the other in turn.
+    let Some(held) = users::hold(db, &user).await? else { return Ok(None) };
+    let used = on!(db, c => sqlx::query(DELETE).bind(hash).execute(c).await.map(|done| done.rows_affected()))?;
+    Ok((used == 1).then_some(held))
+}
+
+/// Ends a person's tokens of one kind.
+pub(crate) async fn end(db: &mut Conn<'_>, user: &UserId, purpose: Purpose) -> Result<(), DbError> {
+    const SQL: &str = "DELETE FROM tokens WHERE user_id = $1 AND purpose = $2";
+    on!(db, c => sqlx::query(SQL).bind(user.as_str()).bind(purpose.as_str()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Ends the tokens of unverified sign-ups and invitations of an address, once it is verified elsewhere.
 pub(crate) async fn lapse(db: &mut Conn<'_>, email: &Email) -> Result<(), DbError> {
     const SQL: &str = "
         DELETE FROM tokens WHERE user_id IN (SELECT id FROM users WHERE email = $1 AND NOT verified)";

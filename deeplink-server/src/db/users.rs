@@ -2,9 +2,11 @@
 
 use deeplink_core::id::{TenantId, UserId};
 use deeplink_core::time::Timestamp;
-use deeplink_core::user::Email;
+use deeplink_core::user::{Email, UserDetail, UserStatus};
+use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::people::Entered;
+use super::{Conn, DbError, on, sessions};
 
 /// Somebody to store.
 #[derive(Debug, Clone)]
@@ -67,4 +69,139 @@ pub(crate) async fn in_team(
 pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
     const SQL: &str = "SELECT email FROM users WHERE tenant_id = $1 AND is_owner ORDER BY id";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_all(c).await)?)
+}
+
+#[derive(FromRow)]
+struct Held {
+    id: String,
+    tenant_id: String,
+}
+
+impl TryFrom<Held> for Entered {
+    type Error = DbError;
+
+    fn try_from(row: Held) -> Result<Self, DbError> {
+        let corrupt = |column| DbError::corrupt("users", column, &row.id);
+        Ok(Self {
+            tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
+            user: row.id.parse().map_err(|_| corrupt("id"))?,
+        })
+    }
+}
+
+/// The person an address is verified for, held until the write ends: nobody removes them meanwhile.
+pub(crate) async fn hold_verified(db: &mut Conn<'_>, email: &Email) -> Result<Option<Entered>, DbError> {
+    const SQL: &str = "
+        UPDATE users SET verified = verified WHERE email = $1 AND verified RETURNING id, tenant_id";
+    let row: Option<Held> = on!(db, c => sqlx::query_as(SQL).bind(email.as_str()).fetch_optional(c).await)?;
+    row.map(Entered::try_from).transpose()
+}
+
+/// Somebody by their id, held until the write ends.
+pub(crate) async fn hold(db: &mut Conn<'_>, id: &str) -> Result<Option<Entered>, DbError> {
+    const SQL: &str = "UPDATE users SET verified = verified WHERE id = $1 RETURNING id, tenant_id";
+    let row: Option<Held> = on!(db, c => sqlx::query_as(SQL).bind(id).fetch_optional(c).await)?;
+    row.map(Entered::try_from).transpose()
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: String,
+    email: String,
+    verified: bool,
+    is_owner: bool,
+    created_at: i64,
+}
+
+impl TryFrom<Row> for UserDetail {
+    type Error = DbError;
+
+    fn try_from(row: Row) -> Result<Self, DbError> {
+        Ok(Self {
+            id: row.id.parse().map_err(|_| DbError::corrupt("users", "id", &row.id))?,
+            email: row.email,
+            verified: row.verified,
+            status: if row.verified { UserStatus::Active } else { UserStatus::Pending },
+            is_owner: row.is_owner,
+            created_at: Timestamp::from_millis(row.created_at),
+        })
+    }
+}
+
+/// Everybody of an account, newest first.
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<UserDetail>, DbError> {
+    const SQL: &str = "
+        SELECT id, email, verified, is_owner, created_at FROM users WHERE tenant_id = $1 ORDER BY id DESC";
+    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+    rows.into_iter().map(UserDetail::try_from).collect()
+}
+
+/// Somebody of an account by address.
+pub(crate) async fn by_email(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    email: &Email,
+) -> Result<Option<UserDetail>, DbError> {
+    const SQL: &str = "
+        SELECT id, email, verified, is_owner, created_at FROM users WHERE tenant_id = $1 AND email = $2";
+    let row: Option<Row> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(email.as_str()).fetch_optional(c).await)?;
+    row.map(UserDetail::try_from).transpose()
+}
+
+/// Somebody of an account by id, held until the write ends.
+pub(crate) async fn hold_of(db: &mut Conn<'_>, tenant: &TenantId, id: &UserId) -> Result<Option<UserDetail>, DbError> {
+    const SQL: &str = "
+        UPDATE users SET verified = verified WHERE tenant_id = $1 AND id = $2
+        RETURNING id, email, verified, is_owner, created_at";
+    let row: Option<Row> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?;
+    row.map(UserDetail::try_from).transpose()
+}
+
+/// How many people an account has, and how many of them have proved their address.
+pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(i64, i64), DbError> {
+    const SQL: &str = "
+        SELECT count(*), count(CASE WHEN verified THEN 1 END) FROM users WHERE tenant_id = $1";
+    Ok(on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
+}
+
+/// Stores somebody who is invited. The account is held, so nobody else stores them.
+pub(crate) async fn insert_invited(db: &mut Conn<'_>, user: &NewUser) -> Result<(), DbError> {
+    const SQL: &str = "
+        INSERT INTO users (id, tenant_id, email, verified, is_owner, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
+    on!(db, c => sqlx::query(SQL)
+        .bind(user.id.as_str()).bind(user.tenant.as_str()).bind(user.email.as_str())
+        .bind(user.standing == Standing::Verified).bind(false).bind(user.created_at.as_millis())
+        .execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Who speaks for an account in its invitations: whoever makes one, else the owner, else who has been there longest; and
+/// only somebody whose address is proved.
+pub(crate) async fn spokesperson(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    inviting: Option<&UserId>,
+) -> Result<Option<String>, DbError> {
+    const SQL: &str = "
+        SELECT email FROM users WHERE tenant_id = $1 AND verified
+        ORDER BY CASE WHEN id = $2 THEN 0 ELSE 1 END, is_owner DESC, id LIMIT 1";
+    let inviting = inviting.map_or("", UserId::as_str);
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(inviting).fetch_optional(c).await)?)
+}
+
+/// Removes somebody with everything that lets them in; keys that they made stay the account's.
+pub(crate) async fn delete(db: &mut Conn<'_>, id: &UserId) -> Result<(), DbError> {
+    const SQLS: [&str; 4] = [
+        "DELETE FROM key_requests WHERE user_id = $1",
+        "DELETE FROM tokens WHERE user_id = $1",
+        "UPDATE secret_keys SET created_by = NULL WHERE created_by = $1",
+        "DELETE FROM users WHERE id = $1",
+    ];
+    sessions::delete_of(db, id).await?;
+    for sql in SQLS {
+        on!(db, c => sqlx::query(sql).bind(id.as_str()).execute(c).await.map(|_| ()))?;
+    }
+    Ok(())
 }

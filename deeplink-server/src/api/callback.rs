@@ -1,0 +1,185 @@
+//! What a mailed link leads to: a page that changes nothing, since scanners open links too, and the form on it that signs
+//! in. Sessions begin here, however somebody signs in.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use deeplink_core::error::ErrorBody;
+use deeplink_core::id::SessionId;
+use deeplink_core::secret::Token;
+use deeplink_core::session::{NextPath, SESSION_SECS};
+use deeplink_core::time::Timestamp;
+use deeplink_core::user::Email;
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderValue, header};
+
+use crate::db::people::{self, EnterIds, Entered};
+use crate::db::sessions::{self, NewSession};
+use crate::db::tokens::{self, Purpose};
+use crate::db::{Conn, DbError, sign_ins};
+use crate::error::ApiError;
+use crate::http::csrf;
+use crate::http::extract::{Query, form_body};
+use crate::http::host::OnServiceHost;
+use crate::http::session::{Presented, presented, set_cookie};
+use crate::pages::auth;
+use crate::pages::headers::see_other;
+use crate::state::{App, Shared};
+
+/// Where a form leads that another site sent.
+pub(crate) const FOREIGN: &str = "/signin?error=invalid_request";
+const EXPIRED: &str = "/signin?error=link_expired";
+
+/// Shows the form of a mailed link. Nothing is used up by it, however often it is opened.
+#[utoipa::path(
+    get, path = "/v1/auth/callback", operation_id = "callback_page", tag = "sessions",
+    params(
+        ("token" = String, Query, description = "The link's token"),
+        ("next" = Option<String>, Query, description = "Path of this service to go to after the sign-in"),
+    ),
+    responses(
+        (status = 200, description = "A page with a form", content_type = "text/html", body = String),
+        (status = 400, description = "There is no token, or more than one", body = ErrorBody),
+        (status = 404, description = "Pages are on the service's own host only", body = ErrorBody),
+        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn page(State(app): State<Shared>, _: OnServiceHost, query: Query) -> Result<Response, ApiError> {
+    let token = query.one("token")?.ok_or_else(|| ApiError::bad_field("token", "there is no token"))?;
+    let next = query.one("next")?.map(NextPath::read);
+    Ok(auth::sign_in(&app, token, next.as_ref()))
+}
+
+/// Signs in with a mailed link's token.
+///
+/// Of many that send one token, one gets the session. A link of a sign-up confirms its address, too. The session that the
+/// browser had before ends.
+#[utoipa::path(
+    post, path = "/v1/auth/callback", operation_id = "callback", tag = "sessions",
+    request_body(content = CallbackForm, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 303, description = "Signed in: to where the sign-in was to lead, with the cookie `session_token`; else to `/signin?error=link_expired`, or `invalid_request` for a form of another site", headers(("Location" = String), ("Set-Cookie" = String))),
+        (status = 400, description = "A field stands more than once", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not a form", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn create(State(app): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    if csrf::is_foreign(&app, request.headers()) {
+        return Ok(see_other(FOREIGN));
+    }
+    let entry = Arc::new(Entry::draw(&app, request.headers()));
+    let form = form_body(request).await?;
+    let token = Token::new(form.one("token")?.unwrap_or_default());
+    let next = form.one("next")?.filter(|text| !text.is_empty()).map(NextPath::read);
+    if !token.is_well_formed() {
+        return Ok(see_other(EXPIRED));
+    }
+    let hash: Arc<str> = token.hash().into();
+    let used = app
+        .db
+        .write({
+            let entry = Arc::clone(&entry);
+            move |mut tx| {
+                let (entry, hash) = (Arc::clone(&entry), Arc::clone(&hash));
+                async move { entry.by_mail(&mut tx, &hash).await }.boxed()
+            }
+        })
+        .await?;
+    let Some(stored) = used else { return Ok(see_other(EXPIRED)) };
+    Ok(entry.signed_in(&app, &stored.or(next).unwrap_or_default()))
+}
+
+/// The form of a mailed link.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the fields; they are read one by one")]
+pub(crate) struct CallbackForm {
+    /// The link's token.
+    token: String,
+    /// Path of this service to go to, unless the sign-in was asked for with one.
+    #[schema(max_length = 2048)]
+    next: Option<String>,
+}
+
+/// A sign-in with everything that is drawn for it, before it is known who signs in.
+pub(crate) struct Entry {
+    ids: EnterIds,
+    session: SessionId,
+    token: Token,
+    /// Hash of the token that the browser presented.
+    presented: Option<String>,
+    now: Timestamp,
+}
+
+impl Entry {
+    /// Draws the session, and the ids of an account in case one must be opened.
+    pub(crate) fn draw(app: &App, headers: &HeaderMap) -> Self {
+        let now = app.clock.now();
+        let presented = match presented(headers) {
+            Presented::One(token) => Some(token.hash()),
+            Presented::None | Presented::Several => None,
+        };
+        app.random(|random| Self {
+            ids: EnterIds::draw(now, random),
+            session: SessionId::new(now, random),
+            token: Token::generate(random),
+            presented,
+            now,
+        })
+    }
+
+    /// Signs in whoever has just proved that an address is theirs.
+    pub(crate) async fn enter(&self, tx: &mut Conn<'_>, email: &Email) -> Result<(), DbError> {
+        let entered = people::enter(tx, email, self.ids.clone(), self.now).await?;
+        self.begin(tx, entered).await
+    }
+
+    async fn begin(&self, tx: &mut Conn<'_>, Entered { tenant, user }: Entered) -> Result<(), DbError> {
+        let session = NewSession {
+            id: self.session.clone(),
+            token: self.token.clone(),
+            tenant,
+            user,
+            created_at: self.now,
+            expires_at: self.now.plus_millis(1_000 * SESSION_SECS),
+        };
+        begin_session(tx, &session, self.presented.as_deref()).await
+    }
+
+    /// Uses a mailed token up. `None`: it is no token of these kinds, or no longer; else where its sign-in was to lead.
+    async fn by_mail(&self, tx: &mut Conn<'_>, hash: &str) -> Result<Option<Option<NextPath>>, DbError> {
+        if let Some((email, next)) = sign_ins::consume(tx, hash, self.now).await? {
+            self.enter(tx, &email).await?;
+            return Ok(Some(next));
+        }
+        let Some(entered) = tokens::consume(tx, hash, Purpose::Signup, self.now).await? else { return Ok(None) };
+        if !people::confirm(tx, &entered.user).await? {
+            return Ok(None);
+        }
+        self.begin(tx, entered).await?;
+        Ok(Some(None))
+    }
+
+    /// The answer once the session is stored.
+    pub(crate) fn signed_in(&self, app: &App, next: &NextPath) -> Response {
+        let mut response = see_other(next.as_str());
+        let cookie: HeaderValue = set_cookie(app, &self.token);
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+        response
+    }
+}
+
+/// Begins a session, and ends the one whose token the browser presented: whoever planted that one is not signed in with
+/// the person.
+pub(crate) async fn begin_session(
+    tx: &mut Conn<'_>,
+    session: &NewSession,
+    presented_hash: Option<&str>,
+) -> Result<(), DbError> {
+    if let Some(hash) = presented_hash {
+        sessions::delete_by_hash(tx, hash).await?;
+    }
+    sessions::insert(tx, session).await
+}

@@ -1,0 +1,208 @@
+//! The team: list, invite, remove. How an invitation is accepted is in `invites`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use deeplink_core::id::{MailId, UserId};
+use deeplink_core::secret::Token;
+use deeplink_core::time::Timestamp;
+use deeplink_core::user::{Email, INVITE_DAYS, InviteUser, InvitedUser, UserList};
+use futures_util::FutureExt;
+use http::StatusCode;
+
+use super::signin::{require_mail, unreachable};
+use crate::db::mail_allowances::{self, Purpose};
+use crate::db::replies::Reply;
+use crate::db::users::{NewUser, Standing};
+use crate::db::{Conn, mails, tenants, tokens, users};
+use crate::error::ApiError;
+use crate::http::auth::{Actor, Caller, FullScope};
+use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
+use crate::http::once::{Answer, Once};
+use crate::state::{App, Shared};
+use crate::work::mail::Mail;
+
+/// Lists the people of the team, newest first.
+#[utoipa::path(
+    get, path = "/v1/auth/users", operation_id = "list_users", tag = "team", security(("secret_key" = [])),
+    responses(
+        (status = 200, description = "Everybody in the team, and who is invited", body = UserList),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn list(State(app): State<Shared>, FullScope(caller): FullScope) -> Result<Json<UserList>, ApiError> {
+    list_for(&app, &caller).await.map(Json)
+}
+
+/// The people of the caller's team, newest first.
+pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<UserList, ApiError> {
+    Ok(UserList::new(users::list(&mut app.db.read().await?.conn(), &caller.tenant).await?))
+}
+
+/// Invites somebody into the team.
+///
+/// The mailed link works for 7 days. Inviting somebody again sends a new link, and the old one ends; an address gets at
+/// most five invitations in an hour. Whether the address belongs to another account is not said: then its invitation
+/// cannot be accepted.
+#[utoipa::path(
+    post, path = "/v1/auth/users", operation_id = "invite_user", tag = "team", security(("secret_key" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
+    request_body = InviteUser,
+    responses(
+        (status = 201, description = "Invited", body = InvitedUser, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        (status = 400, description = "Not an e-mail address (`invalid_email`)", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 402, description = "The plan's limit is reached", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 409, description = "They are in the team (`user_exists`), or the idempotency key was used for another request", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 503, description = "Not applied: mail is not set up (`sessions_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn invite(
+    State(app): State<Shared>,
+    FullScope(caller): FullScope,
+    request: Request,
+) -> Result<Answer, ApiError> {
+    require_mail(&app)?;
+    let headers = request.headers().clone();
+    let body = json_body(request, BODY_LIMIT).await?;
+    let once = Once::read(&headers, &caller, "POST", "/v1/auth/users", &body)?;
+    let email = parse::<InviteUser>(&body)?.check()?;
+    invite_for(&app, &caller, email, once).await
+}
+
+/// Invites an address into the caller's team.
+pub(crate) async fn invite_for(app: &Shared, caller: &Caller, email: Email, once: Once) -> Result<Answer, ApiError> {
+    require_mail(app)?;
+    let now = app.clock.now();
+    let inviting = match &caller.by {
+        Actor::User(user) => Some(user),
+        Actor::Key(_) => None,
+    };
+    let from = users::spokesperson(&mut app.db.read().await?.conn(), &caller.tenant, inviting).await?;
+    let (user, mail, token) =
+        app.random(|random| (UserId::new(now, random), MailId::new(now, random), Token::generate(random)));
+    let until = now.plus_days(INVITE_DAYS);
+    // A text of ASCII alone goes out as it is, with the link in one piece.
+    let from = from.filter(|address| address.is_ascii());
+    let sealed = Mail::invite(&email, &token, from, until).ok_or_else(unreachable)?.seal(&app.vault, &mail);
+    let user =
+        NewUser { id: user, tenant: caller.tenant.clone(), email, standing: Standing::Unverified, created_at: now };
+    let enforce = app.config.enforce_quotas;
+    let job = Arc::new(Invite { once, user, token, mail, sealed, until, enforce });
+    let answer = app
+        .db
+        .write(move |tx| {
+            let job = Arc::clone(&job);
+            async move { job.run(tx).await }.boxed()
+        })
+        .await?;
+    app.mail_waits.notify_one();
+    Ok(answer)
+}
+
+struct Invite {
+    once: Once,
+    user: NewUser,
+    token: Token,
+    mail: MailId,
+    sealed: String,
+    until: Timestamp,
+    /// Whether the plan limits how many people there are.
+    enforce: bool,
+}
+
+impl Invite {
+    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
+        let new = &self.user;
+        if let Some(reply) = self.once.claim(&mut tx, new.created_at).await? {
+            return Ok(Answer { reply, replayed: true });
+        }
+        let limit = tenants::hold_for_people(&mut tx, &new.tenant).await?.filter(|_| self.enforce);
+        let id = match users::by_email(&mut tx, &new.tenant, &new.email).await? {
+            Some(known) if !known.verified => known.id,
+            known => {
+                self.require_room(&mut tx, limit).await?;
+                if known.is_some() {
+                    let message = format!("{} is in the team already", new.email);
+                    return Err(Invalid::field(ErrorCode::UserExists, "email", message).into());
+                }
+                users::insert_invited(&mut tx, new).await?;
+                new.id.clone()
+            }
+        };
+        if mail_allowances::take(&mut tx, Purpose::Invite, &new.email, new.created_at).await? {
+            tokens::end(&mut tx, &id, tokens::Purpose::Invite).await?;
+            tokens::insert(&mut tx, &self.token, tokens::Purpose::Invite, &new.tenant, &id, self.until).await?;
+            mails::insert(&mut tx, &self.mail, &self.sealed, new.created_at, self.until).await?;
+        }
+        let location = Some(format!("/v1/auth/users/{id}"));
+        let reply = Reply {
+            status: StatusCode::CREATED.as_u16(),
+            location,
+            body: serde_json::to_string(&InvitedUser::new(id, &new.email))
+                .map_err(|error| ApiError::Internal(error.to_string()))?,
+        };
+        self.once.keep(&mut tx, &reply).await?;
+        Ok(Answer { reply, replayed: false })
+    }
+
+    async fn require_room(&self, tx: &mut Conn<'_>, limit: Option<i64>) -> Result<(), ApiError> {
+        let Some(limit) = limit else { return Ok(()) };
+        let (current, _) = users::count(tx, &self.user.tenant).await?;
+        if current < limit { Ok(()) } else { Err(ApiError::Quota { resource: "team_members", limit, current }) }
+    }
+}
+
+/// Removes somebody from the team. Their sessions, codes and invitations end at once; keys that they made stay.
+#[utoipa::path(
+    delete, path = "/v1/auth/users/{user_id}", operation_id = "remove_user", tag = "team", security(("secret_key" = [])),
+    params(("user_id" = String, Path, description = "The person's id")),
+    responses(
+        (status = 204, description = "Gone"),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such person in the team", body = ErrorBody),
+        (status = 409, description = "Nobody with a confirmed address would be left (`last_user`)", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn remove(
+    State(app): State<Shared>,
+    FullScope(caller): FullScope,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let id = id.parse().map_err(|_| ApiError::not_found())?;
+    remove_for(&app, &caller, id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Removes somebody from the caller's team.
+pub(crate) async fn remove_for(app: &App, caller: &Caller, id: UserId) -> Result<(), ApiError> {
+    let (tenant, id) = (Arc::new(caller.tenant.clone()), Arc::new(id));
+    app.db
+        .write(move |mut tx| {
+            let (tenant, id) = (Arc::clone(&tenant), Arc::clone(&id));
+            async move {
+                // Whoever else removes somebody of this team waits here, so that one of the last two stays.
+                tenants::hold(&mut tx, &tenant).await?;
+                let user = users::hold_of(&mut tx, &tenant, &id).await?.ok_or_else(ApiError::not_found)?;
+                let (_, verified) = users::count(&mut tx, &tenant).await?;
+                if user.verified && verified <= 1 {
+                    let message = "nobody with a confirmed address would be left in the team";
+                    return Err(ApiError::Plain(ErrorCode::LastUser, message));
+                }
+                users::delete(&mut tx, &id).await?;
+                Ok(())
+            }
+            .boxed()
+        })
+        .await
+}

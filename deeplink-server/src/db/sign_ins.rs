@@ -1,0 +1,59 @@
+//! Magic links that can still be used; only the hashes of their tokens are stored.
+
+use deeplink_core::secret::Token;
+use deeplink_core::session::NextPath;
+use deeplink_core::time::Timestamp;
+use deeplink_core::user::Email;
+use sqlx::FromRow;
+
+use super::{Conn, DbError, on};
+
+/// A magic link to store; the token is in it only to be hashed.
+#[derive(Debug, Clone)]
+pub(crate) struct SignIn {
+    pub(crate) token: Token,
+    pub(crate) email: Email,
+    /// Where to go afterwards, if that was said.
+    pub(crate) next: Option<NextPath>,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// Stores a magic link.
+pub(crate) async fn insert(db: &mut Conn<'_>, sign_in: &SignIn) -> Result<(), DbError> {
+    const SQL: &str = "INSERT INTO sign_ins (hash, email, next, expires_at) VALUES ($1, $2, $3, $4)";
+    on!(db, c => sqlx::query(SQL)
+        .bind(sign_in.token.hash()).bind(sign_in.email.as_str()).bind(sign_in.next.as_ref().map(NextPath::as_str))
+        .bind(sign_in.expires_at.as_millis()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+#[derive(FromRow)]
+struct Row {
+    email: String,
+    next: Option<String>,
+}
+
+/// Uses a magic link up: whose address it proves, and where to go. One caller gets it, all others nothing.
+pub(crate) async fn consume(
+    db: &mut Conn<'_>,
+    hash: &str,
+    now: Timestamp,
+) -> Result<Option<(Email, Option<NextPath>)>, DbError> {
+    const SQL: &str = "DELETE FROM sign_ins WHERE hash = $1 AND expires_at > $2 RETURNING email, next";
+    let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(hash).bind(now.as_millis()).fetch_optional(c).await)?;
+    let Some(row) = row else { return Ok(None) };
+    let email = row.email.parse().map_err(|_| DbError::corrupt("sign_ins", "email", hash))?;
+    Ok(Some((email, row.next.as_deref().map(NextPath::read))))
+}
+
+/// Magic links that one sweep removes.
+const SWEEP: i64 = 500;
+
+/// Removes some magic links whose time is over; `true` when more may be left.
+pub(crate) async fn sweep(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
+    const SQL: &str = "
+        DELETE FROM sign_ins WHERE hash IN (SELECT hash FROM sign_ins WHERE expires_at <= $1 LIMIT $2)";
+    let removed = on!(db, c => sqlx::query(SQL).bind(now.as_millis()).bind(SWEEP)
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(i64::try_from(removed).unwrap_or(0) == SWEEP)
+}
