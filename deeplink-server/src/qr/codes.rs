@@ -13,8 +13,6 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::{Layout, draw};
 use crate::error::ApiError;
 
-/// Pieces of work at one time, for each core.
-const OF_A_CORE: usize = 2;
 /// Requests that wait for their turn.
 const WAITING: usize = 16;
 /// Finished codes that are kept, in bytes.
@@ -40,7 +38,7 @@ pub(crate) struct Codes {
 
 impl Codes {
     pub(crate) fn new() -> Self {
-        let at_once = OF_A_CORE * available_parallelism().map_or(1, usize::from);
+        let at_once = at_once();
         Self {
             finished: Cache::with_weighter(1_000, FINISHED_BYTES, Weight),
             on_pages: Cache::with_weighter(1_000, ON_PAGES_BYTES, Weight),
@@ -82,6 +80,11 @@ impl Codes {
         let content = url.to_owned();
         self.on_pages.get_or_insert_async(url, async { run(&self.for_pages, move || source_of(&content)).await? }).await
     }
+}
+
+/// Pieces of work at one time: one for each core. With more than that at work, redirects wait for a core.
+fn at_once() -> usize {
+    available_parallelism().map_or(1, usize::from)
 }
 
 /// Runs on the threads for blocking work, which are told apart from the ones that answer.
@@ -141,14 +144,15 @@ mod tests {
 
     use super::*;
 
-    /// Q2: two codes at a time for each core, 16 in the line, and the next is refused at once.
+    /// Q2: one code at a time for each core, 16 in the line, and the next is refused at once.
     #[tokio::test]
     async fn q2_the_line_has_an_end() {
         let codes = Codes::new();
-        let at_once = OF_A_CORE * available_parallelism().map_or(1, usize::from);
+        let at_once = at_once();
         let mut places: Vec<_> = (0..at_once + WAITING).map(|_| codes.admit().expect("a place")).collect();
         assert!(matches!(codes.admit(), Err(ApiError::Plain(ErrorCode::Overloaded, _))));
         // All that may be drawn at one time is: a barrier that one fewer could not pass.
+        assert_eq!(codes.at_work.available_permits(), at_once);
         let barrier = Arc::new(Barrier::new(at_once));
         let drawn = places[..at_once].iter().map(|place| {
             let barrier = Arc::clone(&barrier);
