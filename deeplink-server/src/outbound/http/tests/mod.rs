@@ -10,6 +10,7 @@ mod names;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -21,7 +22,7 @@ const PUBLIC_V6: &str = "2606:2800:220:1::1";
 
 const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine";
 
-/// A client whose every connection ends at one server of the test, whatever address it dialled.
+/// A client whose connections end where the test says, and what addresses it dialled.
 struct Bench {
     http: Http,
     names: names::Dns,
@@ -29,14 +30,21 @@ struct Bench {
 }
 
 impl Bench {
+    /// Every connection ends at one server of the test.
     async fn new(server: SocketAddr) -> Self {
+        Self::with(move |_| Box::pin(TcpStream::connect(server))).await
+    }
+
+    async fn with(
+        connect: impl Fn(SocketAddr) -> BoxFuture<'static, std::io::Result<TcpStream>> + Send + Sync + 'static,
+    ) -> Self {
         let names = names::Dns::start().await;
         let dialled = Arc::<Mutex<Vec<_>>>::default();
         let dial = {
             let dialled = Arc::clone(&dialled);
-            move |address| -> futures_util::future::BoxFuture<'static, _> {
+            move |address| {
                 dialled.lock().expect("the list").push(address);
-                Box::pin(TcpStream::connect(server))
+                connect(address)
             }
         };
         let http = Http {

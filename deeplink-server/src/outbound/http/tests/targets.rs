@@ -150,21 +150,16 @@ async fn what_the_operator_allows_is_called_at_any_port() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_address_holds_the_others_up_for_a_moment_only() {
     let (address, _) = says(FINE).await;
-    let mut bench = Bench::new(address).await;
-    let dialled = Arc::clone(&bench.dialled);
-    bench.http.dialler = Dialler::with(
-        Arc::new(move |to: SocketAddr| {
-            dialled.lock().expect("the list").push(to);
-            Box::pin(async move {
-                match to.ip().to_string().as_str() {
-                    PUBLIC => TcpStream::connect(address).await,
-                    PUBLIC_V6 => std::future::pending().await,
-                    _ => Err(std::io::ErrorKind::ConnectionRefused.into()),
-                }
-            })
-        }),
-        None,
-    );
+    let bench = Bench::with(move |to| {
+        Box::pin(async move {
+            match to.ip().to_string().as_str() {
+                PUBLIC => TcpStream::connect(address).await,
+                PUBLIC_V6 => std::future::pending().await,
+                _ => Err(std::io::ErrorKind::ConnectionRefused.into()),
+            }
+        })
+    })
+    .await;
     bench.names.addresses("two.example.com", &[PUBLIC, PUBLIC_V6]);
     let began = Instant::now();
     assert!(bench.get("http://two.example.com/").await.is_ok());
@@ -182,20 +177,15 @@ async fn a_dead_address_holds_the_others_up_for_a_moment_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_addresses_of_one_family_do_not_hide_the_other() {
     let (address, _) = says(FINE).await;
-    let mut bench = Bench::new(address).await;
-    let dialled = Arc::clone(&bench.dialled);
-    bench.http.dialler = Dialler::with(
-        Arc::new(move |to: SocketAddr| {
-            dialled.lock().expect("the list").push(to);
-            Box::pin(async move {
-                if to.is_ipv4() {
-                    return TcpStream::connect(address).await;
-                }
-                Err(std::io::ErrorKind::NetworkUnreachable.into())
-            })
-        }),
-        None,
-    );
+    let bench = Bench::with(move |to| {
+        Box::pin(async move {
+            if to.is_ipv4() {
+                return TcpStream::connect(address).await;
+            }
+            Err(std::io::ErrorKind::NetworkUnreachable.into())
+        })
+    })
+    .await;
     let sixes = [1, 2, 3, 4].map(|last| format!("2606:2800:220:1::{last}"));
     let all: Vec<_> = sixes.iter().map(String::as_str).chain([PUBLIC]).collect();
     bench.names.addresses("six.example.com", &all);
