@@ -17,8 +17,8 @@ use std::{error, fmt};
 
 use deeplink_core::colour::Rgb;
 use png::{ColorType, Decoder, DecodingError, Limits, Transformations};
-use rxing::helpers::detect_in_luma_slice_with_hints;
-use rxing::{BarcodeFormat, DecodeHints};
+use rxing::common::{GlobalHistogramBinarizer, HybridBinarizer};
+use rxing::{BarcodeFormat, Binarizer, BinaryBitmap, DecodeHints, Luma8Source, MultiFormatReader, Reader};
 
 /// Most bytes of a file.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -171,7 +171,8 @@ impl Picture {
         lighter.max_by_key(|&luma| seen[usize::from(luma)]).unwrap_or(u8::MAX)
     }
 
-    /// Makes the darkest black and the lightest white, as a camera's exposure does: two greys are as good a code.
+    /// Makes the darkest black and the lightest white, as a camera's exposure does: two greys are as good a code. Where
+    /// they are close, telling dark from light by the whole picture is not enough without it.
     fn stretch_contrast(&mut self) {
         let darkest = self.luma.iter().copied().min().unwrap_or_default();
         let lightest = self.luma.iter().copied().max().unwrap_or_default();
@@ -241,17 +242,24 @@ impl Picture {
         Self { width: self.height, height: self.width, luma: luma.collect() }
     }
 
+    /// What is dark is told by the surroundings of each pixel, and, if nothing is read then, by the whole picture: a
+    /// dark grey module that is wide enough is lighter than its surroundings, as far as those go.
     fn read(&self) -> Option<String> {
-        let mut hints = DecodeHints {
-            TryHarder: Some(true),
-            // What a byte segment holds is not said in the code; a URL is ASCII, and other texts are UTF-8 today.
-            CharacterSet: Some("UTF-8".to_owned()),
-            ..DecodeHints::default()
-        };
-        let code = Some(BarcodeFormat::QR_CODE);
-        let found = detect_in_luma_slice_with_hints(&self.luma, self.width, self.height, code, &mut hints).ok()?;
-        Some(found.getText().to_owned())
+        let source = || Luma8Source::new_with_slice(&self.luma, self.width, self.height).ok();
+        read(HybridBinarizer::new(source()?)).or_else(|| read(GlobalHistogramBinarizer::new(source()?)))
     }
+}
+
+fn read(binarizer: impl Binarizer) -> Option<String> {
+    let hints = DecodeHints {
+        TryHarder: Some(true),
+        PossibleFormats: Some([BarcodeFormat::QR_CODE].into()),
+        // What a byte segment holds is not said in the code; a URL is ASCII, and other texts are UTF-8 today.
+        CharacterSet: Some("UTF-8".to_owned()),
+        ..DecodeHints::default()
+    };
+    let found = MultiFormatReader::default().decode_with_hints(&mut BinaryBitmap::new(binarizer), &hints).ok()?;
+    Some(found.getText().to_owned())
 }
 
 #[cfg(test)]

@@ -41,24 +41,23 @@ pub(crate) fn rasterised(svg: &[u8], scale: u16) -> RgbImage {
 
 /// Luma as ITU-R BT.601 weighs it: what cameras give and readers take.
 pub(crate) fn grey(picture: &RgbImage) -> GrayImage {
-    let luma = picture.pixels().map(|pixel| Rgb(pixel.0).luma());
-    GrayImage::from_raw(picture.width(), picture.height(), luma.collect()).expect("pixels")
+    let mut luma = Vec::with_capacity(picture.as_raw().len() / 3);
+    let (mut last, mut seen) = ([0; 3], Rgb([0; 3]).luma());
+    for pixel in picture.as_raw().chunks_exact(3) {
+        // Most pixels are like the one before.
+        if pixel != last {
+            last.copy_from_slice(pixel);
+            seen = Rgb(last).luma();
+        }
+        luma.push(seen);
+    }
+    GrayImage::from_raw(picture.width(), picture.height(), luma).expect("pixels")
 }
 
 pub(crate) fn inverted(picture: &GrayImage) -> GrayImage {
     let mut picture = DynamicImage::ImageLuma8(picture.clone());
     picture.invert();
     picture.into_luma8()
-}
-
-/// From black to white, as a camera exposes it.
-pub(crate) fn exposed(picture: &GrayImage) -> GrayImage {
-    let darkest = picture.iter().copied().min().unwrap_or_default();
-    let range = u16::from(picture.iter().copied().max().unwrap_or_default() - darkest).max(1);
-    let seen: Vec<_> =
-        (0..=u8::MAX).map(|luma| (u16::from(luma.saturating_sub(darkest)) * 255 / range).to_le_bytes()[0]).collect();
-    let pixels = picture.iter().map(|&luma| seen[usize::from(luma)]).collect();
-    GrayImage::from_raw(picture.width(), picture.height(), pixels).expect("pixels")
 }
 
 /// What most of the lighter pixels are: the edge says nothing where an eye stands at it.

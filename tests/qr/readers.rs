@@ -6,8 +6,8 @@ use std::thread;
 
 use image::GrayImage;
 use rqrr::PreparedImage;
-use rxing::helpers::detect_in_luma_slice_with_hints;
-use rxing::{BarcodeFormat, DecodeHints};
+use rxing::common::{GlobalHistogramBinarizer, HybridBinarizer};
+use rxing::{BarcodeFormat, Binarizer, BinaryBitmap, DecodeHints, Luma8Source, MultiFormatReader, Reader};
 
 use crate::cases::Case;
 use crate::pictures::{padded, scaled, seen};
@@ -20,12 +20,18 @@ const SCALES: [f32; 6] = [1.0, 0.5, 0.66, 0.8, 1.25, 1.5];
 /// A reader: the text in a picture, if it finds one.
 pub(crate) type Read = fn(&GrayImage) -> Option<String>;
 
-/// rxing, a port of zxing-cpp with the older ZXing behind it.
+/// rxing, a port of zxing-cpp with the older ZXing behind it, as ZXing's own programs try harder: what is dark is told
+/// by the surroundings of each pixel, and, if nothing is read then, by the whole picture.
 pub(crate) fn rxing(picture: &GrayImage) -> Option<String> {
-    let mut hints = DecodeHints { TryHarder: Some(true), ..DecodeHints::default() };
     let (width, height) = picture.dimensions();
-    let format = Some(BarcodeFormat::QR_CODE);
-    let found = detect_in_luma_slice_with_hints(picture, width, height, format, &mut hints).ok()?;
+    let source = || Luma8Source::new_with_slice(picture, width, height).ok();
+    with_rxing(HybridBinarizer::new(source()?)).or_else(|| with_rxing(GlobalHistogramBinarizer::new(source()?)))
+}
+
+fn with_rxing(binarizer: impl Binarizer) -> Option<String> {
+    let formats = Some([BarcodeFormat::QR_CODE].into());
+    let hints = DecodeHints { TryHarder: Some(true), PossibleFormats: formats, ..DecodeHints::default() };
+    let found = MultiFormatReader::default().decode_with_hints(&mut BinaryBitmap::new(binarizer), &hints).ok()?;
     Some(found.getText().to_owned())
 }
 
