@@ -1,4 +1,4 @@
-//! Logos as people have them, painted here: of several aspects, opaque and with holes, lettered and striped.
+//! Logos as people have them, painted here: of several aspects, opaque and with holes, lettered, striped and plain.
 
 use std::fmt;
 
@@ -16,6 +16,12 @@ enum Subject {
     Letters,
     /// Diagonal stripes of black, white and colours, as much like modules as a logo gets.
     Stripes,
+    /// A disc, as wide and high as the picture.
+    Disc,
+    /// Shades that run into each other, as in a photograph; where it is not opaque, of something round.
+    Shades,
+    /// Nothing to be seen.
+    Nothing,
 }
 
 /// A picture for the middle of a code.
@@ -42,6 +48,21 @@ impl Artwork {
         Self::of(Subject::Stripes)
     }
 
+    /// Those with a disc.
+    pub(crate) fn discs() -> Vec<Self> {
+        Self::of(Subject::Disc)
+    }
+
+    /// Those like photographs.
+    pub(crate) fn shaded() -> Vec<Self> {
+        Self::of(Subject::Shades)
+    }
+
+    /// Those that leave the middle of a code empty.
+    pub(crate) fn empty() -> Vec<Self> {
+        Self::of(Subject::Nothing).into_iter().filter(|artwork| !artwork.opaque).collect()
+    }
+
     fn of(subject: Subject) -> Vec<Self> {
         ASPECTS.iter().flat_map(|&aspect| [true, false].map(|opaque| Self { aspect, opaque, subject })).collect()
     }
@@ -53,7 +74,9 @@ impl Artwork {
 
     /// Back from [`Artwork::url`].
     pub(crate) fn from_url(url: &str) -> Result<Self, String> {
-        Self::all().into_iter().find(|artwork| artwork.url() == url).ok_or_else(|| format!("{url} is not painted here"))
+        let others = [Self::discs(), Self::shaded(), Self::empty()].concat();
+        let mut all = Self::all().into_iter().chain(others);
+        all.find(|artwork| artwork.url() == url).ok_or_else(|| format!("{url} is not painted here"))
     }
 
     /// The picture; what is transparent has no ground, and some of it lets half of what is behind through.
@@ -63,11 +86,18 @@ impl Artwork {
         let rgba = pixels.flat_map(|(x, y)| match self.subject {
             Subject::Letters => self.letters(x, y),
             Subject::Stripes => self.stripes(x, y),
+            Subject::Disc => match (self.is_in_disc(x, y), self.opaque) {
+                (true, true) => [255, 255, 255, 255],
+                (false, false) => [255, 255, 255, 0],
+                _ => [200, 30, 60, 255],
+            },
+            Subject::Shades if self.opaque || self.is_in_disc(x, y) => shades(x, y),
+            Subject::Shades | Subject::Nothing => [255, 255, 255, 0],
         });
         let mut digest = [u8::from(self.opaque); 32];
         digest[0] = u8::try_from(self.aspect.0).expect("few");
         digest[1] = u8::try_from(self.aspect.1).expect("few");
-        digest[2] = u8::from(self.subject == Subject::Stripes);
+        digest[2] = self.subject as u8;
         Logo::new(width, height, rgba.collect(), digest).expect("a logo")
     }
 
@@ -94,6 +124,12 @@ impl Artwork {
         }
     }
 
+    fn is_in_disc(self, x: u32, y: u32) -> bool {
+        let (width, height) = (self.aspect.0 * SIDE, self.aspect.1 * SIDE);
+        let (across, down) = ((2 * x + 1).abs_diff(width) * height, (2 * y + 1).abs_diff(height) * width);
+        across.pow(2) + down.pow(2) <= (width * height).pow(2)
+    }
+
     fn stripes(self, x: u32, y: u32) -> [u8; 4] {
         match ((x + y) / 12 % 6, self.opaque) {
             (1, _) => [0, 0, 0, 255],
@@ -106,11 +142,23 @@ impl Artwork {
     }
 }
 
+fn shades(x: u32, y: u32) -> [u8; 4] {
+    let wave = |at: u32, length: u32| (at % length).abs_diff(length / 2) * 510 / length;
+    let red = (2 * wave(x + 2 * y, 106) + wave(3 * x + y, 146)) / 3;
+    let green = wave(2 * x + y, 122).midpoint(wave(x + 3 * y, 178));
+    let blue = (wave(x + y, 82) + 2 * wave(2 * x + 3 * y, 202)) / 3;
+    let [red, green, blue] = [red, green, blue].map(|part| u8::try_from(part).unwrap_or(u8::MAX));
+    [red, green, blue, 255]
+}
+
 impl fmt::Display for Artwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let subject = match self.subject {
             Subject::Letters => "letters",
             Subject::Stripes => "stripes",
+            Subject::Disc => "disc",
+            Subject::Shades => "shades",
+            Subject::Nothing => "empty",
         };
         let ground = if self.opaque { "opaque" } else { "transparent" };
         write!(f, "{subject}-{}x{}-{ground}", self.aspect.0, self.aspect.1)

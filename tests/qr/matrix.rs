@@ -46,6 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Each picture is a line of JSON about it, with what rxing made of it, and then its pixels: one byte of luma each.
 fn draw_all(to: &mut impl Write) -> io::Result<()> {
     let (random, chance) = (&mut Random::seeded(SEED), &mut Random::seeded(SEED + 1));
+    let other = &mut Random::seeded(SEED + 2);
     let mut put = |gate: &str, case: &Case| {
         for picture in seen(case) {
             put(to, gate, case, &picture)?;
@@ -69,6 +70,10 @@ fn draw_all(to: &mut impl Write) -> io::Result<()> {
                 }
                 let striped = Artwork::striped()[below(8, chance)];
                 put("G3", &somehow(&case.clone().with_artwork(striped), chance))?;
+                for artworks in [Artwork::discs(), Artwork::shaded(), Artwork::empty()] {
+                    let artwork = artworks[below(artworks.len(), other)];
+                    put("G3", &somehow(&case.clone().with_artwork(artwork), other))?;
+                }
             }
         }
     }
@@ -101,6 +106,7 @@ fn put(to: &mut impl Write, gate: &str, case: &Case, picture: &GrayImage) -> io:
         "background": case.style().background.luma(),
         "square": case.style().corner_square_type == CornerSquareType::Square,
         "version": case.version(),
+        "logo": case.artwork.map(|artwork| artwork.to_string()),
         "rxing": reads(rxing, picture, &case.content).err(),
         "width": picture.width(),
         "height": picture.height(),
