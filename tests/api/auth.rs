@@ -6,7 +6,7 @@ use deeplink_core::secret::{Random, SecretKey};
 use http::Method;
 use serde_json::json;
 
-use crate::common::{Ask, World, eventually, spawn};
+use crate::common::{Ask, World, eventually, spawn, spawn_nodes};
 
 fn unknown_key() -> String {
     SecretKey::generate(&mut Random::system()).expose().to_owned()
@@ -29,6 +29,11 @@ fn protected(world: &World) -> Vec<Ask> {
         ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": "https://example.com/"})),
         ask(Method::GET, "/v1/links/spring-42/timeseries"),
         ask(Method::DELETE, "/v1/links/spring-42"),
+        ask(Method::GET, "/v1/auth/secret-keys"),
+        ask(Method::GET, "/v1/auth/publishable-keys"),
+        ask(Method::GET, "/v1/affiliates"),
+        ask(Method::GET, "/v1/apps"),
+        ask(Method::GET, "/v1/domains"),
     ]
 }
 
@@ -94,6 +99,41 @@ async fn x4_a_bad_credential_is_never_passed_over() {
     for ask in protected(&world) {
         let reply = ask.header("authorization", format!("bEaReR   {good} ")).send().await;
         assert!(reply.status < 300, "{}", reply.text());
+    }
+}
+
+/// X4: a key is judged by itself where keys are taken, and a session where sessions are: neither takes the other's place,
+/// and a key that is sent to a session's operation is refused however good it is.
+#[tokio::test]
+async fn x4_a_key_outranks_a_session_and_neither_stands_for_the_other() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    let session = world.session_of(&world.a).await;
+    let (good_key, bad_key, bad_session) = (world.a.key().expect("a key").to_owned(), unknown_key(), "0".repeat(64));
+    let mut asks: Vec<_> = protected(&world).into_iter().map(|ask| (ask, false)).collect();
+    let issue = world.nobody.ask(Method::POST, "/v1/auth/secret-keys/issue").header("idempotency-key", "one");
+    asks.push((issue.body("{}"), true));
+    assert!(asks.len() >= 10);
+    for (ask, takes_session) in asks {
+        // The good pair comes last, because one of the routes deletes its link.
+        for key in [None, Some(&bad_key), Some(&good_key)] {
+            for cookie in [None, Some(&bad_session), Some(&session)] {
+                let expected = match (takes_session, key, cookie) {
+                    (_, Some(key), _) if *key == bad_key => Some("401 invalid_key"),
+                    (true, Some(_), _) => Some("401 invalid_key"),
+                    (true, None, Some(cookie)) if *cookie == session => None,
+                    (false, Some(_), _) => None,
+                    _ => Some("401 unauthorized"),
+                };
+                let ask = key.iter().fold(ask.clone(), |ask, key| ask.bearer(key));
+                let ask = cookie.iter().fold(ask, |ask, cookie| ask.session(cookie));
+                let reply = ask.send().await;
+                match expected {
+                    Some(expected) => assert_eq!(reply.outcome(), expected, "{key:?} {cookie:?}"),
+                    None => assert!(!matches!(reply.status, 401 | 403), "{key:?} {cookie:?} {}", reply.outcome()),
+                }
+            }
+        }
     }
 }
 
@@ -188,16 +228,30 @@ async fn i8_affiliates_are_held_to_their_scope() {
     }
 }
 
-/// I8: the keys of an affiliate that is disabled or gone are refused, on this node at once and elsewhere within 5 s.
-#[tokio::test]
+/// I8: the keys of an affiliate that is disabled or deleted are refused, on this node at once and elsewhere within 5 s.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i8_a_disabled_affiliates_keys_are_dead() {
-    let world = spawn().await;
-    let refused = async || world.a1.get("/v1/links").await.outcome() == "401 invalid_key";
-    assert!(!refused().await);
-    let status = |word| format!("UPDATE affiliates SET status = '{word}' WHERE id = '{}'", world.a1.affiliate_id());
-    world.db.execute(status("disabled")).await;
-    eventually("the affiliate is disabled", Duration::from_secs(5), refused).await;
-    assert_eq!(world.a2.get("/v1/links").await.status, 200);
-    world.db.execute(status("active")).await;
-    eventually("it is active again", Duration::from_secs(5), async || !refused().await).await;
+    let world = spawn_nodes(2).await;
+    let path = format!("/v1/affiliates/{}", world.a1.affiliate_id());
+    let made = world.a.post_nothing(&format!("{path}/credentials")).await.member("api_key");
+    let keys = [world.a1.clone(), world.somebody_with(&made)];
+    let status = async |word| world.a.ask(Method::PATCH, &path).json(&json!({"status": word})).send().await.status;
+    let outcomes = async |node: usize| {
+        [world.at(node, &keys[0]).get("/v1/links").await.status, world.at(node, &keys[1]).get("/v1/links").await.status]
+    };
+    let soon = Duration::from_secs(5);
+    for _ in 0..2 {
+        assert_eq!((outcomes(0).await, outcomes(1).await), ([200; 2], [200; 2]));
+        assert_eq!(status("disabled").await, 200);
+        assert_eq!(outcomes(0).await, [401; 2], "at once");
+        assert_eq!(keys[0].get("/v1/links").await.outcome(), "401 invalid_key");
+        eventually("the other node refuses them", soon, async || outcomes(1).await == [401; 2]).await;
+        assert_eq!(world.a2.get("/v1/links").await.status, 200, "the other affiliate's go on");
+        assert_eq!(status("active").await, 200);
+        assert_eq!(outcomes(0).await, [200; 2], "and work again");
+        eventually("everywhere", soon, async || outcomes(1).await == [200; 2]).await;
+    }
+    assert_eq!(world.a.delete(&path).await.status, 204);
+    assert_eq!(outcomes(0).await, [401; 2], "at once");
+    eventually("the other node refuses them", soon, async || outcomes(1).await == [401; 2]).await;
 }

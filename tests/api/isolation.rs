@@ -1,106 +1,249 @@
-//! Tenants see nothing of each other.
+//! Tenants see nothing of each other, and each credential reaches what it is for.
 
+use deeplink_core::id::UserId;
+use deeplink_core::routes::{self, Credential};
+use deeplink_core::secret::Random;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Caller, Reply, Role, World, operations, spawn};
+use crate::common::operations::{self, Operation};
+use crate::common::{Ask, Caller, Reply, Role, World, code_in, eventually, spawn};
 
-/// One row of the matrix: what each caller meets on a route, on a link of A.
+/// One row of the matrix: what each caller meets on a route, on something of A's.
 struct Row {
     operation: &'static str,
     body: Option<Value>,
-    /// Without a credential; with B's key; with the keys of A's affiliates 1 (whose link it is) and 2; with A's key.
-    expected: [&'static str; 5],
+    /// Without a credential; with B's key; with the keys of A's affiliates 1 (whose links they are) and 2; with A's
+    /// publishable key; with the session of A's owner; with A's key.
+    expected: [&'static str; 7],
 }
 
 const OWN: &str = "2xx, own data";
+/// The same as without a credential, and no refusal for want of one.
+const PUBLIC: [&str; 7] = ["as anybody"; 7];
+
+/// What a credential of a tenant's own meets: B its own things.
+const FULL: [&str; 7] = refused("401 unauthorized", OWN, "403 forbidden_scope", "2xx");
+/// The same where the path names something of A's.
+const OF_A: [&str; 7] = refused("401 unauthorized", "404 not_found", "403 forbidden_scope", "2xx");
+const SESSION: [&str; 7] = [
+    "401 unauthorized",
+    "401 invalid_key",
+    "401 invalid_key",
+    "401 invalid_key",
+    "401 invalid_key",
+    "2xx",
+    "401 invalid_key",
+];
+/// What also affiliates may do with what is theirs.
+const LINKS: [&str; 7] = ["401 unauthorized", OWN, "2xx", OWN, "401 invalid_key", "401 unauthorized", "2xx"];
+const LINK: [&str; 7] =
+    ["401 unauthorized", "404 not_found", "2xx", "404 not_found", "401 invalid_key", "401 unauthorized", "2xx"];
+
+const fn refused(nobody: &'static str, b: &'static str, scoped: &'static str, a: &'static str) -> [&'static str; 7] {
+    [nobody, b, scoped, scoped, "401 invalid_key", "401 unauthorized", a]
+}
 
 fn matrix() -> Vec<Row> {
-    let row = |operation, body, expected| Row { operation, body, expected };
-    let public = ["2xx"; 5];
-    let full = ["401 unauthorized", OWN, "403 forbidden_scope", "403 forbidden_scope", "2xx"];
+    let row = |operation, expected| Row { operation, body: None, expected };
+    let with = |operation, body, expected| Row { operation, body: Some(body), expected };
     vec![
-        row("health", None, public),
-        row("ready", None, public),
-        row("openapi", None, public),
-        row("llms", None, public),
-        row("resolve", None, public),
+        row("health", PUBLIC),
+        row("ready", PUBLIC),
+        row("openapi", PUBLIC),
+        row("llms", PUBLIC),
+        row("resolve", PUBLIC),
         // On the service's own host there is nothing to see.
-        row("apple_association", None, ["404 not_found"; 5]),
-        row("asset_links", None, ["404 not_found"; 5]),
-        row("signup", Some(json!({"email": "new@example.com"})), public),
-        row("list_links", None, ["401 unauthorized", OWN, "2xx", OWN, "2xx"]),
-        row("create_link", Some(json!({})), ["401 unauthorized", OWN, "2xx", OWN, "2xx"]),
-        row(
-            "bulk_create_links",
-            Some(json!({"template": {}, "count": 2})),
-            ["401 unauthorized", OWN, "2xx", OWN, "2xx"],
+        row("apple_association", ["404 not_found"; 7]),
+        row("asset_links", ["404 not_found"; 7]),
+        with("signup", json!({"email": "new@example.com"}), PUBLIC),
+        with("signin", json!({"email": "new@example.com"}), PUBLIC),
+        row("callback_page", PUBLIC),
+        row("callback", PUBLIC),
+        row("oauth_start", PUBLIC),
+        row("oauth_callback", PUBLIC),
+        row("verify_page", PUBLIC),
+        row("accept_invite", PUBLIC),
+        row("me", SESSION),
+        row("signout", SESSION),
+        with("issue_secret_key", json!({}), SESSION),
+        row("list_users", FULL),
+        with("invite_user", json!({"email": "invited@example.com"}), FULL),
+        row("remove_user", OF_A),
+        row("list_secret_keys", FULL),
+        // A's code makes a key of A's only. Its row comes before the next one, because one code can be pending.
+        row("confirm_secret_key", refused("401 unauthorized", "400 invalid_code token", "403 forbidden_scope", "2xx")),
+        with(
+            "request_secret_key",
+            json!({"email": "a@example.com"}),
+            refused("401 unauthorized", "403 not_a_member", "403 forbidden_scope", "2xx"),
         ),
-        row("get_link", None, ["401 unauthorized", "404 not_found", "2xx", "404 not_found", "2xx"]),
-        row("link_qr", None, ["401 unauthorized", "404 not_found", "2xx", "404 not_found", "2xx"]),
-        row("list_domains", None, full),
-        row("create_domain", Some(json!({"domain": "new.example.com"})), full),
-        row(
-            "verify_domain",
-            None,
-            ["401 unauthorized", "404 not_found", "403 forbidden_scope", "403 forbidden_scope", "2xx"],
+        row("delete_secret_key", OF_A),
+        row("list_publishable_keys", FULL),
+        with(
+            "create_publishable_key",
+            json!({"domain": OWN_DOMAIN}),
+            refused("401 unauthorized", "400 domain_not_found domain", "403 forbidden_scope", "2xx"),
         ),
-        row(
-            "delete_domain",
-            None,
-            ["401 unauthorized", "404 not_found", "403 forbidden_scope", "403 forbidden_scope", "2xx"],
-        ),
-        row("list_apps", None, full),
-        row(
-            "create_app",
-            Some(json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"})),
-            full,
-        ),
-        row(
-            "delete_app",
-            None,
-            ["401 unauthorized", "404 not_found", "403 forbidden_scope", "403 forbidden_scope", "2xx"],
-        ),
-        row(
-            "link_timeseries",
-            None,
-            ["401 unauthorized", "404 not_found", "403 forbidden_scope", "403 forbidden_scope", "2xx"],
-        ),
-        row(
-            "update_link",
-            Some(json!({"web_url": null})),
-            ["401 unauthorized", "404 not_found", "403 forbidden_scope", "403 forbidden_scope", "2xx"],
-        ),
-        row(
-            "delete_link",
-            None,
-            ["401 unauthorized", "404 not_found", "403 forbidden_scope", "403 forbidden_scope", "2xx"],
-        ),
+        row("delete_publishable_key", OF_A),
+        row("list_affiliates", FULL),
+        with("create_affiliate", json!({"name": "New", "partner_key": "new"}), FULL),
+        row("get_affiliate", OF_A),
+        with("update_affiliate", json!({"name": "Newer"}), OF_A),
+        row("delete_affiliate", OF_A),
+        row("list_credentials", OF_A),
+        row("create_credential", OF_A),
+        row("delete_credential", OF_A),
+        row("list_links", LINKS),
+        with("create_link", json!({}), LINKS),
+        with("bulk_create_links", json!({"template": {}, "count": 2}), LINKS),
+        row("get_link", LINK),
+        row("link_qr", LINK),
+        row("list_domains", FULL),
+        with("create_domain", json!({"domain": "new.example.com"}), FULL),
+        row("verify_domain", OF_A),
+        row("delete_domain", OF_A),
+        row("list_apps", FULL),
+        with("create_app", json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"}), FULL),
+        row("delete_app", OF_A),
+        row("link_timeseries", OF_A),
+        with("update_link", json!({"web_url": null}), OF_A),
+        row("delete_link", OF_A),
     ]
 }
 
-/// Something of A's that the operation can be called on: a link of affiliate 1's, or what only A itself can have.
-async fn thing_of_a(world: &World, operation: &operations::Operation, secret: &str) -> String {
-    if operation.path.contains("{app_id}") {
-        let app = json!({"platform": "ios", "bundle_id": "com.example.of-a", "team_id": "ABCDE12345"});
-        return world.a.post("/v1/apps", &app).await.member("id");
-    }
-    if operation.path.contains("{domain}") {
-        let domain = format!("{}.example.com", operation.id.replace('_', "-"));
-        world.own_domain(&world.a, &domain, Role::Primary).await;
-        return domain;
-    }
-    let id = format!("of-a1-{}", operation.id.replace('_', "-"));
-    world.a1.make_of(&json!({"custom_id": id, "web_url": secret})).await;
-    id
+/// A's domain, for which it has a publishable key.
+const OWN_DOMAIN: &str = "keys.example.com";
+const SECRET: &str = "https://example.com/secret-of-a";
+
+/// Somebody who calls: with a key, with a session, or with nothing.
+struct Who {
+    caller: Caller,
+    session: Option<String>,
 }
 
-async fn call(caller: &Caller, operation: &operations::Operation, id: &str, body: Option<&Value>) -> Reply {
-    let ask = caller.ask(operation.method.clone(), &operation.at(id));
-    match body {
-        Some(body) => ask.json(body).send().await,
-        None => ask.send().await,
+impl Who {
+    fn ask(&self, operation: &Operation, ids: &[String]) -> Ask {
+        // These pages are about a token.
+        let query = if operation.id.ends_with("_page") { "?token=0" } else { "" };
+        let ask = self.caller.ask(operation.method.clone(), &format!("{}{query}", operation.at_each(ids)));
+        self.session.iter().fold(ask, |ask, token| ask.session(token))
     }
+
+    async fn call(&self, operation: &Operation, thing: &Thing) -> Reply {
+        let ask = self.ask(operation, &thing.ids);
+        match &thing.body {
+            Some(body) => ask.json(body).send().await,
+            None if operation.has_form => ask.body_as("application/x-www-form-urlencoded", "token=0").send().await,
+            None => ask.send().await,
+        }
+    }
+}
+
+/// Everybody of the matrix, in its order.
+async fn everybody(world: &World) -> [Who; 7] {
+    world.own_domain(&world.a, OWN_DOMAIN, Role::Primary).await;
+    let publishable = publishable_key_of(&world.a).await;
+    let who = |caller: &Caller| Who { caller: caller.clone(), session: None };
+    let session = Some(world.session_of(&world.a).await);
+    [
+        who(&world.nobody),
+        who(&world.b),
+        who(&world.a1),
+        who(&world.a2),
+        who(&world.somebody_with(&publishable.member("key"))),
+        Who { caller: world.nobody.clone(), session },
+        who(&world.a),
+    ]
+}
+
+async fn publishable_key_of(caller: &Caller) -> Reply {
+    let made = caller.post("/v1/auth/publishable-keys", &json!({"domain": OWN_DOMAIN})).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    made
+}
+
+/// What an operation is called on, and with.
+struct Thing {
+    /// One for each parameter of the path.
+    ids: Vec<String>,
+    body: Option<Value>,
+}
+
+/// Something of A's that the operation can be called on: a link of affiliate 1's, or what only A itself can have.
+async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
+    let a = &world.a;
+    let mut body = row.body.clone();
+    let name = row.operation.replace('_', "-");
+    let path = &operation.path;
+    let ids = if row.operation == "confirm_secret_key" {
+        body = Some(json!({"email": "a@example.com", "token": code_of_a(world).await}));
+        vec![]
+    } else if path.contains("/secret-keys/{key_id}") {
+        let session = world.session_of(a).await;
+        let ask = world.nobody.ask(Method::POST, "/v1/auth/secret-keys/issue").session(&session);
+        vec![ask.body("{}").send().await.member("id")]
+    } else if path.contains("/publishable-keys/{key_id}") {
+        vec![publishable_key_of(a).await.member("id")]
+    } else if path.contains("{affiliate_id}") {
+        let partner = json!({"name": "Partner", "partner_key": name});
+        let id = a.post("/v1/affiliates", &partner).await.member("id");
+        let credential = a.post_nothing(&format!("/v1/affiliates/{id}/credentials")).await.member("id");
+        vec![id, credential]
+    } else if path.contains("{user_id}") {
+        vec![member_of(world, a, "second@example.com").await]
+    } else if path.contains("{app_id}") {
+        let app = json!({"platform": "ios", "bundle_id": "com.example.of-a", "team_id": "ABCDE12345"});
+        vec![a.post("/v1/apps", &app).await.member("id")]
+    } else if path.contains("{domain}") {
+        let domain = format!("{name}.example.com");
+        world.own_domain(a, &domain, Role::Primary).await;
+        vec![domain]
+    } else if path.contains("{provider}") {
+        vec!["google".to_owned()]
+    } else if path.contains("{link_id}") {
+        let id = format!("of-a1-{name}");
+        world.a1.make_of(&json!({"custom_id": id, "web_url": SECRET})).await;
+        vec![id]
+    } else {
+        vec![]
+    };
+    Thing { ids, body }
+}
+
+/// The code that a mail to A's owner holds.
+async fn code_of_a(world: &World) -> String {
+    let asked = world.a.post("/v1/auth/secret-keys", &json!({"email": "a@example.com"})).await;
+    assert_eq!(asked.status, 200, "{}", asked.text());
+    let code = async || {
+        let mails = world.mails(0).await;
+        mails.iter().filter(|mail| mail.contains("To: a@example.com")).find_map(|mail| code_in(mail))
+    };
+    eventually("the code is mailed", std::time::Duration::from_secs(15), async || code().await.is_some()).await;
+    code().await.expect("a code")
+}
+
+/// Somebody more in an account's team; gives their id.
+async fn member_of(world: &World, of: &Caller, email: &str) -> String {
+    let now = world.clock.now();
+    let id = UserId::new(now, &mut Random::system());
+    let (tenant, millis) = (&of.tenant, now.as_millis());
+    let sql = format!(
+        "INSERT INTO users (id, tenant_id, email, verified, is_owner, created_at)
+         VALUES ('{id}', '{tenant}', '{email}', TRUE, FALSE, {millis})"
+    );
+    world.db.execute(sql).await;
+    id.to_string()
+}
+
+/// What nobody but A may be shown: how its things are called.
+async fn marks_of_a(world: &World) -> Vec<String> {
+    let tenant = &world.a.tenant;
+    let mut marks = vec![SECRET.to_owned(), tenant.to_string(), OWN_DOMAIN.to_owned(), "a@example.com".to_owned()];
+    for table in ["affiliates", "secret_keys", "publishable_keys", "users", "apps"] {
+        marks.extend(world.db.texts(format!("SELECT id FROM {table} WHERE tenant_id = '{tenant}'")).await);
+    }
+    marks
 }
 
 /// What is stored for A, but for what its visitors leave.
@@ -109,45 +252,102 @@ async fn of_a(world: &World) -> Vec<String> {
     dump.values().flatten().filter(|row| row.contains(world.a.tenant.as_str())).cloned().collect()
 }
 
+/// I1: every operation has its row, and every row is an operation's.
+#[test]
+fn i1_every_operation_has_a_row() {
+    let mut rows: Vec<_> = matrix().iter().map(|row| row.operation).collect();
+    let mut all: Vec<_> = routes::ALL.iter().map(|route| route.operation).collect();
+    rows.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(rows, all);
+    for operation in operations::all() {
+        assert!(all.contains(&&*operation.id), "{} has no row in the matrix", operation.id);
+    }
+}
+
 /// I1: each route with each kind of caller, in both directions. What belongs to somebody else looks exactly like what is
-/// not there, and stays as it was. Every documented route has a row.
+/// not there, and stays as it was.
 #[tokio::test]
 async fn i1_each_route_with_each_caller() {
-    let rows = matrix();
-    for operation in operations::all() {
-        assert!(rows.iter().any(|row| row.operation == operation.id), "{} has no row in the matrix", operation.id);
-    }
     let world = spawn().await;
-    let secret = "https://example.com/secret-of-a";
-    for row in &rows {
-        let operation =
-            operations::all().iter().find(|operation| operation.id == row.operation).expect("a documented route");
-        let id = thing_of_a(&world, operation, secret).await;
-        let callers = [&world.nobody, &world.b, &world.a1, &world.a2, &world.a];
-        for (caller, expected) in callers.into_iter().zip(row.expected) {
+    let mut callers = everybody(&world).await;
+    for row in &matrix() {
+        let Some(operation) = operations::all().iter().find(|operation| operation.id == row.operation) else {
+            continue;
+        };
+        let thing = thing_of_a(&world, row, operation).await;
+        // One of the rows ends it.
+        callers[5].session = Some(world.session_of(&world.a).await);
+        let marks = marks_of_a(&world).await;
+        let anybody = if row.expected == PUBLIC { Some(callers[0].call(operation, &thing).await) } else { None };
+        for (who, expected) in callers.iter().zip(row.expected) {
             let before = of_a(&world).await;
-            let reply = call(caller, operation, &id, row.body.as_ref()).await;
+            let reply = who.call(operation, &thing).await;
             let what = format!("{} expecting {expected}: {}", row.operation, reply.text());
-            match expected {
-                "2xx" => assert!(matches!(reply.status, 200..300 | 302), "{what}"),
-                OWN => assert!((200..300).contains(&reply.status) && !reply.text().contains(secret), "{what}"),
-                refused => {
+            match (expected, &anybody) {
+                (_, Some(anybody)) => {
+                    let seen = |reply: &Reply| (reply.outcome(), reply.header("location").to_owned());
+                    assert!(!matches!(reply.status, 401 | 403), "{what}");
+                    assert_eq!(seen(&reply), seen(anybody), "{what}");
+                }
+                ("2xx", _) => assert!((200..300).contains(&reply.status), "{what}"),
+                (OWN, _) => {
+                    let shown = reply.text();
+                    let seen = marks.iter().find(|mark| shown.contains(mark.as_str()));
+                    assert!((200..300).contains(&reply.status), "{what}");
+                    // An affiliate is in A's account, but sees its own links there and nothing else.
+                    assert!(
+                        seen.is_none_or(|mark| who.caller.affiliate.is_some() && mark != SECRET),
+                        "{seen:?} {what}"
+                    );
+                }
+                (refused, _) => {
                     assert_eq!(reply.outcome(), refused, "{what}");
                     assert_eq!(of_a(&world).await, before, "a refusal changes nothing: {what}");
                     if reply.status == 404 {
-                        let nowhere = call(caller, operation, "nowhere-at-all", row.body.as_ref()).await;
+                        let nowhere = Thing { ids: vec!["nowhere-at-all".to_owned(); 2], body: thing.body.clone() };
+                        let nowhere = who.call(operation, &nowhere).await;
                         assert_eq!(reply.without_request_id(), nowhere.without_request_id(), "{what}");
                     }
                 }
             }
-            if caller.tenant == world.b.tenant {
+            if who.caller.tenant == world.b.tenant {
                 assert_eq!(of_a(&world).await, before, "B changes nothing of A's: {what}");
             }
         }
     }
 }
 
-/// I1, the other direction: A on a link and on domains of B's.
+/// I1: a new route is refused to every credential that its class does not name, before anything is looked up: with ids
+/// that are nobody's and without a body.
+#[tokio::test]
+async fn i1_each_class_of_routes_takes_its_credential_only() {
+    let world = spawn().await;
+    let mut callers = everybody(&world).await;
+    for operation in operations::all() {
+        // One of the operations ends it.
+        callers[5].session = Some(world.session_of(&world.a).await);
+        let route = routes::ALL.iter().find(|route| route.operation == operation.id).expect("a route of the table");
+        for (who, at) in callers.iter().zip(0..) {
+            let reply = who.ask(operation, &["nowhere".to_owned(), "nowhere".to_owned()]).send().await;
+            let expected = match (route.credential, at) {
+                (Credential::SecretKey | Credential::LinkWriter, 0 | 5) | (Credential::Session, 0) => {
+                    Some("401 unauthorized")
+                }
+                (Credential::SecretKey, 2 | 3) => Some("403 forbidden_scope"),
+                (Credential::SecretKey | Credential::LinkWriter, 4) => Some("401 invalid_key"),
+                (Credential::Session, 1..=4 | 6) => Some("401 invalid_key"),
+                _ => None,
+            };
+            match expected {
+                Some(expected) => assert_eq!(reply.outcome(), expected, "{} {at}", operation.id),
+                None => assert!(!matches!(reply.status, 401 | 403), "{} {at}: {}", operation.id, reply.outcome()),
+            }
+        }
+    }
+}
+
+/// I1, the other direction: A on links, domains, keys, people and affiliates of B's.
 #[tokio::test]
 async fn i1_and_the_other_way_round() {
     let world = spawn().await;
@@ -155,39 +355,76 @@ async fn i1_and_the_other_way_round() {
     world.b1.make("of-b1").await;
     world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     world.claim_domain(&world.b, "claimed.example.com", Role::Primary).await;
+    let made = world.b.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await;
+    let first = async |sql: &str| world.db.texts(format!("{sql} AND tenant_id = '{}'", world.b.tenant)).await.remove(0);
+    let key = first("SELECT id FROM secret_keys WHERE affiliate_id IS NULL").await;
+    let credential = first("SELECT id FROM secret_keys WHERE affiliate_id IS NOT NULL").await;
+    let owner = first("SELECT id FROM users WHERE is_owner").await;
+    let [partner, own_partner] = [&world.b1, &world.a1].map(|caller| caller.affiliate_id().to_owned());
+    let text = str::to_owned;
     let before = world.db.dump().await;
     for caller in [&world.a, &world.a1] {
-        for (id, kind) in [
-            ("of-b", "{link_id}"),
-            ("of-b1", "{link_id}"),
-            ("go.example.com", "{domain}"),
-            ("claimed.example.com", "{domain}"),
+        let who = Who { caller: caller.clone(), session: None };
+        for (kind, ids) in [
+            ("/{link_id}", vec![text("of-b")]),
+            ("/{link_id}", vec![text("of-b1")]),
+            ("/{domain}", vec![text("go.example.com")]),
+            ("/{domain}", vec![text("claimed.example.com")]),
+            ("/{user_id}", vec![owner.clone()]),
+            ("/secret-keys/{key_id}", vec![key.clone()]),
+            ("/secret-keys/{key_id}", vec![credential.clone()]),
+            ("/publishable-keys/{key_id}", vec![made.member("id")]),
+            ("/{affiliate_id}", vec![partner.clone(), credential.clone()]),
+            ("/credentials/{key_id}", vec![own_partner.clone(), credential.clone()]),
         ] {
-            for operation in
-                operations::all().iter().filter(|operation| operation.path.contains(kind) && !operation.is_public)
-            {
+            let of_kind = |operation: &&Operation| operation.path.contains(kind) && !operation.is_public;
+            for operation in operations::all().iter().filter(of_kind) {
                 let body = operation.has_body.then(|| json!({"web_url": null}));
-                let reply = call(caller, operation, id, body.as_ref()).await;
+                let reply = who.call(operation, &Thing { ids: ids.clone(), body }).await;
                 let scoped = caller.affiliate.is_some() && !matches!(&*operation.id, "get_link" | "link_qr");
-                assert_eq!(
-                    reply.outcome(),
-                    if scoped { "403 forbidden_scope" } else { "404 not_found" },
-                    "{}",
-                    operation.id
-                );
+                let expected = if scoped { "403 forbidden_scope" } else { "404 not_found" };
+                assert_eq!(reply.outcome(), expected, "{} {ids:?}", operation.id);
             }
         }
         let listed = caller.get("/v1/links").await.json();
         assert_eq!(listed["links"], json!([]));
     }
     assert_eq!(world.a.get("/v1/domains").await.json(), json!([]));
+    assert_eq!(world.a.get("/v1/auth/publishable-keys").await.json()["keys"], json!([]));
     assert_eq!(world.db.dump().await, before);
+}
+
+/// I2: ids in one path must belong together, also where both are the caller's own.
+#[tokio::test]
+async fn i2_nested_ids_belong_together() {
+    let world = spawn().await;
+    let [one, two] = [&world.a1, &world.a2].map(|caller| caller.affiliate_id().to_owned());
+    let of_two = format!("/v1/affiliates/{two}/credentials");
+    let listed = world.a.get(&of_two).await.json();
+    let credential = listed["credentials"][0]["id"].as_str().expect("an id").to_owned();
+    let keys = world.a.get("/v1/auth/secret-keys").await.json();
+    let key = keys["keys"][0]["id"].as_str().expect("an id").to_owned();
+    let before = world.db.dump().await;
+    for path in [
+        format!("/v1/affiliates/{one}/credentials/{credential}"),
+        format!("/v1/affiliates/{one}/credentials/{key}"),
+        format!("/v1/affiliates/{credential}/credentials/{one}"),
+        format!("/v1/auth/secret-keys/{credential}"),
+        format!("/v1/auth/publishable-keys/{key}"),
+    ] {
+        assert_eq!(world.a.delete(&path).await.outcome(), "404 not_found", "{path}");
+    }
+    assert_eq!(world.db.dump().await, before);
+    assert_eq!(world.a2.get("/v1/links").await.status, 200);
+    assert_eq!(world.a.delete(&format!("{of_two}/{credential}")).await.status, 204);
+    assert_eq!(world.a2.get("/v1/links").await.outcome(), "401 invalid_key");
 }
 
 /// I3: an id of another tenant inside a body is refused as one that is not there, and nothing is stored.
 #[tokio::test]
 async fn i3_foreign_ids_inside_bodies() {
     let world = spawn().await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     let before = world.db.dump().await;
     let (foreign, unknown) = (world.b1.affiliate_id(), "aff_0123456789abcdef01234567");
     for id in [foreign, unknown] {
@@ -205,6 +442,13 @@ async fn i3_foreign_ids_inside_bodies() {
     let answers = [foreign, unknown].map(|id| json!({"affiliate_id": id}));
     let [one, other] = [world.a.post("/v1/links", &answers[0]).await, world.a.post("/v1/links", &answers[1]).await];
     assert_eq!(one.without_request_id(), other.without_request_id());
+    let mut refusals = Vec::new();
+    for domain in ["go.example.com", "nowhere.example.com"] {
+        let refused = world.a.post("/v1/auth/publishable-keys", &json!({"domain": domain})).await;
+        assert_eq!(refused.outcome(), "400 domain_not_found domain", "{domain}");
+        refusals.push(refused.without_request_id());
+    }
+    assert_eq!(refusals[0], refusals[1]);
     assert_eq!(world.db.dump().await, before);
     let listed = world.a.ask(Method::GET, &format!("/v1/links?affiliate_id={foreign}")).send().await;
     assert_eq!(listed.json()["links"], json!([]));

@@ -308,6 +308,42 @@ async fn x10_server_owned_fields_cannot_be_set() {
     let unverified =
         "SELECT CAST(count(*) AS BIGINT) FROM users WHERE email = 'new@example.com' AND is_owner AND NOT verified";
     assert_eq!(world.db.number(unverified).await, 1);
+
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
+    let server_owned = json!({
+        "id": "x", "tenant_id": world.b.tenant.as_str(), "status": "disabled", "deleted_at": 1, "key": "pk_live_x",
+        "created_at": "2000-01-01T00:00:00Z", "updated_at": "2000-01-01T00:00:00Z", "key_prefix": "x", "last_used_at": 1,
+    });
+    let with = |members: serde_json::Value| {
+        let mut body = server_owned.clone();
+        body.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
+        body
+    };
+    let now = json!(world.clock.now().to_string());
+    let partner = world.a.post("/v1/affiliates", &with(json!({"name": "New", "partner_key": "new"}))).await.json();
+    let path = format!("/v1/affiliates/{}", partner["id"].as_str().expect("an id"));
+    let mut renamed = with(json!({"name": "Newer", "partner_key": "other"}));
+    renamed.as_object_mut().expect("an object").remove("status");
+    assert_eq!(world.a.ask(Method::PATCH, &path).json(&renamed).send().await.status, 200);
+    let shown = world.a.get(&path).await.json();
+    assert_eq!(
+        (&shown["status"], &shown["partner_key"], &shown["name"]),
+        (&json!("active"), &json!("new"), &json!("Newer"))
+    );
+    assert_eq!((&shown["created_at"], &shown["updated_at"]), (&now, &now));
+    let key = world.a.post("/v1/auth/publishable-keys", &with(json!({"domain": "go.example.com"}))).await.json();
+    assert_eq!((key["created_at"] == now, key["id"] == "x", key["key"] == "pk_live_x"), (true, false, false));
+    let session = world.session_of(&world.a).await;
+    let ask = world.nobody.ask(Method::POST, "/v1/auth/secret-keys/issue").session(&session);
+    let key = ask.json(&with(json!({"affiliate_id": world.a1.affiliate_id(), "created_by": null}))).send().await.json();
+    assert_eq!((key["created_at"] == now, key["id"] == "x"), (true, false));
+    let listed = world.a.get("/v1/auth/secret-keys").await.json();
+    assert_eq!((&listed["keys"][0]["id"], listed["keys"][0]["last_used_at"].is_null()), (&key["id"], true));
+    assert_eq!(
+        world.b.get("/v1/affiliates").await.json()["affiliates"].as_array().map(Vec::len),
+        Some(1),
+        "nothing is B's"
+    );
 }
 
 /// U2: quota counters move with the rows.

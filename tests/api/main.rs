@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod affiliates;
 mod apps;
 mod auth;
 mod away;
@@ -23,6 +24,7 @@ mod logo;
 mod nodes;
 mod openapi;
 mod outbound;
+mod publishable_keys;
 mod qr;
 mod races;
 mod restarts;

@@ -43,18 +43,22 @@ fn every_operation_says_who_may_call_it_and_how_it_refuses() {
     for operation in operations::all() {
         let route = routes::ALL.iter().find(|route| route.operation == operation.id).expect("a route of the table");
         assert_eq!((route.method, route.path), (operation.method.as_str(), operation.path.as_str()));
-        assert_eq!(operation.is_public, route.credential == Credential::Public, "{}", operation.id);
+        let is_public = matches!(route.credential, Credential::Public | Credential::Browser);
+        assert_eq!(operation.is_public, is_public, "{}", operation.id);
+        assert_eq!(operation.takes_session, route.credential == Credential::Session, "{}", operation.id);
         let mut expected = BTreeSet::from([400, 500]);
         if !operation.is_public {
             expected.extend([401, 503]);
         }
-        if operation.has_body {
+        if operation.has_body || operation.has_form {
             expected.extend([413, 415]);
         }
         if operation.path.contains('{') {
             expected.insert(404);
         }
-        if route.credential == Credential::SecretKey {
+        // An affiliate's key, and what another site made a browser send.
+        let is_changing_session = route.credential == Credential::Session && route.method != "GET";
+        if route.credential == Credential::SecretKey || is_changing_session {
             expected.insert(403);
         }
         let missing: Vec<_> = expected.difference(&operation.statuses).collect();

@@ -233,7 +233,7 @@ async fn s13_five_wrong_codes() {
 /// S14: tries are counted per account and address; S15: a code makes a key for the account and the address that it was
 /// sent for.
 #[tokio::test]
-async fn s14_s15_a_code_is_of_one_account_and_address() {
+async fn s14_a_code_is_of_one_account_and_address() {
     let world = spawn().await;
     let code = code_of_a(&world, 1).await;
     for _ in 0..10 {

@@ -14,7 +14,7 @@ use deeplink_server::vault::MasterKey;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{World, log_mark, logged_since, operations, spawn, spawn_with};
+use crate::common::{Role, World, code_in, log_mark, logged_since, operations, spawn, spawn_with};
 
 /// X17: credentials of every kind, sent in every place where somebody might send them. What the log holds of these
 /// requests is looked at when the world ends; that it holds them at all is looked at here.
@@ -140,7 +140,9 @@ async fn x19_secrets_are_in_the_one_answer_that_issues_them() {
         let shows = ["api_key", "secret", "key", "token", "password"]
             .iter()
             .find(|word| names.iter().any(|name| name == **word));
-        assert_eq!(shows.is_some(), operation.id == "signup", "{} shows {shows:?}", operation.id);
+        let issues =
+            ["signup", "issue_secret_key", "confirm_secret_key", "create_publishable_key", "create_credential"];
+        assert_eq!(shows.is_some(), issues.contains(&&*operation.id), "{} shows {shows:?}", operation.id);
     }
     let world = spawn().await;
     let opened = world.nobody.post("/v1/auth/signup", &json!({"email": "new@example.com"})).await;
@@ -150,6 +152,74 @@ async fn x19_secrets_are_in_the_one_answer_that_issues_them() {
         let text = owner.get(path).await.text();
         assert!(!text.contains("dl_live_"), "{path}: {text}");
     }
+}
+
+/// X19: a reply that shows a secret is kept for a repeat of its request, sealed: the repeat is answered with the same bytes,
+/// for the same account only and also after the server key was changed, and what is kept shows nothing.
+#[tokio::test]
+async fn x19_kept_replies_open_for_who_made_them() {
+    let mut world = spawn().await;
+    for (caller, domain) in [(&world.a, "a.example.com"), (&world.b, "b.example.com")] {
+        world.own_domain(caller, domain, Role::Primary).await;
+    }
+    let sessions = [world.session_of(&world.a).await, world.session_of(&world.b).await];
+    assert_eq!(world.a.post("/v1/auth/secret-keys", &json!({"email": "a@example.com"})).await.status, 200);
+    let code = world.mails(1).await.iter().find_map(|mail| code_in(mail)).expect("a code");
+    let credentials = format!("/v1/affiliates/{}/credentials", world.a1.affiliate_id());
+    let ask = |world: &World, number: usize, of_b: bool| {
+        let caller = if of_b { &world.b } else { &world.a };
+        let ask = match number {
+            0 => {
+                let domain = if of_b { "b.example.com" } else { "a.example.com" };
+                let body = json!({"domain": domain});
+                caller.ask(Method::POST, "/v1/auth/publishable-keys").json(&body)
+            }
+            1 => caller.ask(Method::POST, &credentials),
+            2 => {
+                let body = json!({"email": "a@example.com", "token": code});
+                caller.ask(Method::POST, "/v1/auth/secret-keys/confirm").json(&body)
+            }
+            _ => {
+                let ask = world.nobody.ask(Method::POST, "/v1/auth/secret-keys/issue");
+                ask.session(&sessions[usize::from(of_b)]).body("{}")
+            }
+        };
+        ask.header("idempotency-key", "key")
+    };
+    let mut first = Vec::new();
+    for number in 0..4 {
+        let made = ask(&world, number, false).send().await;
+        assert_eq!((made.status, made.header("idempotency-replayed")), (201, ""), "{number} {}", made.text());
+        first.push(made);
+    }
+    let repeats = async |world: &World| {
+        for (number, made) in first.iter().enumerate() {
+            let again = ask(world, number, false).send().await;
+            assert_eq!((again.status, again.header("idempotency-replayed")), (201, "true"), "{number}");
+            assert_eq!((&again.body, again.header("location")), (&made.body, made.header("location")), "{number}");
+            assert_eq!(again.header("cache-control"), "no-store");
+        }
+    };
+    repeats(&world).await;
+    let kept = world.db.texts("SELECT body FROM replies").await;
+    assert!(kept.len() == 4 && kept.iter().all(|body| body.starts_with("sealed ") && !body.contains("live_")));
+    // The same Idempotency-Key is another one for B.
+    for (number, expected) in [(0, "201"), (1, "404 not_found"), (2, "400 invalid_code token"), (3, "201")] {
+        let of_b = ask(&world, number, true).send().await;
+        assert_eq!((of_b.outcome().as_str(), of_b.header("idempotency-replayed")), (expected, ""), "{number}");
+        assert!(first.iter().all(|made| made.body != of_b.body));
+    }
+    // A refusal leaves the Idempotency-Key free although a try of a code is counted.
+    let wrong = ask(&world, 2, true).json(&json!({"email": "b@example.com", "token": "000000"}));
+    assert_eq!(wrong.clone().send().await.outcome(), "400 invalid_code token");
+    assert_eq!(wrong.send().await.outcome(), "400 invalid_code token");
+
+    let new = MasterKey::generate(&mut Random::seeded(7));
+    world.restart(|config| config.master_keys.insert(0, new.clone())).await;
+    repeats(&world).await;
+    world.restart(|config| config.master_keys = vec![new.clone()]).await;
+    repeats(&world).await;
+    assert_ne!(world.db.texts("SELECT body FROM replies").await, kept, "the new key has sealed them");
 }
 
 fn members(value: &Value, schemas: &Value, names: &mut Vec<String>, depth: usize) {

@@ -49,10 +49,15 @@ impl Watched {
     }
 
     fn note_sent(&self, headers: &HeaderMap) {
-        for name in [header::AUTHORIZATION, header::COOKIE, HeaderName::from_static("x-payment")] {
+        for name in [header::AUTHORIZATION, HeaderName::from_static("x-payment")] {
             for value in headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()) {
                 value.split([' ', '=', ';']).for_each(|part| self.secrets.note(part));
             }
+        }
+        // Of a cookie the value is secret, and not its name.
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        for (_, value) in cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.split_once('=')) {
+            self.secrets.note(value);
         }
     }
 

@@ -16,7 +16,12 @@ pub(crate) struct Operation {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) is_public: bool,
+    /// Whether it asks who is signed in, by the session's cookie.
+    pub(crate) takes_session: bool,
+    /// Whether it takes a body of JSON.
     pub(crate) has_body: bool,
+    /// Whether it takes a form.
+    pub(crate) has_form: bool,
     pub(crate) statuses: BTreeSet<u16>,
 }
 
@@ -26,12 +31,15 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     for (path, item) in document["paths"].as_object().expect("paths") {
         for (method, operation) in item.as_object().expect("operations") {
             let statuses = operation["responses"].as_object().expect("responses").keys();
+            let takes = |kind: &str| !operation["requestBody"]["content"][kind].is_null();
             operations.push(Operation {
                 id: operation["operationId"].as_str().expect("an operation id").to_owned(),
                 method: method.to_uppercase().parse().expect("a method"),
                 path: path.clone(),
                 is_public: operation["security"].as_array().is_none_or(Vec::is_empty),
-                has_body: operation.get("requestBody").is_some(),
+                takes_session: !operation["security"][0]["session"].is_null(),
+                has_body: takes("application/json"),
+                has_form: takes("application/x-www-form-urlencoded"),
                 statuses: statuses.map(|status| status.parse().expect("a status")).collect(),
             });
         }
@@ -43,6 +51,17 @@ impl Operation {
     /// The path with this id in the place of every parameter. A code is drawn as PNG.
     pub(crate) fn at(&self, id: &str) -> String {
         self.path.split('/').map(|segment| placed(segment, id)).collect::<Vec<_>>().join("/")
+    }
+
+    /// The path with these ids in the places of its parameters.
+    pub(crate) fn at_each(&self, ids: &[String]) -> String {
+        let mut ids = ids.iter();
+        let mut next = |segment: &'static str| ids.next().map_or(segment, String::as_str);
+        self.path
+            .split('/')
+            .map(|segment| if segment.contains('{') { placed(segment, next("nothing")) } else { segment })
+            .collect::<Vec<_>>()
+            .join("/")
     }
 
     fn serves(&self, method: &Method, path: &str) -> bool {

@@ -159,6 +159,7 @@ pub(crate) async fn delete(
                 let job = Arc::clone(&job);
                 async move {
                     let (caller, affiliate, id) = &*job;
+                    caller.hold(&mut tx).await?;
                     let hash = keys::delete(&mut tx, &caller.tenant, Some(affiliate), id).await?;
                     let hash = hash.ok_or_else(ApiError::not_found)?;
                     notices::key_changed(&mut tx, &hash).await?;
