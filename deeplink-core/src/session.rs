@@ -95,8 +95,7 @@ impl NextPath {
         }
         let bytes = text.as_bytes();
         let hides_one = bytes.windows(3).any(|three| {
-            let escaped = three[0] == b'%' && hex::decode(&three[1..]).is_ok_and(|byte| is_dangerous(byte[0]));
-            escaped
+            three[0] == b'%' && hex::decode(&three[1..]).is_ok_and(|byte| is_dangerous(byte[0]))
         });
         let starts_doubled = |path: &str| {
             let rest = path.get(1..).unwrap_or_default().to_ascii_lowercase();

@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    affiliates, apps, bulk, callback, credentials, domain_verify, domains, health, invites, key_requests, links,
+    affiliates, apps, bulk, callback, credentials, domain_verify, domains, health, invites, key_requests, links, oauth,
     publishable_keys, qr, secret_keys, sessions, signin, signup, timeseries, users,
 };
 use crate::error::ApiError;
@@ -36,6 +36,8 @@ fn table() -> OpenApiRouter<Shared> {
         // Everybody, by a token that was mailed
         .routes(routes!(callback::page, callback::create))
         .routes(routes!(invites::page, invites::accept))
+        .routes(routes!(oauth::start))
+        .routes(routes!(oauth::callback))
         // Secret keys, and affiliates' for their own links
         .routes(routes!(links::list, links::create))
         .routes(routes!(bulk::create))

@@ -23,6 +23,7 @@ use crate::http::rate_limit::Limiter;
 use crate::outbound::dns::Dns;
 use crate::outbound::http::Http;
 use crate::outbound::places::Places;
+use crate::outbound::providers::Providers;
 use crate::qr::Codes;
 use crate::qr::logos::Logos;
 use crate::threats::Threats;
@@ -69,6 +70,8 @@ pub(crate) struct App {
     pub(crate) lookups: Arc<Places>,
     /// Calls what callers named.
     pub(crate) http: Http,
+    /// Whom people can sign in with.
+    pub(crate) providers: Providers,
     /// Logos that were asked for lately.
     pub(crate) logos: Logos,
     /// Where no link may lead.
@@ -126,6 +129,7 @@ impl App {
             dns: Dns::new(config.dns_server),
             lookups: Places::new(1_024, 32),
             http: Http::new(&config),
+            providers: Providers::new(&config, &public_url),
             logos: Logos::new(),
             threats: Threats::new(config.threat_list.as_ref()),
             limits: Limiters {

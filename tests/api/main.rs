@@ -22,6 +22,7 @@ mod links;
 mod lists;
 mod logo;
 mod nodes;
+mod oauth;
 mod openapi;
 mod outbound;
 mod publishable_keys;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::TcpListener;
 
 use super::{Failure, output};
-use crate::config::{MailTransport, Config, is_loopback};
+use crate::config::{Config, MailTransport, OauthProvider, is_loopback};
 use crate::db::inspect::{Inspected, inspect};
 use crate::vault::{Proof, Vault};
 
@@ -29,6 +29,7 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
         ("TLS", tls(config)),
         ("public URL", public_url(config)),
         ("mail", mail(config)),
+        ("sign-in", sign_in(config)),
         ("threat list", threats(config)),
     ];
     let mut report = String::new();
@@ -145,6 +146,23 @@ fn mail(config: &Config) -> Finding {
         (Some(_), None) => Wrong("DEEPLINK_MAIL_FROM is needed with this public URL".into()),
         (None, _) if !config.sessions => Note("switched off by DEEPLINK_SESSIONS; nobody can sign in or up".into()),
         (None, _) => Note("neither DEEPLINK_SMTP_URL nor DEEPLINK_MAIL_DIR is set; nobody can sign in or up".into()),
+    }
+}
+
+fn sign_in(config: &Config) -> Finding {
+    let provider = |name: &str, provider: &Option<OauthProvider>| {
+        provider.as_ref().map(|provider| match &provider.base {
+            Some(base) => format!("{name} at {base}"),
+            None => name.to_owned(),
+        })
+    };
+    let providers = [provider("Google", &config.oauth.google), provider("GitHub", &config.oauth.github)];
+    let by_mail = config.mail_at(&config.public_url_at(config.listen)).map(|_| "mail".to_owned());
+    let ways: Vec<_> = by_mail.into_iter().chain(providers.into_iter().flatten()).collect();
+    if ways.is_empty() {
+        Note("nobody can: there is neither mail nor a provider".into())
+    } else {
+        Fine(ways.join(", "))
     }
 }
 

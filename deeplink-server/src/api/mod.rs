@@ -11,6 +11,7 @@ pub(crate) mod health;
 pub(crate) mod invites;
 pub(crate) mod key_requests;
 pub(crate) mod links;
+pub(crate) mod oauth;
 pub(crate) mod publishable_keys;
 pub(crate) mod qr;
 pub(crate) mod secret_keys;

@@ -16,6 +16,11 @@ impl Networks {
         self.0.iter().any(|network| network.contains(&address))
     }
 
+    /// Every address there is.
+    pub fn everything() -> Self {
+        Self([IpAddr::from([0_u8; 4]), IpAddr::from([0_u8; 16])].map(|any| IpNet::new_assert(any, 0)).to_vec())
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

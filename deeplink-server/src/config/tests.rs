@@ -62,6 +62,15 @@ fn each_bad_value_names_its_variable() {
         ("--sessions", "true"),
         ("--quotas", "on"),
         ("--mail-from", "somebody"),
+        ("--marketing-url", "www.example.com"),
+        ("--marketing-url", "https://www.example.com/signin"),
+        ("--oauth-google-client-id", "without a secret"),
+        ("--oauth-github-client-id", "without a secret"),
+        ("--oauth-google-issuer-base", "http://accounts.example.com"),
+        ("--oauth-google-issuer-base", "accounts.example.com"),
+        ("--oauth-github-issuer-base", "https://me:secret@github.example.com"),
+        ("--oauth-github-issuer-base", "https://github.example.com"),
+        ("--limit-signin", "1/s"),
         ("--limit-misses", "-1"),
         ("--limit-signup", "many"),
         ("--link-cache-mb", "0"),
@@ -88,6 +97,10 @@ fn each_bad_value_names_its_variable() {
         ("DEEPLINK_DATABASE_URL", "sqlite://"),
         ("DEEPLINK_DATABASE_URL", "sqlite://:memory:"),
         ("DEEPLINK_DATABASE_URL", "sqlite://x.db?mode=ro"),
+        ("DEEPLINK_SMTP_URL", "mail.example.com"),
+        ("DEEPLINK_SMTP_URL", "smtp://mail.example.com"),
+        ("DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET", "without an id"),
+        ("DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET", "without an id"),
         ("DEEPLINK_MASTER_KEY", "AAAA"),
         ("DEEPLINK_MASTER_KEY_FILE", "/nowhere/at/all"),
     ] {
@@ -99,9 +112,12 @@ fn each_bad_value_names_its_variable() {
 /// A database URL and a key are secrets: neither an error nor `Debug` repeats them.
 #[test]
 fn x17_settings_do_not_show_their_secrets() {
-    for (name, value) in
-        [("DEEPLINK_DATABASE_URL", "mysql://app:hunter2@db.example.com/x"), ("DEEPLINK_MASTER_KEY", "hunter2")]
-    {
+    for (name, value) in [
+        ("DEEPLINK_DATABASE_URL", "mysql://app:hunter2@db.example.com/x"),
+        ("DEEPLINK_MASTER_KEY", "hunter2"),
+        ("DEEPLINK_SMTP_URL", "smtp://app:hunter2@mail.example.com"),
+        ("DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET", "hunter2"),
+    ] {
         let error = read(&[], &[(name, value)]).expect_err(name);
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
     }
@@ -197,6 +213,32 @@ fn mails_go_to_the_data_directory_only_on_this_machine() {
     assert_eq!(said.mail_at(&url("https://links.example.com")), directory("out"));
     let off = read(&["--mail-dir", "out", "--sessions", "off"], &[]).expect("settings");
     assert_eq!(off.mail_at(&url("http://localhost")), None);
+}
+
+#[test]
+fn a_provider_is_set_up_by_its_id_and_secret() {
+    let config = read(
+        &["--oauth-google-client-id=ours", "--oauth-google-issuer-base=http://127.0.0.1:9000/idp"],
+        &[("DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET", "hunter2")],
+    );
+    let config = config.expect("a provider");
+    assert!(config.oauth.github.is_none() && !format!("{config:?}").contains("hunter2"));
+    let google = config.oauth.google.expect("Google");
+    assert_eq!(
+        (google.client_id.as_str(), google.base.expect("a base").as_str()),
+        ("ours", "http://127.0.0.1:9000/idp")
+    );
+}
+
+#[test]
+fn mails_go_to_one_place() {
+    let smtp = ("DEEPLINK_SMTP_URL", "smtps://app:hunter2@mail.example.com");
+    let config = read(&[], &[smtp]).expect("a server");
+    assert!(!format!("{config:?}").contains("hunter2"));
+    let there = config.mail_at(&Url::parse("https://links.example.com").expect("a URL"));
+    assert!(matches!(there, Some(MailTransport::Smtp(server)) if server.to_string() == "smtps://mail.example.com"));
+    let error = read(&["--mail-dir=out"], &[smtp]).expect_err("two places");
+    assert_eq!(error.variable, "DEEPLINK_SMTP_URL");
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub(crate) mod links;
 pub(crate) mod mail_allowances;
 pub(crate) mod mails;
 pub(crate) mod notices;
+pub(crate) mod oauth_states;
 pub(crate) mod people;
 pub(crate) mod publishable_keys;
 pub(crate) mod replies;

@@ -96,18 +96,20 @@ pub(crate) async fn find(app: &App, token: &Token) -> Result<Option<Arc<SignedIn
 
 /// The cookie that begins a session.
 pub(crate) fn set_cookie(app: &App, token: &Token) -> HeaderValue {
-    attributes(app, token.expose(), SESSION_SECS)
+    cookie_header(app, COOKIE, token.expose(), "/", SESSION_SECS)
 }
 
 /// The cookie that ends one: the same attributes, because browsers keep cookies apart by them.
 pub(crate) fn clear_cookie(app: &App) -> HeaderValue {
-    attributes(app, "", 0)
+    cookie_header(app, COOKIE, "", "/", 0)
 }
 
-fn attributes(app: &App, value: &str, max_age: i64) -> HeaderValue {
+/// A cookie of this host (RFC 6265) that scripts do not see and other sites' requests do not carry, navigations aside;
+/// `max_age` in seconds.
+pub(crate) fn cookie_header(app: &App, name: &str, value: &str, path: &str, max_age: i64) -> HeaderValue {
     let secure = if app.is_https { "; Secure" } else { "" };
-    let text = format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age}{secure}");
-    // A token is hex, so this is always header text.
+    let text = format!("{name}={value}; Path={path}; HttpOnly; SameSite=Lax; Max-Age={max_age}{secure}");
+    // Values are hex, so this is always header text.
     let mut header = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
     header.set_sensitive(true);
     header

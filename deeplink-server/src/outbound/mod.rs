@@ -4,3 +4,4 @@ mod dial;
 pub(crate) mod dns;
 pub(crate) mod http;
 pub(crate) mod places;
+pub(crate) mod providers;

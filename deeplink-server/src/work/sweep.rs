@@ -8,7 +8,9 @@ use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::db::{Conn, DbError, key_requests, mail_allowances, replies, sessions, sign_ins, tenants, tokens};
+use crate::db::{
+    Conn, DbError, key_requests, mail_allowances, oauth_states, replies, sessions, sign_ins, tenants, tokens,
+};
 use crate::state::App;
 
 /// How long a stop may go unnoticed.
@@ -28,6 +30,7 @@ const SWEEPS: &[Sweep] = &[
     |mut tx, now| async move { key_requests::sweep(&mut tx, now).await }.boxed(),
     |mut tx, now| async move { sign_ins::sweep(&mut tx, now).await }.boxed(),
     |mut tx, now| async move { mail_allowances::sweep(&mut tx, now).await }.boxed(),
+    |mut tx, now| async move { oauth_states::sweep(&mut tx, now).await }.boxed(),
 ];
 
 pub(super) async fn run(app: Weak<App>) {

@@ -140,6 +140,11 @@ impl Http {
         }
     }
 
+    /// For what the operator named: it may be anywhere. All else is as it is for callers.
+    pub(crate) fn for_operator(config: &Config) -> Self {
+        Self { allow: Networks::everything(), ..Self::new(config) }
+    }
+
     /// Calls, and gives the body of the answer. A failure takes a multiple of 100 ms.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Bytes, Failed> {
         let terms = call.terms;

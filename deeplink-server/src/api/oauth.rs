@@ -1,0 +1,226 @@
+//! Signing in with an identity provider (RFC 6749, section 4.1, with PKCE, RFC 7636): there and back again.
+//!
+//! What comes back is believed of the browser that went there, once, and only together with what the provider itself says
+//! when it is asked. Whatever fails on the way back leads to `/signin` with a word that says how.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use deeplink_core::error::{ErrorBody, ErrorCode};
+use deeplink_core::secret::Token;
+use deeplink_core::session::NextPath;
+use deeplink_core::user::Email;
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use subtle::ConstantTimeEq;
+
+use super::callback::Entry;
+use crate::db::oauth_states::{self, Begun, NewState};
+use crate::error::ApiError;
+use crate::http::client_ip::{client_ip, limit_key};
+use crate::http::extract::{Path, Query};
+use crate::http::host::OnServiceHost;
+use crate::http::session::{self, cookie};
+use crate::outbound::providers::{Name, Unidentified};
+use crate::pages::headers::see_other;
+use crate::service::Peer;
+use crate::state::{App, Shared};
+
+/// How long a person may take at the provider, in minutes.
+const STATE_MINUTES: i64 = 10;
+
+/// Leads to an identity provider.
+///
+/// The provider is told a state that works once, for ten minutes and in this browser only, which a cookie proves.
+#[utoipa::path(
+    get, path = "/v1/auth/oauth/{provider}/start", operation_id = "oauth_start", tag = "sessions",
+    params(
+        ("provider" = String, Path, description = "`google` or `github`"),
+        ("next" = Option<String>, Query, description = "Path of this service to go to afterwards; `/account` when it is absent or leads elsewhere", max_length = 2048),
+    ),
+    responses(
+        (status = 302, description = "To the provider, with a state and a PKCE challenge (S256)", headers(("Location" = String), ("Set-Cookie" = String))),
+        (status = 400, description = "`next` stands more than once", body = ErrorBody),
+        (status = 404, description = "There is no such provider (`unknown_provider`)", body = ErrorBody),
+        (status = 429, description = "Too many sign-ins from this address", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "The provider is not set up (`oauth_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn start(
+    State(app): State<Shared>,
+    _: OnServiceHost,
+    Extension(Peer(peer)): Extension<Peer>,
+    Path(provider): Path<String>,
+    query: Query,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let name = named(&provider)?;
+    if !app.providers.has(name) {
+        return Err(ApiError::Plain(ErrorCode::OauthNotConfigured, "nobody can sign in with this provider here"));
+    }
+    let client = client_ip(peer, request.headers(), &app.config.trusted_proxies);
+    app.limits.signins.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
+    let next = query.one("next")?.map(NextPath::read).unwrap_or_default();
+    let [state, browser, verifier] = app.random(|random| [(); 3].map(|()| Token::generate(random)));
+    let to = app.providers.address(name, &state, &verifier);
+    let to = to.and_then(|url| HeaderValue::try_from(url.as_str()).ok());
+    let to = to.ok_or_else(|| ApiError::Internal("the provider's address is no header text".into()))?;
+    let cookie = binding(&app, &state, browser.expose(), STATE_MINUTES * 60);
+    let new = Arc::new(NewState {
+        provider: name.as_str(),
+        sealed: app.vault.seal("oauth_states", &state.hash(), verifier.expose().as_bytes()),
+        next: next.to_string(),
+        expires_at: app.clock.now().plus_millis(STATE_MINUTES * 60_000),
+        state,
+        browser,
+    });
+    app.db
+        .write(move |mut tx| {
+            let new = Arc::clone(&new);
+            async move { Ok::<_, ApiError>(oauth_states::insert(&mut tx, &new).await?) }.boxed()
+        })
+        .await?;
+    Ok((StatusCode::FOUND, [(header::LOCATION, to), (header::SET_COOKIE, cookie), NO_STORE]).into_response())
+}
+
+const NO_STORE: (header::HeaderName, HeaderValue) = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+
+/// Where an identity provider leads back to.
+///
+/// A person whose address the provider has verified is signed in; an address that has no account opens one. Every failure
+/// leads to `/signin?error=` and one of `oauth_denied`, `oauth_state_invalid`, `oauth_provider_error`,
+/// `oauth_email_unverified`, `oauth_no_email`.
+#[utoipa::path(
+    get, path = "/v1/auth/oauth/{provider}/callback", operation_id = "oauth_callback", tag = "sessions",
+    params(
+        ("provider" = String, Path, description = "`google` or `github`"),
+        ("code" = Option<String>, Query, description = "What the provider exchanges for a token"),
+        ("state" = Option<String>, Query, description = "As it was given at the start"),
+        ("error" = Option<String>, Query, description = "Set by the provider when nobody signed in"),
+    ),
+    responses(
+        (status = 303, description = "Signed in, or to `/signin?error=`", headers(("Location" = String), ("Set-Cookie" = String))),
+        (status = 400, description = "A parameter stands more than once", body = ErrorBody),
+        (status = 404, description = "There is no such provider (`unknown_provider`)", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn callback(
+    State(app): State<Shared>,
+    _: OnServiceHost,
+    Path(provider): Path<String>,
+    query: Query,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let name = named(&provider)?;
+    let answer = Answer {
+        name,
+        code: query.one("code")?.unwrap_or_default().to_owned(),
+        state: query.one("state")?.map(Token::new),
+        error: query.one("error")?.map(str::to_owned),
+    };
+    let headers = request.into_parts().0.headers;
+    // The state is used up: who goes away now would have to begin again, and must find a session then.
+    App::to_the_end(async move { answer.settle(&app, &headers).await }).await
+}
+
+fn named(provider: &str) -> Result<Name, ApiError> {
+    Name::read(provider).ok_or(ApiError::Plain(ErrorCode::UnknownProvider, "there is no such provider"))
+}
+
+/// Begins the session of somebody whose address the provider vouches for.
+async fn sign_in(app: &App, email: Email, next: &NextPath, headers: &HeaderMap) -> Result<Response, ApiError> {
+    let entry = Arc::new((Entry::draw(app, headers), email));
+    app.db
+        .write({
+            let entry = Arc::clone(&entry);
+            move |mut tx| {
+                let entry = Arc::clone(&entry);
+                async move { Ok::<_, ApiError>(entry.0.enter(&mut tx, &entry.1).await?) }.boxed()
+            }
+        })
+        .await?;
+    Ok(entry.0.signed_in(app, next))
+}
+
+/// What a provider sent a browser back with.
+struct Answer {
+    name: Name,
+    code: String,
+    state: Option<Token>,
+    error: Option<String>,
+}
+
+impl Answer {
+    async fn settle(self, app: &App, headers: &HeaderMap) -> Result<Response, ApiError> {
+        let Some(state) = self.state.as_ref().filter(|state| state.is_well_formed()) else {
+            return Ok(failed("oauth_state_invalid"));
+        };
+        let hash = Arc::<str>::from(state.hash());
+        let now = app.clock.now();
+        let begun = app.db.write({
+            let hash = Arc::clone(&hash);
+            move |mut tx| {
+                let hash = Arc::clone(&hash);
+                async move { Ok::<_, ApiError>(oauth_states::consume(&mut tx, &hash, now).await?) }.boxed()
+            }
+        });
+        let Some(begun) = begun.await?.filter(|begun| self.is_of(begun, state, headers)) else {
+            return Ok(failed("oauth_state_invalid"));
+        };
+        let mut response = match self.identified(app, &begun, &hash).await {
+            Ok(email) => sign_in(app, email, &NextPath::read(&begun.next), headers).await?,
+            Err(code) => failed(code),
+        };
+        // It has done its work, whatever came of it.
+        response.headers_mut().append(header::SET_COOKIE, binding(app, state, "", 0));
+        Ok(response)
+    }
+
+    /// Whether it is this provider and this browser that began it.
+    fn is_of(&self, begun: &Begun, state: &Token, headers: &HeaderMap) -> bool {
+        let Ok(Some(browser)) = cookie(headers, &binding_name(state)) else { return false };
+        let is_same: bool = Token::new(browser).hash().as_bytes().ct_eq(begun.browser_hash.as_bytes()).into();
+        is_same && begun.provider == self.name.as_str()
+    }
+
+    async fn identified(&self, app: &App, begun: &Begun, hash: &str) -> Result<Email, &'static str> {
+        match self.error.as_deref() {
+            Some("access_denied") => return Err("oauth_denied"),
+            // What it says is not repeated anywhere: whoever sent the browser here may have written it.
+            Some(_) => return Err("oauth_provider_error"),
+            None => {}
+        }
+        let verifier = app.vault.open("oauth_states", hash, &begun.sealed).ok();
+        let Some(verifier) = verifier.and_then(|bytes| String::from_utf8(bytes).ok()).filter(|_| !self.code.is_empty())
+        else {
+            return Err("oauth_provider_error");
+        };
+        app.providers.identify(self.name, &self.code, &verifier).await.map_err(|why| {
+            tracing::info!(provider = self.name.as_str(), %why, "nobody was identified");
+            match why {
+                Unidentified::Provider(_) => "oauth_provider_error",
+                Unidentified::Unverified => "oauth_email_unverified",
+                Unidentified::NoEmail => "oauth_no_email",
+            }
+        })
+    }
+}
+
+fn failed(code: &'static str) -> Response {
+    see_other(&format!("/signin?error={code}"))
+}
+
+/// Each sign-in has a cookie of its own, so that several can be under way in one browser, and none is tied to a cookie that
+/// somebody else put there.
+fn binding_name(state: &Token) -> String {
+    format!("oauth_{}", &state.hash()[..12])
+}
+
+/// The cookie that binds a state to its browser. It is sent along when the provider leads back, which is a navigation from
+/// another site, so it is not `Strict`.
+fn binding(app: &App, state: &Token, value: &str, max_age: i64) -> HeaderValue {
+    session::cookie_header(app, &binding_name(state), value, "/v1/auth/oauth", max_age)
+}
