@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
+use deeplink_core::id::TenantId;
+
 use super::Key;
 use crate::qr::Logo;
 use crate::qr::picture::MAPPED;
@@ -91,18 +93,30 @@ impl Kept {
         self.entries.insert(key, Entry { width, height, digest, pixels, until, used: self.used });
     }
 
-    /// Lets go what was used longest ago until the rest takes so many bytes, and gives the memory back.
-    pub(super) fn shrink_to(&mut self, room: usize) {
-        self.shrink(room, ENTRIES);
+    /// Lets go what was used longest ago until the rest takes so many bytes, and gives the memory back. Those of the
+    /// tenant who needs the room go first.
+    pub(super) fn shrink_to(&mut self, room: usize, tenant: &TenantId) {
+        self.shrink_for(room, tenant);
         if self.pixels.len() > room {
             // Little enough that both pieces fit. Pieces that became smaller, once freed, would teach the allocator to
             // keep others of their size.
-            self.shrink(room.min(MOVED), ENTRIES);
+            self.shrink_for(room.min(MOVED), tenant);
             self.close_up();
             let mut pixels = Vec::with_capacity(MAPPED);
             pixels.extend_from_slice(&self.pixels);
             self.pixels = pixels;
         }
+    }
+
+    fn shrink_for(&mut self, room: usize, tenant: &TenantId) {
+        let own = self.uses.values().filter(|(whose, _)| whose == tenant);
+        for key in own.cloned().collect::<Vec<_>>() {
+            if self.bytes <= room {
+                return;
+            }
+            self.drop_one(&key);
+        }
+        self.shrink(room, ENTRIES);
     }
 
     fn shrink(&mut self, room: usize, entries: usize) {
@@ -151,8 +165,12 @@ mod tests {
 
     use super::*;
 
+    fn tenant(number: u32) -> TenantId {
+        format!("tnt_{number:024x}").parse().expect("an id")
+    }
+
     fn key(number: usize) -> Key {
-        (format!("tnt_{:024x}", 1).parse().expect("an id"), format!("https://example.com/{number}"))
+        (tenant(1), format!("https://example.com/{number}"))
     }
 
     /// Of one grey, and of as many KiB.
@@ -180,9 +198,9 @@ mod tests {
         kept.keep(key(7), &logo(70, 4_096), 0);
         assert_eq!(there(&kept), [0, 4, 5, 6, 7]);
         assert_eq!((kept.bytes, kept.pixels.len()), (5 * bytes(&key(0), 4 << 20), 20 << 20), "once for each");
-        kept.shrink_to(21 << 20);
+        kept.shrink_to(21 << 20, &tenant(1));
         assert_eq!(there(&kept).len(), 5, "they fit");
-        kept.shrink_to(9 << 20);
+        kept.shrink_to(9 << 20, &tenant(1));
         assert_eq!((there(&kept), kept.pixels.len()), (vec![7], 4 << 20), "the one that was used last");
         let last = kept.get(&key(7), 0).expect("a logo");
         assert!(last.rgba().len() == 4 << 20 && last.rgba().iter().all(|part| *part == 70));
@@ -190,6 +208,23 @@ mod tests {
             assert!(kept.get(&key(number), 600_000).is_none());
         }
         assert_eq!((kept.bytes, kept.count(), kept.uses.len()), (0, 0, 0), "what is over is gone");
+    }
+
+    /// Q4: who needs much room takes it from their own logos before others'.
+    #[test]
+    fn q4_a_tenant_makes_room_with_its_own_logos_first() {
+        let mut kept = Kept::default();
+        let of = |whose: u32, number: usize| (tenant(whose), key(number).1);
+        (0..3).for_each(|number| kept.keep(of(1, number), &logo(number, 2_048), 0));
+        (0..4).for_each(|number| kept.keep(of(2, number), &logo(number, 2_048), 0));
+        let left = |kept: &Kept, whose: u32| kept.entries.keys().filter(|(of, _)| *of == tenant(whose)).count();
+        kept.shrink_to(7 << 20, &tenant(2));
+        assert_eq!((left(&kept, 1), left(&kept, 2)), (3, 0), "the other's are older, and stay");
+        kept.shrink_to(5 << 20, &tenant(2));
+        assert_eq!(left(&kept, 1), 2, "no more than must");
+        kept.keep(of(2, 0), &logo(0, 1_024), 0);
+        kept.shrink_to(4 << 20, &tenant(1));
+        assert_eq!((left(&kept, 1), left(&kept, 2)), (1, 1));
     }
 
     /// However small they are: who lets go of many does not look at all of them for each.
@@ -203,7 +238,7 @@ mod tests {
         assert_eq!(kept.count(), ENTRIES);
         let last = kept.get(&key(19_999), 0).expect("the last");
         assert!(last.rgba().iter().all(|part| usize::from(*part) == 19_999 % 256));
-        kept.shrink_to(0);
+        kept.shrink_to(0, &tenant(1));
         assert_eq!((kept.bytes, kept.count(), kept.uses.len()), (0, 0, 0));
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     }

@@ -203,14 +203,14 @@ impl Fetch {
     }
 
     async fn decode(&self, place: Place, file: Bytes, end: Instant) -> Result<Logo, NoLogo> {
-        let shared = Arc::clone(&self.app);
+        let (shared, tenant) = (Arc::clone(&self.app), self.key.0.clone());
         let decoded = self.app.logos.decoder.run(&self.key.0, end, move || {
             // Held as long as the file is there, so that no more files than places are in memory.
             let _place = place;
             let picture = Picture::read(&file)?;
-            // What is kept and the samples have the same room: what is kept gives way.
+            // What is kept and the samples have the same room: what is kept gives way, the tenant's own first.
             let left = usize::try_from(SAMPLES.saturating_sub(picture.samples())).unwrap_or(0);
-            shared.logos.state().kept.shrink_to(left);
+            shared.logos.state().kept.shrink_to(left, &tenant);
             picture.decode()
         });
         let logo: Result<Logo, NoLogo> = match decoded.await {

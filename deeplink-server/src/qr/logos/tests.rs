@@ -156,6 +156,31 @@ async fn sixteen_are_fetched_at_one_time_and_four_for_one_tenant() {
     }
 }
 
+/// Q4: a few bytes that announce a large picture make no room for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn q4_a_header_without_a_picture_takes_no_kept_logo() {
+    let bench = Bench::new().await;
+    let kept = || bench.running.app().logos.state();
+    let logo = Logo::new(1_024, 1_024, vec![7; 4 << 20], [0; 32]).expect("a logo");
+    kept().kept.keep((id(2), "https://example.com/a.png".to_owned()), &logo, 0);
+    // 4,000 × 4,000: a frame of three components, the head of a scan, and the end.
+    let (frame, scan) = (
+        b"\xff\xc0\0\x11\x08\x0f\xa0\x0f\xa0\x03\x01\x11\0\x02\x11\0\x03\x11\0",
+        b"\xff\xda\0\x0c\x03\x01\0\x02\0\x03\0\0\x3f\0",
+    );
+    let jpeg = [&b"\xff\xd8"[..], frame, scan, b"\xff\xd9"].concat();
+    // 3,400 × 3,400, interlaced.
+    let mut interlaced = png();
+    interlaced[16..24].copy_from_slice(&[0, 0, 0x0d, 0x48, 0, 0, 0x0d, 0x48]);
+    interlaced[28] = 1;
+    for file in [jpeg, interlaced] {
+        let (address, _) = says(reply("200 OK", &file)).await;
+        let message = bench.get(1, &url(address, "x")).await.err();
+        assert_eq!(message.as_deref(), Some("logo: not a PNG, JPEG or WebP image"), "{} bytes", file.len());
+        assert_eq!(kept().kept.count(), 1);
+    }
+}
+
 /// The wait for a place counts: nobody waits longer than five seconds, and another tenant is served meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_gets_no_place_in_time_is_told_the_same() {

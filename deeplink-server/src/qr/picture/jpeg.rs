@@ -109,7 +109,10 @@ impl Frame {
         let channels = if self.sampling.len() == 1 { 1 } else { 3 };
         let samples = u64::from(width) * u64::from(height) * channels;
         let rows = self.rows(across, down);
-        Some(Header { width, height, samples, own: coefficients + rows + SOME })
+        // A bit for each two blocks of 8 × 8: there is one for each block, and half as many where no component has all
+        // columns and rows.
+        let least = u64::from(width) * u64::from(height) / 1_024;
+        Some(Header { width, height, samples, own: coefficients + rows + SOME, least })
     }
 
     /// Bytes for one row of blocks of each component on their way from coefficients to samples. A component that comes

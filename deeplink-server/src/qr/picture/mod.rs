@@ -57,6 +57,8 @@ struct Header {
     samples: u64,
     /// Bytes that the decoder takes beside them at one time.
     own: u64,
+    /// Fewest bytes that such a picture can be written in.
+    least: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +77,7 @@ pub(super) struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    /// Reads the headers of a file.
+    /// Reads the headers of a file. A short one that announces a large picture is none: room is not made for it.
     pub(super) fn read(file: &'a [u8]) -> Result<Self, NotALogo> {
         let format = Format::of(file).ok_or(NotAnImage)?;
         let header = match format {
@@ -91,6 +93,9 @@ impl<'a> Picture<'a> {
         let pixels = u64::from(width) * u64::from(height);
         if width > EDGE || height > EDGE || pixels > PIXELS || header.samples > SAMPLES || header.own > OWN {
             return Err(TooLarge);
+        }
+        if u64::try_from(file.len()).unwrap_or(u64::MAX) < header.least {
+            return Err(NotAnImage);
         }
         Ok(Self { file, format, header })
     }

@@ -11,6 +11,9 @@ use super::{Header, SOME, take, zeros};
 /// Most data, in bytes, that may be left when the last row is there: a checksum, an empty block. More is a bomb.
 const REST: u64 = 1_024;
 
+/// How many bytes one can stand for at most (RFC 1951).
+const DEFLATED: u64 = 1_032;
+
 /// What the first chunk says.
 pub(super) fn header(file: &[u8]) -> Option<Header> {
     let mut rest = file.get(8..)?;
@@ -19,14 +22,20 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
     }
     let mut number = || Some(u32::from_be_bytes(take(&mut rest, 4)?.try_into().ok()?));
     let (width, height) = (number()?, number()?);
-    let &[_depth, kind, _compression, _filter, interlaced] = take(&mut rest, 5)? else { return None };
-    let channels = match kind {
-        0 => 2,
-        2 | 3 | 4 | 6 => 4,
+    let &[depth, kind, _compression, _filter, interlaced] = take(&mut rest, 5)? else { return None };
+    // Decoded, and in the file.
+    let (channels, parts) = match kind {
+        0 => (2, 1),
+        2 => (4, 3),
+        3 => (4, 1),
+        4 => (4, 2),
+        6 => (4, 4),
         _ => return None,
     };
-    let samples = if interlaced == 0 { 0 } else { u64::from(width) * u64::from(height) * channels };
-    Some(Header { width, height, samples, own: SOME })
+    let pixels = u64::from(width) * u64::from(height);
+    let samples = if interlaced == 0 { 0 } else { pixels * channels };
+    let least = pixels.saturating_mul(parts * u64::from(depth)) / 8 / DEFLATED;
+    Some(Header { width, height, samples, own: SOME, least })
 }
 
 /// Hands on every row, with 8 bits a channel.

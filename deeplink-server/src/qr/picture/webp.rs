@@ -24,7 +24,7 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
     let Size { width, height } = size;
     // Whoever is too large outside is not looked into.
     if size.is_too_large() {
-        return Some(Header { width, height, samples: 0, own: 0 });
+        return Some(Header { width, height, samples: 0, own: 0, least: 0 });
     }
     let (channels, own) = match kind {
         b"VP8 " => (3, size.planes()),
@@ -35,7 +35,8 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
             (if flags & ALPHA == 0 && !holds_lossless(rest) { 3 } else { 4 }, own)
         }
     };
-    Some(Header { width, height, samples: channels * size.pixels(), own: own + SOME })
+    // One colour takes no bit for each pixel.
+    Some(Header { width, height, samples: channels * size.pixels(), own: own + SOME, least: 0 })
 }
 
 /// A picture without alpha whose decoder would put it together with alpha first, and take its memory twice: the same file
