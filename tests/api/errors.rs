@@ -89,6 +89,35 @@ async fn x1_malformed_bodies_are_refused_alike_everywhere() {
     }
 }
 
+/// X1: what takes a form takes nothing else, and no field of it twice. Which token a malformed one would have is not known,
+/// so it is none.
+#[tokio::test]
+async fn x1_malformed_forms_are_refused_alike_everywhere() {
+    let world = spawn().await;
+    let ask = |operation: &operations::Operation| world.nobody.ask(operation.method.clone(), &operation.path);
+    let with_form = operations::all().iter().filter(|operation| operation.has_form);
+    assert_eq!(with_form.clone().count(), 2);
+    const FORM: &str = "application/x-www-form-urlencoded";
+    for operation in with_form {
+        for media_type in ["text/plain", "application/json", "multipart/form-data", "application/x-www-form", ""] {
+            let reply = ask(operation).body_as(media_type, "token=a").send().await;
+            assert_eq!(reply.outcome(), "415 unsupported_media_type", "{} as {media_type:?}", operation.id);
+        }
+        let large = ask(operation).body_as(FORM, "x".repeat(70_000)).send().await;
+        assert_eq!(large.outcome(), "413 payload_too_large", "{}", operation.id);
+        for twice in ["token=a&token=b", "token=&token=", "token=a&%74oken=b"] {
+            let reply = ask(operation).body_as(FORM, twice).send().await;
+            assert_eq!(reply.outcome(), "400 bad_request token", "{} with {twice}", operation.id);
+        }
+        for (name, body) in bad_bodies() {
+            let reply = ask(operation).body_as(FORM, body).send().await;
+            let leads_to = reply.header("location").rsplit('/').next().expect("a place").to_owned();
+            let no_token = matches!(&*leads_to, "signin?error=link_expired" | "signin?error=invite_invalid");
+            assert!(reply.status == 303 && no_token, "{} with {name}: {leads_to}", operation.id);
+        }
+    }
+}
+
 /// X1: a path that is not served is 404, a path served with another method 405 with `Allow`.
 #[tokio::test]
 async fn x1_unknown_paths_and_methods() {

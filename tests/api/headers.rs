@@ -19,6 +19,8 @@ async fn x12_headers_of_every_route() {
         (Method::GET, "/robots.txt"),
         (Method::GET, "/.well-known/security.txt"),
         (Method::GET, "/docs/"),
+        (Method::GET, "/v1/auth/callback?token=t"),
+        (Method::GET, "/v1/auth/verify?token=t"),
         (Method::GET, "/r/page"),
         (Method::GET, "/r/nowhere"),
         (Method::GET, "/v1/links"),

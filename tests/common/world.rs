@@ -252,7 +252,7 @@ impl World {
 }
 
 /// The tokens of mailed links are secrets too.
-fn mails_in(folder: &Path) -> Vec<String> {
+pub(super) fn mails_in(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
     let mut mails: Vec<_> = files.filter(|path| path.extension().is_some_and(|kind| kind == "eml")).collect();
     mails.sort();

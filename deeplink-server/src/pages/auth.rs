@@ -76,3 +76,57 @@ fn invitation_page(nonce: &str, host: &str, token: &str) -> askama::Result<Strin
     }
     .render()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::visit::dom::Dom;
+
+    const NONCE: &str = "bm9uY2U=";
+
+    /// S11: whatever stands in the place of a token or a path, the page is made of the same elements, fetches nothing, and
+    /// its form sends back exactly that.
+    #[test]
+    fn s11_a_token_is_a_value_of_one_hidden_field() {
+        let plain =
+            Dom::parse(&sign_in_page(NONCE, "links.example.com", &"0".repeat(64), Some("/account")).expect("a page"));
+        let invited = Dom::parse(&invitation_page(NONCE, "links.example.com", &"0".repeat(64)).expect("a page"));
+        for hostile in [
+            "\"><svg onload=1>",
+            "'><img src=x onerror=1>",
+            "</form><form action=//e.example>",
+            "</style><script>1</script>",
+            "&quot;&gt;&lt;b&gt;",
+            "` onfocus=1 autofocus ",
+            "{{ token }}{% raw %}",
+            "\u{2028}<!--",
+            "]]><!DOCTYPE x>",
+        ] {
+            let page = Dom::parse(&sign_in_page(NONCE, "links.example.com", hostile, Some(hostile)).expect("a page"));
+            assert_eq!(page.shape(), plain.shape(), "{hostile}");
+            let fields: Vec<_> =
+                page.all("input").iter().map(|field| (field.attr("name"), field.attr("value"))).collect();
+            let sent = |name: &str| (Some(name.to_owned()), Some(hostile.to_owned()));
+            assert_eq!(fields, [sent("token"), sent("next")]);
+            let page = Dom::parse(&invitation_page(NONCE, "links.example.com", hostile).expect("a page"));
+            assert_eq!(page.shape(), invited.shape(), "{hostile}");
+            assert_eq!(page.all("input")[0].attr("value").as_deref(), Some(hostile));
+        }
+        for (page, action) in [(plain, "/v1/auth/callback"), (invited, "/v1/auth/verify")] {
+            for absent in ["script", "img", "iframe", "a", "object", "base"] {
+                assert!(page.all(absent).is_empty(), "{absent}");
+            }
+            for element in page.elements() {
+                let speaks = |(name, value): &(String, String)| {
+                    name == "style" || name.starts_with("on") || name == "src" || value.contains("//")
+                };
+                assert!(!element.attributes.iter().any(speaks), "{}", element.name);
+            }
+            let form = &page.all("form")[0];
+            assert_eq!((form.attr("method").as_deref(), form.attr("action").as_deref()), (Some("post"), Some(action)));
+            assert_eq!((page.all("main").len(), page.all("h1").len(), page.all("button").len()), (1, 1, 1));
+            assert_eq!(page.all("html")[0].attr("lang").as_deref(), Some("en"));
+            assert_eq!(page.all("style")[0].attr("nonce").as_deref(), Some(NONCE));
+        }
+    }
+}

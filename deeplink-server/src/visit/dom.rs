@@ -4,19 +4,19 @@ use html5ever::tendril::TendrilSink;
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
 
 /// All elements of a parsed document, in document order.
-pub(super) struct Dom(Vec<Element>);
+pub(crate) struct Dom(Vec<Element>);
 
 /// One element.
 #[derive(Clone)]
-pub(super) struct Element {
-    pub(super) name: String,
-    pub(super) attributes: Vec<(String, String)>,
+pub(crate) struct Element {
+    pub(crate) name: String,
+    pub(crate) attributes: Vec<(String, String)>,
     text: String,
     depth: usize,
 }
 
 impl Dom {
-    pub(super) fn parse(html: &str) -> Self {
+    pub(crate) fn parse(html: &str) -> Self {
         let dom = html5ever::parse_document(RcDom::default(), html5ever::ParseOpts::default()).one(html);
         assert!(dom.errors.borrow().is_empty(), "a strict parser complains: {:?}", dom.errors.borrow());
         let mut elements = Vec::new();
@@ -24,15 +24,15 @@ impl Dom {
         Self(elements)
     }
 
-    pub(super) fn elements(&self) -> &[Element] {
+    pub(crate) fn elements(&self) -> &[Element] {
         &self.0
     }
 
-    pub(super) fn all(&self, name: &str) -> Vec<Element> {
+    pub(crate) fn all(&self, name: &str) -> Vec<Element> {
         self.0.iter().filter(|element| element.name == name).cloned().collect()
     }
 
-    pub(super) fn by_id(&self, id: &str) -> Option<Element> {
+    pub(crate) fn by_id(&self, id: &str) -> Option<Element> {
         let mut found = self.0.iter().filter(|element| element.attr("id").as_deref() == Some(id));
         let first = found.next().cloned();
         assert!(found.next().is_none(), "{id} occurs twice");
@@ -40,7 +40,7 @@ impl Dom {
     }
 
     /// What the page is made of, without its texts and without what attributes say, ids excepted.
-    pub(super) fn shape(&self) -> Vec<String> {
+    pub(crate) fn shape(&self) -> Vec<String> {
         let names = |element: &Element| {
             let attributes = element
                 .attributes
@@ -56,12 +56,12 @@ impl Dom {
 }
 
 impl Element {
-    pub(super) fn attr(&self, name: &str) -> Option<String> {
+    pub(crate) fn attr(&self, name: &str) -> Option<String> {
         self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
     }
 
     /// All text inside.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.text.clone()
     }
 }

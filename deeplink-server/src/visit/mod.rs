@@ -5,7 +5,7 @@
 
 pub(crate) mod association;
 #[cfg(test)]
-mod dom;
+pub(crate) mod dom;
 mod json;
 pub(crate) mod landing;
 pub(crate) mod notice;
