@@ -3,9 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    api::Api, apps::Apps, completions::Completions, config::ConfigCommand, doctor::Doctor, domains::Domains,
-    help::Help, imports::Imports, links::Links, login::Login, logout::Logout, man::Man, ping::Ping,
-    profile::ProfileCommand, signup::Signup, token::Token, wellknown::Wellknown, whoami::Whoami,
+    affiliates::Affiliates, api::Api, apps::Apps, completions::Completions, config::ConfigCommand, doctor::Doctor,
+    domains::Domains, help::Help, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man,
+    open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, session::Session, signup::Signup, team::Team,
+    token::Token, wellknown::Wellknown, whoami::Whoami,
 };
 use crate::global::Global;
 
@@ -19,7 +20,7 @@ use crate::global::Global;
     after_help = help(
         "Results go to stdout, everything else to stderr. \"dl help exit-codes\" lists the exit codes.",
         &[
-            "dl login --with-key --base-url https://dl.example.com",
+            "dl login --base-url https://dl.example.com",
             "dl links create https://example.com/p/42 --id spring-42",
         ],
     )
@@ -39,11 +40,17 @@ pub(crate) enum Command {
     Imports(Imports),
     Apps(Apps),
     Domains(Domains),
+    Affiliates(Affiliates),
+    Team(Team),
+    Keys(Keys),
+    Pk(Pk),
     Login(Login),
     Signup(Signup),
     Logout(Logout),
     Whoami(Whoami),
     Token(Token),
+    Session(Session),
+    Open(Open),
     Profile(ProfileCommand),
     Config(ConfigCommand),
     Ping(Ping),

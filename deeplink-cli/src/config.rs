@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use etcetera::BaseStrategy;
 use serde::{Deserialize, Serialize};
 
+use crate::base_url::BaseUrl;
 use crate::env::Env;
 use crate::error::{Failure, Outcome};
 use crate::files;
@@ -42,6 +43,20 @@ pub(crate) struct Profile {
 
 /// The word for "in `credentials.toml`".
 pub(crate) const STORE_FILE: &str = "file";
+/// The word for "in the keyring of the desktop".
+pub(crate) const STORE_KEYRING: &str = "keyring";
+
+impl Profile {
+    /// Whether the profile's key is in the keyring.
+    pub(crate) fn is_in_keyring(&self) -> bool {
+        self.store.as_deref() == Some(STORE_KEYRING)
+    }
+
+    /// Origin of the profile's service.
+    pub(crate) fn origin(&self) -> Option<String> {
+        Some(self.base_url.as_ref()?.parse::<BaseUrl>().ok()?.origin())
+    }
+}
 
 /// Where `dl` keeps its files.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use deeplink_core::secret::SecretKey;
 use indicatif::ProgressBar;
+use zeroize::Zeroizing;
 
 use crate::error::Failure;
 use crate::{escape, mask};
@@ -29,13 +29,12 @@ pub(crate) struct Manner {
 }
 
 /// Standard error.
-#[derive(Debug)]
 pub(crate) struct Console {
     manner: Manner,
     json: AtomicBool,
     pub(crate) terminal: bool,
-    /// Keys in use, so that one of unusual form is masked too.
-    keys: Mutex<Vec<SecretKey>>,
+    /// Secrets in use, so that one of unusual form is masked too.
+    secrets: Mutex<Vec<Zeroizing<String>>>,
     bar: Mutex<Option<ProgressBar>>,
 }
 
@@ -43,7 +42,7 @@ impl Console {
     /// Writes to this process's stderr.
     pub(crate) fn new(manner: Manner) -> Self {
         let terminal = io::stderr().is_terminal();
-        Self { manner, json: manner.json.into(), terminal, keys: Mutex::default(), bar: Mutex::default() }
+        Self { manner, json: manner.json.into(), terminal, secrets: Mutex::default(), bar: Mutex::default() }
     }
 
     /// Reports failures as JSON from now on, or as text.
@@ -61,9 +60,9 @@ impl Console {
         self.manner.quiet
     }
 
-    /// Masks a key in all that follows.
-    pub(crate) fn hide(&self, key: &SecretKey) {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
+    /// Masks a secret in all that follows.
+    pub(crate) fn hide(&self, secret: &str) {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).push(Zeroizing::new(secret.to_owned()));
     }
 
     /// Lines go above this bar until it is taken away.
@@ -142,9 +141,9 @@ impl Console {
 
     fn masked(&self, text: &str) -> String {
         let mut text = mask::secrets(text).into_owned();
-        for key in self.keys.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            if key.expose().len() > 4 && text.contains(key.expose()) {
-                text = text.replace(key.expose(), "[secret]");
+        for secret in self.secrets.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if secret.len() > 4 && text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), "[secret]");
             }
         }
         text

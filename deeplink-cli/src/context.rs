@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use deeplink_core::secret::SecretKey;
+use deeplink_core::secret::{PublishableKey, SecretKey, Token};
 use zeroize::Zeroizing;
 
 use crate::base_url::BaseUrl;
 use crate::config::{self, Config, DEFAULT_PROFILE, Dirs};
 use crate::console::Console;
-use crate::credentials::{FileStore, Found, Sources, check_key};
+use crate::credentials::{Found, Sources, check_key};
 use crate::env::Env;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
@@ -127,20 +127,15 @@ impl Context {
         };
         let hint = match self.config.names() {
             names if names.is_empty() || known => {
-                "dl login --with-key --base-url https://dl.example.com, or --base-url, or DL_BASE_URL".to_owned()
+                "dl login --base-url https://dl.example.com, or --base-url, or DL_BASE_URL".to_owned()
             }
             names => format!("--base-url, DL_BASE_URL, or one of the profiles {names}"),
         };
         Failure::usage(what).code("no_base_url").hint(hint).into()
     }
 
-    /// The keys on disk.
-    pub(crate) fn store(&self) -> FileStore<'_> {
-        FileStore(&self.dirs)
-    }
-
     /// The secret key to use, by the order of its sources. What there is to say about it is said here.
-    pub(crate) fn key(&self) -> Outcome<Found> {
+    pub(crate) async fn key(&self) -> Outcome<Found> {
         let base = self.base_url()?;
         let sources = Sources {
             flag: self.global.api_key_file.as_deref(),
@@ -149,11 +144,12 @@ impl Context {
             variable: self.env.api_key.as_ref(),
             variable_is_empty: self.env.api_key_is_empty,
             variable_file: self.env.api_key_file.as_deref(),
-            store: self.store(),
+            stores: self.stores(),
+            configured: self.config.profiles.get(&self.profile),
             base: &base,
         };
-        let found = sources.find(|path| self.read_key(path))?;
-        self.console.hide(&found.key);
+        let found = sources.find(|path| self.read_key(path)).await?;
+        self.console.hide(found.key.expose());
         for note in &found.notes {
             self.console.warn(note);
         }
@@ -161,7 +157,7 @@ impl Context {
     }
 
     /// The publishable key for calls that take one.
-    pub(crate) fn publishable_key(&self) -> Outcome<SecretKey> {
+    pub(crate) fn publishable_key(&self) -> Outcome<PublishableKey> {
         let key = match (&self.env.publishable_key, &self.env.publishable_key_file) {
             (Some(key), _) => key.expose().trim_end_matches(['\r', '\n']).to_owned(),
             (None, Some(path)) => {
@@ -176,9 +172,8 @@ impl Context {
         if !key.starts_with("pk_live_") || key.chars().any(|c| !c.is_ascii_alphanumeric() && c != '_') {
             return Err(Failure::invalid("the publishable key does not begin with pk_live_").into());
         }
-        let key = SecretKey::new(key.as_str());
         self.console.hide(&key);
-        Ok(key)
+        Ok(PublishableKey::new(key.as_str()))
     }
 
     /// The key that a file or stdin holds.
@@ -186,6 +181,18 @@ impl Context {
         let whence = if is_stdin(path) { "stdin".to_owned() } else { path.display().to_string() };
         let text = Zeroizing::new(self.read_text(path, "--api-key-file")?);
         check_key(&text, &whence)
+    }
+
+    /// The token of a session that a file or stdin holds.
+    pub(crate) fn read_session(&self, path: &Path) -> Outcome<Token> {
+        let text = Zeroizing::new(self.read_text(path, "--session-file")?);
+        let token = Token::new(text.trim());
+        if !token.is_well_formed() {
+            let what = "the session file holds no token of a session: 64 hex digits";
+            return Err(Failure::invalid(what).hint("it is the value of the cookie session_token").into());
+        }
+        self.console.hide(token.expose());
+        Ok(token)
     }
 
     /// Reads a file that holds a secret, or stdin.

@@ -1,102 +1,18 @@
-//! Which key a command uses, and where keys are kept.
+//! Which key a command uses.
 //!
-//! Invariant: a key out of the store is handed out only together with the check that the service it goes to has the
+//! Invariant: a key out of a store is handed out only together with the check that the service it goes to has the
 //! origin it was stored for.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use deeplink_core::secret::SecretKey;
-use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
 
 use crate::base_url::BaseUrl;
-use crate::config::Dirs;
+use crate::config::Profile;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
-use crate::files;
-
-/// A key as it is kept: with the one origin it may be sent to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct StoredKey {
-    pub(crate) origin: String,
-    pub(crate) key: SecretKey,
-}
-
-impl StoredKey {
-    /// The key, if it may go there.
-    pub(crate) fn for_origin(&self, base: &BaseUrl, profile: &str) -> Outcome<SecretKey> {
-        if self.origin == base.origin() {
-            return Ok(self.key.clone());
-        }
-        let what = format!("the key of profile {profile} belongs to {}, not to {}", self.origin, base.origin());
-        Err(Failure::new(Exit::Auth, what)
-            .code("origin_mismatch")
-            .hint("dl login --with-key --profile NAME stores a key for that service under another name")
-            .into())
-    }
-}
-
-/// Keys in `credentials.toml`, mode 0600.
-#[derive(Debug)]
-pub(crate) struct FileStore<'a>(pub(crate) &'a Dirs);
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Content {
-    #[serde(default)]
-    profile: BTreeMap<String, StoredKey>,
-}
-
-impl FileStore<'_> {
-    /// Where the keys are.
-    pub(crate) fn path(&self) -> PathBuf {
-        self.0.credentials_file()
-    }
-
-    /// The key of a profile.
-    pub(crate) fn get(&self, profile: &str) -> Outcome<Option<StoredKey>> {
-        Ok(self.load()?.profile.remove(profile))
-    }
-
-    /// Every key with its profile.
-    pub(crate) fn all(&self) -> Outcome<Vec<(String, StoredKey)>> {
-        Ok(self.load()?.profile.into_iter().collect())
-    }
-
-    /// Keeps a key, in place of an older one of the profile.
-    pub(crate) fn put(&self, profile: &str, key: &StoredKey) -> Outcome {
-        self.change(|content| {
-            content.profile.insert(profile.to_owned(), key.clone());
-        })
-    }
-
-    /// Forgets the keys of these profiles.
-    pub(crate) fn remove(&self, profiles: &[String]) -> Outcome {
-        self.change(|content| content.profile.retain(|name, _| !profiles.contains(name)))
-    }
-
-    fn load(&self) -> Outcome<Content> {
-        let path = self.path();
-        let Some(text) = files::read_private(&path)?.map(Zeroizing::new) else { return Ok(Content::default()) };
-        // The parser's own message quotes the line, and the line may hold the key.
-        toml::from_str(&text).map_err(|_| {
-            Failure::new(Exit::Auth, format!("{} cannot be read as TOML", path.display()))
-                .code("unsafe_file")
-                .hint("move the file away and run dl login --with-key")
-                .into()
-        })
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Content)) -> Outcome {
-        let _lock = files::Lock::of(&self.0.config)?;
-        let mut content = self.load()?;
-        change(&mut content);
-        let text = toml::to_string(&content)
-            .map_err(|_| Failure::new(Exit::Failure, "the credentials cannot be written as TOML"))?;
-        files::replace(&self.path(), Zeroizing::new(text).as_bytes())
-    }
-}
+use crate::store::Stores;
 
 /// Where a key came from, as `dl whoami` names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,8 +23,21 @@ pub(crate) enum Source {
     Variable,
     /// `DL_API_KEY_FILE`.
     VariableFile(PathBuf),
+    /// The keyring of the desktop.
+    Keyring { profile: String },
     /// `credentials.toml`.
     File { profile: String, path: PathBuf },
+}
+
+impl Source {
+    /// The same as a place to keep a key in.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Keyring { profile } => format!("the keyring (profile {profile})"),
+            Self::File { profile, path } => format!("{} (profile {profile})", path.display()),
+            other => other.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Source {
@@ -117,13 +46,13 @@ impl fmt::Display for Source {
             Self::Flag(path) => write!(f, "--api-key-file {}", path.display()),
             Self::Variable => f.write_str("DL_API_KEY"),
             Self::VariableFile(path) => write!(f, "DL_API_KEY_FILE ({})", path.display()),
+            Self::Keyring { profile } => write!(f, "profile {profile} in the keyring"),
             Self::File { profile, path } => write!(f, "profile {profile} in {}", path.display()),
         }
     }
 }
 
 /// Everything that decides which key is used.
-#[derive(Debug)]
 pub(crate) struct Sources<'a> {
     pub(crate) flag: Option<&'a Path>,
     /// The profile in use.
@@ -133,7 +62,9 @@ pub(crate) struct Sources<'a> {
     pub(crate) variable: Option<&'a SecretKey>,
     pub(crate) variable_is_empty: bool,
     pub(crate) variable_file: Option<&'a Path>,
-    pub(crate) store: FileStore<'a>,
+    pub(crate) stores: Stores<'a>,
+    /// What the configuration says of the profile.
+    pub(crate) configured: Option<&'a Profile>,
     /// Where the key will go.
     pub(crate) base: &'a BaseUrl,
 }
@@ -148,16 +79,16 @@ pub(crate) struct Found {
 
 impl Sources<'_> {
     /// Takes the first key of the order; `read` reads a named key file (or stdin).
-    pub(crate) fn find(&self, read: impl Fn(&Path) -> Outcome<SecretKey>) -> Outcome<Found> {
+    pub(crate) async fn find(&self, read: impl Fn(&Path) -> Outcome<SecretKey>) -> Outcome<Found> {
         let mut notes = Vec::new();
-        let (key, source) = self.first(&read, &mut notes)?;
+        let (key, source) = self.first(&read, &mut notes).await?;
         if !key.is_well_formed() {
             notes.push(format!("the key from {source} does not look like one: dl_live_ and 48 hex digits"));
         }
         Ok(Found { key, source, notes })
     }
 
-    fn first(
+    async fn first(
         &self,
         read: &impl Fn(&Path) -> Outcome<SecretKey>,
         notes: &mut Vec<String>,
@@ -166,7 +97,7 @@ impl Sources<'_> {
             return Ok((read(path)?, Source::Flag(path.to_owned())));
         }
         if self.profile_by_flag
-            && let Some(found) = self.stored()?
+            && let Some(found) = self.stored().await?
         {
             if self.variable.is_some() {
                 notes.push(format!("DL_API_KEY is ignored: --profile {} names another key", self.profile));
@@ -180,17 +111,15 @@ impl Sources<'_> {
             return Ok((read(path)?, Source::VariableFile(path.to_owned())));
         }
         if !self.profile_by_flag
-            && let Some(found) = self.stored()?
+            && let Some(found) = self.stored().await?
         {
             return Ok(found);
         }
         Err(self.none())
     }
 
-    fn stored(&self) -> Outcome<Option<(SecretKey, Source)>> {
-        let Some(stored) = self.store.get(self.profile)? else { return Ok(None) };
-        let key = stored.for_origin(self.base, self.profile)?;
-        Ok(Some((key, Source::File { profile: self.profile.to_owned(), path: self.store.path() })))
+    async fn stored(&self) -> Outcome<Option<(SecretKey, Source)>> {
+        self.stores.find(self.profile, self.configured, self.base).await
     }
 
     fn none(&self) -> crate::error::Stop {
@@ -199,12 +128,11 @@ impl Sources<'_> {
         } else {
             "DL_API_KEY and DL_API_KEY_FILE are not set"
         };
-        let (profile, path) = (self.profile, self.store.path());
+        let (profile, place) = (self.profile, self.stores.place_of(self.configured));
         let what = format!(
-            "no secret key: --api-key-file is not given, {variables}, and profile {profile} has none in {}",
-            path.display()
+            "no secret key: --api-key-file is not given, {variables}, and profile {profile} has none in {place}"
         );
-        Failure::new(Exit::Auth, what).code("no_key").hint("dl login --with-key keeps one, or set DL_API_KEY").into()
+        Failure::new(Exit::Auth, what).code("no_key").hint("dl login keeps one, or set DL_API_KEY").into()
     }
 }
 
@@ -260,21 +188,6 @@ mod tests {
             let failure = refused(text);
             assert_eq!(failure.exit, Exit::Invalid, "{text:?}");
             assert!(!failure.message.contains("0a0a"), "{}", failure.message);
-        }
-    }
-
-    #[test]
-    fn a_stored_key_goes_to_its_origin_only() {
-        let stored = StoredKey { origin: "https://dl.example.com".into(), key: SecretKey::new("k") };
-        let to = |url: &str| stored.for_origin(&url.parse().expect("a base URL"), "default");
-        assert!(to("https://dl.example.com/prefix").is_ok() && to("https://dl.example.com:443").is_ok());
-        for other in [
-            "https://dl.example.com:8443",
-            "https://example.com",
-            "http://localhost",
-            "https://dl.example.com.example.net",
-        ] {
-            assert!(matches!(to(other), Err(Stop::Failed(failure)) if failure.exit == Exit::Auth), "{other}");
         }
     }
 }

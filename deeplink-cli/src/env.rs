@@ -9,6 +9,18 @@ use zeroize::Zeroizing;
 
 use crate::error::{Failure, Outcome};
 
+/// Whether the keyring is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum KeyringUse {
+    /// Where there is one.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+    /// Always: a key is kept there or nowhere.
+    Require,
+}
+
 /// What the environment says.
 #[derive(Debug, Default)]
 pub(crate) struct Env {
@@ -27,6 +39,12 @@ pub(crate) struct Env {
     pub(crate) retries: Option<String>,
     pub(crate) config_dir: Option<PathBuf>,
     pub(crate) state_dir: Option<PathBuf>,
+    pub(crate) keyring: KeyringUse,
+    /// Nobody is there: a build server runs this.
+    pub(crate) ci: bool,
+    /// Linux asks a keyring over this bus.
+    pub(crate) session_bus: bool,
+    pub(crate) runtime_dir: Option<PathBuf>,
     pub(crate) no_color: bool,
     pub(crate) clicolor_force: bool,
     pub(crate) dumb_terminal: bool,
@@ -46,6 +64,17 @@ impl Env {
     #[expect(clippy::disallowed_methods, reason = "this is where dl reads its environment")]
     pub(crate) fn for_errors() -> Self {
         Self { output: env::var("DL_OUTPUT").ok(), no_color: true, ..Self::default() }
+    }
+
+    /// Why the keyring is not to be asked, if it is not.
+    pub(crate) fn without_keyring(&self) -> Option<&'static str> {
+        let has_bus = || self.session_bus || self.runtime_dir.as_ref().is_some_and(|dir| dir.join("bus").exists());
+        match self.keyring {
+            KeyringUse::Off => Some("DL_KEYRING is off"),
+            _ if self.ci => Some("CI is true"),
+            _ if cfg!(target_os = "linux") && !has_bus() => Some("there is no session bus"),
+            _ => None,
+        }
     }
 
     fn from(var: impl Fn(&str) -> Option<OsString>) -> Outcome<Self> {
@@ -73,6 +102,15 @@ impl Env {
             retries: text("DL_RETRIES")?,
             config_dir: path("DL_CONFIG_DIR"),
             state_dir: path("DL_STATE_DIR"),
+            keyring: match text("DL_KEYRING")?.as_deref() {
+                None | Some("auto") => KeyringUse::Auto,
+                Some("off") => KeyringUse::Off,
+                Some("require") => KeyringUse::Require,
+                Some(_) => return Err(Failure::usage("DL_KEYRING is one of auto, off, require").into()),
+            },
+            ci: set("CI").is_some_and(|value| value == "true" || value == "1"),
+            session_bus: set("DBUS_SESSION_BUS_ADDRESS").is_some(),
+            runtime_dir: path("XDG_RUNTIME_DIR"),
             // no-color.org: any value but the empty one counts.
             no_color: set("NO_COLOR").is_some(),
             clicolor_force: set("CLICOLOR_FORCE").is_some_and(|value| value != "0"),
@@ -131,6 +169,25 @@ mod tests {
         let empty = env(&[("DL_API_KEY", ""), ("DL_OUTPUT", ""), ("NO_COLOR", "")]).expect("an environment");
         assert!(empty.api_key.is_none() && empty.api_key_is_empty && empty.output.is_none() && !empty.no_color);
         assert!(!env(&[]).expect("an environment").api_key_is_empty);
+    }
+
+    #[test]
+    fn the_keyring_is_left_alone_where_it_cannot_be() {
+        let bus = ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/1000/bus");
+        let linux = cfg!(target_os = "linux").then_some("there is no session bus");
+        for (pairs, why) in [
+            (&[][..], linux),
+            (&[("XDG_RUNTIME_DIR", "/nowhere")], linux),
+            (&[bus], None),
+            (&[bus, ("DL_KEYRING", "auto"), ("CI", "false")], None),
+            (&[bus, ("DL_KEYRING", "require")], None),
+            (&[bus, ("DL_KEYRING", "off")], Some("DL_KEYRING is off")),
+            (&[bus, ("CI", "true")], Some("CI is true")),
+            (&[bus, ("CI", "true"), ("DL_KEYRING", "require")], Some("CI is true")),
+        ] {
+            assert_eq!(env(pairs).expect("an environment").without_keyring(), why, "{pairs:?}");
+        }
+        assert!(env(&[("DL_KEYRING", "maybe")]).is_err());
     }
 
     #[test]

@@ -62,6 +62,14 @@ pub(crate) fn create(path: &Path, content: &[u8]) -> Outcome<bool> {
     }
 }
 
+/// Makes a file that is not there yet, which only its owner may read.
+pub(crate) fn make_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    private(&mut options);
+    options.open(path)
+}
+
 /// The directory a file is in.
 fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))

@@ -1,9 +1,13 @@
 //! Names and ids from the command line, checked by the service's own rules: what breaks one is exit 3, and nothing is
 //! sent.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use deeplink_core::domain::DomainName;
-use deeplink_core::id::AppId;
+use deeplink_core::id::{AffiliateId, AppId, PublishableKeyId, SecretKeyId, UserId};
 use deeplink_core::link::is_link_id;
+use deeplink_core::user::Email;
 
 use crate::error::{Failure, Outcome};
 use crate::escape;
@@ -48,8 +52,41 @@ fn meant(text: &str) -> Option<String> {
 
 /// The id of an app that may exist.
 pub(crate) fn app_id(text: &str) -> Outcome {
-    let Err(why) = text.parse::<AppId>() else { return Ok(()) };
+    id::<AppId>(text, "app_id", "dl apps list shows the ids of this account's apps")
+}
+
+/// The id of somebody in the team.
+pub(crate) fn user_id(text: &str) -> Outcome {
+    id::<UserId>(text, "user_id", "dl team list shows the ids of the people")
+}
+
+/// The id of a secret key.
+pub(crate) fn key_id(text: &str) -> Outcome {
+    id::<SecretKeyId>(text, "key_id", "dl keys list shows the ids of the keys; the key itself is never an argument")
+}
+
+/// The id of a publishable key.
+pub(crate) fn publishable_key_id(text: &str) -> Outcome {
+    id::<PublishableKeyId>(text, "key_id", "dl pk list shows the ids of the keys")
+}
+
+/// The id of an affiliate.
+pub(crate) fn affiliate_id(text: &str) -> Outcome {
+    id::<AffiliateId>(text, "affiliate_id", "dl affiliates list shows the ids of the affiliates")
+}
+
+/// The id of an affiliate's credential.
+pub(crate) fn credential_id(text: &str) -> Outcome {
+    id::<SecretKeyId>(text, "key_id", "dl affiliates creds list shows the ids of the credentials")
+}
+
+/// An address of a person.
+pub(crate) fn email(text: &str) -> Outcome<Email> {
+    Ok(text.parse::<Email>()?)
+}
+
+fn id<T: FromStr<Err: Display>>(text: &str, field: &'static str, hint: &'static str) -> Outcome {
+    let Err(why) = text.parse::<T>() else { return Ok(()) };
     let what = format!("\"{}\" is {why}", escape::one_line(text));
-    let hint = "dl apps list shows the ids of this account's apps";
-    Err(Failure::invalid(what).code("invalid_id").field("app_id").hint(hint).into())
+    Err(Failure::invalid(what).code("invalid_id").field(field).hint(hint).into())
 }

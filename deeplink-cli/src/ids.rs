@@ -56,7 +56,7 @@ pub(crate) async fn delete(
     if let Some(question) = question {
         ctx.confirm(question).await?;
     }
-    let client = ctx.client()?;
+    let client = ctx.client().await?;
     let single = given.len() == 1 && ids.len() == 1;
     let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, ids));
     for id in ids {

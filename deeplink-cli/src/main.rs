@@ -15,14 +15,18 @@ mod exit;
 mod files;
 mod given;
 mod global;
+mod hints;
 mod ids;
 mod import;
+mod mailed;
 mod mask;
 mod net;
+mod once;
 mod output;
 mod progress;
 mod prompt;
 mod signals;
+mod store;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -116,8 +120,12 @@ fn held_back(ctx: &Context) -> Outcome {
     let held = ctx.held.lock().unwrap_or_else(PoisonError::into_inner);
     for request in held.iter() {
         if ctx.out.format.is_json() {
-            let body = Some(request.body.as_str()).filter(|body| !body.is_empty()).unwrap_or("null");
             let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
+            let body = match request.body.as_str() {
+                "" => "null".to_owned(),
+                body if is_json(body) => body.to_owned(),
+                form => quoted(form),
+            };
             ctx.out.json(&format!(
                 "{{\"method\":{},\"path\":{},\"body\":{body}}}",
                 quoted(&request.method),
@@ -126,13 +134,19 @@ fn held_back(ctx: &Context) -> Outcome {
             continue;
         }
         ctx.out.line(&format!("{} {}", request.method, request.path))?;
-        if !request.body.is_empty() {
-            ctx.out.json(&request.body)?;
+        match request.body.as_str() {
+            "" => {}
+            body if is_json(body) => ctx.out.json(body)?,
+            form => ctx.out.line(form)?,
         }
     }
     ctx.out.flush()?;
     ctx.console.note("--dry-run: nothing was sent");
     Ok(())
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
 /// Says why the command ended and gives its exit code.

@@ -7,14 +7,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use deeplink_client::transport::{BodyStream, BoxFuture, Failure as Attempt, Transport, TransportError};
 use deeplink_client::{Auth, Client, Error, Kind, Retry};
-use deeplink_core::error::ErrorCode;
 
 use crate::base_url::BaseUrl;
 use crate::console::Console;
 use crate::context::Context;
 use crate::error::{Failure, Item, Outcome, Stop};
 use crate::exit::Exit;
-use crate::mask;
+use crate::{hints, mask};
 
 /// Name and version, as the service's logs show them.
 const USER_AGENT: &str = concat!("dl/", env!("CARGO_PKG_VERSION"));
@@ -41,8 +40,8 @@ pub(crate) enum Reads {
 
 impl Context {
     /// A client with the secret key.
-    pub(crate) fn client(&self) -> Outcome<Client> {
-        let found = self.key()?;
+    pub(crate) async fn client(&self) -> Outcome<Client> {
+        let found = self.key().await?;
         self.client_for(&self.base_url()?, Auth::SecretKey(found.key), Reads::Held)
     }
 
@@ -99,7 +98,7 @@ impl Context {
         failure.field = error.field().map(str::to_owned);
         failure.retryable = error.is_retryable();
         failure.items = error.batch_errors().iter().map(row_item).collect();
-        failure.hint = hint_of(error, self.is_elsewhere());
+        failure.hint = hints::of(error, self.is_elsewhere());
         failure
     }
 
@@ -165,65 +164,11 @@ fn code_of(error: &Error) -> Option<String> {
         Kind::Connect => "cannot_connect",
         Kind::Timeout => "timeout",
         Kind::Transport => "connection_broken",
-        _ if is_unreadable(error) => "unexpected_answer",
+        _ if hints::is_unreadable(error) => "unexpected_answer",
         Kind::WrongCredential { .. } => "wrong_credential",
         _ => return error.code().map(ToString::to_string),
     };
     Some(word.to_owned())
-}
-
-/// What to do next; `elsewhere` when the host asked is not the service's.
-fn hint_of(error: &Error, elsewhere: bool) -> Option<String> {
-    let wait = || match error.retry_after() {
-        Some(wait) => format!("try again in {} s", wait.as_secs().max(1)),
-        None => "try again a little later".to_owned(),
-    };
-    let text = match error.code() {
-        Some(ErrorCode::Unauthorized | ErrorCode::InvalidKey) => {
-            "dl whoami says where the key came from; dl login --with-key keeps another one".to_owned()
-        }
-        Some(ErrorCode::ForbiddenScope) => {
-            "this key belongs to an affiliate; use a key of the account itself".to_owned()
-        }
-        Some(ErrorCode::NotFound) => "dl links list shows what this account has".to_owned(),
-        Some(ErrorCode::AffiliateScopeMismatch) => "leave --affiliate out: this key always uses its own".to_owned(),
-        Some(ErrorCode::DomainTaken) => {
-            "dl domains list shows yours; a domain that another account verified is given up there first".to_owned()
-        }
-        Some(ErrorCode::AlternateLimit) => {
-            "an account has one verified alternate domain: dl domains delete gives the other one up".to_owned()
-        }
-        Some(ErrorCode::QuotaExceeded) => "delete links you no longer need, or take a larger plan".to_owned(),
-        Some(ErrorCode::InvalidCursor) => "start again without --cursor; a cursor carries its own filters".to_owned(),
-        Some(ErrorCode::EmailExists) => "dl login --with-key, with a key of that account".to_owned(),
-        Some(ErrorCode::SignupClosed) => {
-            "ask the operator of this service for a key, then dl login --with-key".to_owned()
-        }
-        Some(ErrorCode::RateLimited | ErrorCode::Overloaded | ErrorCode::DatabaseUnavailable) => wait(),
-        Some(code) if code.is_not_configured() => "this service has not set that up; ask its operator".to_owned(),
-        _ => match error.kind() {
-            Kind::Connect if elsewhere => "check the address, its DNS and the network".to_owned(),
-            Kind::Connect => "check --base-url and the network; dl ping tries again".to_owned(),
-            Kind::Timeout if error.is_ambiguous() => {
-                "it may have taken effect: look before you repeat it; --timeout waits longer".to_owned()
-            }
-            Kind::Timeout => "--timeout waits longer".to_owned(),
-            _ if error.is_ambiguous() => "it may have taken effect: look before you repeat it".to_owned(),
-            Kind::RateLimited | Kind::Unavailable | Kind::Server | Kind::Transport => wait(),
-            _ if elsewhere => return None,
-            _ if is_unreadable(error) => "is --base-url the address of the service?".to_owned(),
-            Kind::Api if error.status().is_some_and(|status| status.is_redirection()) => {
-                "dl follows no redirect, so that the key stays where it belongs; is --base-url right?".to_owned()
-            }
-            _ => return None,
-        },
-    };
-    Some(text)
-}
-
-/// Whether the answer was a success that says nothing the service would say.
-fn is_unreadable(error: &Error) -> bool {
-    error.kind() == Kind::Decode || error.status().is_some_and(|status| status.is_success())
 }
 
 /// Holds requests back and remembers them.

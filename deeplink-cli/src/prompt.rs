@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use deeplink_core::secret::SecretKey;
+use zeroize::Zeroizing;
 
 use crate::context::Context;
 use crate::credentials::check_key;
@@ -79,21 +80,42 @@ impl Context {
 
     /// Asks for a key without showing it; with stdin piped, the key is read from there.
     pub(crate) async fn secret(&self, question: &str) -> Outcome<SecretKey> {
-        let piped = !io::IsTerminal::is_terminal(&io::stdin());
-        if piped {
-            return check_key(&zeroize::Zeroizing::new(self.stdin_text("the key")?), "stdin");
+        if !io::IsTerminal::is_terminal(&io::stdin()) {
+            return check_key(&Zeroizing::new(self.stdin_text("the key")?), "stdin");
         }
         if !self.can_ask() {
             let hint = "pipe the key in, as in: dl login --with-key < key.txt";
             return Err(Failure::usage("the key is needed").code("needs_input").hint(hint).into());
         }
+        check_key(&self.hidden(question, "--with-key").await?, "the key")
+    }
+
+    /// Asks for a line without showing it; `flag` has it read from stdin.
+    pub(crate) async fn hidden(&self, question: &str, flag: &str) -> Outcome<Zeroizing<String>> {
+        if !self.can_ask() {
+            let what = "there is nobody to ask";
+            return Err(Failure::usage(what).code("needs_input").hint(format!("{flag} reads it from stdin")).into());
+        }
         let question = question.to_owned();
         let _echo = Echo::remember();
         let read = tokio::task::spawn_blocking(move || rpassword::prompt_password(question));
         match read.await {
-            Ok(Ok(text)) => check_key(&zeroize::Zeroizing::new(text), "the key"),
+            Ok(Ok(text)) => Ok(Zeroizing::new(text)),
             Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => Err(Stop::Exit(Exit::Interrupted)),
-            _ => Err(Failure::usage("the key could not be read").into()),
+            _ => Err(Failure::usage("the answer could not be read").into()),
+        }
+    }
+
+    /// The next line of stdin, as soon as it is there: whoever writes it may have waited for a mail.
+    pub(crate) async fn stdin_line(&self, asked_by: &'static str) -> Outcome<Zeroizing<String>> {
+        self.take_stdin(asked_by)?;
+        let read = tokio::task::spawn_blocking(|| {
+            let mut line = Zeroizing::new(String::new());
+            io::stdin().lock().read_line(&mut line).map(|_| line)
+        });
+        match read.await {
+            Ok(Ok(line)) => Ok(line),
+            _ => Err(Failure::invalid(format!("{asked_by}: stdin cannot be read as text")).into()),
         }
     }
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use deeplink_client::mock::fixtures;
 use deeplink_core::qr::QrFormat;
 
+use crate::dl::{KEY, OTHER_KEY};
+
 /// One request as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
@@ -228,6 +230,117 @@ pub(crate) fn verification(reason: Option<&str>) -> serde_json::Value {
         "txt_found": found, "reason": reason,
     })
 }
+
+/// The reply to a sign-up.
+pub(crate) fn signed_up() -> Answer {
+    Answer::json(
+        201,
+        &serde_json::json!({
+            "tenant_id": "tnt_0123456789abcdef01234567", "user_id": "usr_0123456789abcdef01234567",
+            "id": "skid_0123456789abcdef01234567", "api_key": KEY, "key_prefix": "dl_live_3fa91c07be...",
+            "created_at": "2026-11-20T09:30:00.000Z",
+        }),
+    )
+}
+
+/// A secret key as lists show it; its id ends with this digit.
+pub(crate) fn secret_key(key: &str, digit: u8) -> serde_json::Value {
+    serde_json::json!({
+        "id": format!("skid_{digit:024}"), "key_prefix": format!("{}...", &key[..18]),
+        "created_by": "usr_0123456789abcdef01234567", "created_at": "2026-11-20T09:30:00.000Z", "last_used_at": null,
+    })
+}
+
+/// A new secret key, whole, with the id of [`secret_key`].
+pub(crate) fn new_key(key: &str, digit: u8) -> serde_json::Value {
+    let mut made = secret_key(key, digit);
+    made["key"] = key.into();
+    made
+}
+
+/// Somebody in the team as lists show them.
+pub(crate) fn user(email: &str) -> serde_json::Value {
+    serde_json::json!({
+        "id": "usr_0123456789abcdef01234567", "email": email, "verified": true, "status": "active", "is_owner": true,
+        "created_at": "2026-11-20T09:30:00.000Z",
+    })
+}
+
+/// Who is signed in.
+pub(crate) fn me(email: &str) -> serde_json::Value {
+    serde_json::json!({
+        "user": {"id": "usr_0123456789abcdef01234567", "email": email, "verified": true, "is_owner": true},
+        "tenant": {"id": "tnt_0123456789abcdef01234567", "created_at": "2026-11-20T09:30:00.000Z"},
+    })
+}
+
+/// An affiliate as lists show it.
+pub(crate) fn affiliate() -> serde_json::Value {
+    serde_json::json!({
+        "id": "aff_0123456789abcdef01234567", "name": "Partner", "partner_key": "partner", "status": "active",
+        "created_at": "2026-11-20T09:30:00.000Z", "updated_at": "2026-11-20T09:30:00.000Z",
+    })
+}
+
+/// Where a form leads, with a session's cookie if one begins.
+pub(crate) fn see_other(location: &str, session: Option<&str>) -> Answer {
+    let answer = Answer::new(303, "").header("location", location);
+    match session {
+        Some(token) => answer.header("set-cookie", &format!("session_token={token}; Path=/; HttpOnly; SameSite=Lax")),
+        None => answer,
+    }
+}
+
+/// The part of a service that is about people, their keys and partners; nothing for any other request.
+pub(crate) fn of_people(request: &Request) -> Option<Answer> {
+    let publishable = "pk_live_3fa91c07be5d2846a0c1e2f3948576b8d9eafc0b1c2d3e4f";
+    let mut pk = serde_json::json!({
+        "id": "pkid_0123456789abcdef01234567", "key_prefix": "pk_live_3fa91c07be...", "domain": "go.example.com",
+        "created_at": "2026-11-20T09:30:00.000Z",
+    });
+    let mut credential = secret_key(OTHER_KEY, 3);
+    Some(match request.line().as_str() {
+        "POST /v1/auth/signup" => signed_up(),
+        "POST /v1/auth/signin" => Answer::new(200, r#"{"status":"sent"}"#),
+        "POST /v1/auth/callback" => see_other("/account", Some(SESSION)),
+        "POST /v1/auth/verify" => see_other("/signin?invite=accepted", None),
+        "GET /v1/auth/me" => Answer::json(200, &me("you@example.com")),
+        "POST /v1/auth/signout" => Answer::new(204, ""),
+        "POST /v1/auth/secret-keys/issue" | "POST /v1/auth/secret-keys/confirm" => {
+            Answer::json(201, &new_key(OTHER_KEY, 2))
+        }
+        "GET /v1/auth/users" => Answer::json(200, &serde_json::json!({"users": [user("you@example.com")]})),
+        "POST /v1/auth/users" => {
+            Answer::new(201, r#"{"id":"usr_0123456789abcdef01234567","email":"new@example.com","status":"invited"}"#)
+        }
+        "GET /v1/auth/secret-keys" => {
+            Answer::json(200, &serde_json::json!({"keys": [secret_key(OTHER_KEY, 2), secret_key(KEY, 1)]}))
+        }
+        "POST /v1/auth/secret-keys" => Answer::new(200, r#"{"status":"code_sent"}"#),
+        "GET /v1/auth/publishable-keys" => Answer::json(200, &serde_json::json!({"keys": [pk]})),
+        "POST /v1/auth/publishable-keys" => {
+            pk["key"] = publishable.into();
+            Answer::json(201, &pk)
+        }
+        "GET /v1/affiliates" => Answer::json(200, &serde_json::json!({"affiliates": [affiliate()]})),
+        "POST /v1/affiliates" => Answer::json(201, &affiliate()),
+        "GET /v1/affiliates/aff_0123456789abcdef01234567" | "PATCH /v1/affiliates/aff_0123456789abcdef01234567" => {
+            Answer::json(200, &affiliate())
+        }
+        "GET /v1/affiliates/aff_0123456789abcdef01234567/credentials" => {
+            Answer::json(200, &serde_json::json!({"credentials": [credential]}))
+        }
+        "POST /v1/affiliates/aff_0123456789abcdef01234567/credentials" => {
+            credential["api_key"] = OTHER_KEY.into();
+            credential["affiliate_id"] = "aff_0123456789abcdef01234567".into();
+            Answer::json(201, &credential)
+        }
+        _ => return None,
+    })
+}
+
+/// The token of a session.
+pub(crate) const SESSION: &str = "5e551017be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846";
 
 /// An association file for Apple.
 pub(crate) fn association() -> serde_json::Value {

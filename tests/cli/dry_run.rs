@@ -1,13 +1,14 @@
 //! `--dry-run` shows what would be sent, and sends nothing.
 
 use crate::dl::{Dl, KEY};
-use crate::double::{Answer, Double};
+use crate::double::{Answer, Double, SESSION, TOKEN};
 
 #[test]
 fn nothing_is_sent_by_any_command() {
     let double = Double::new(|_| Answer::new(200, "{}"));
     let dl = Dl::at(&double.url);
     dl.file("t.json", r#"{"web_url": "https://example.com"}"#);
+    dl.secret_file("session.txt", SESSION);
     for (line, shown) in [
         (
             "links create https://example.com --id spring-42",
@@ -33,6 +34,30 @@ fn nothing_is_sent_by_any_command() {
         ("links resolve spring-42", "HEAD /r/spring-42\n"),
         ("signup --email you@example.com", "POST /v1/auth/signup\n{\"email\":\"you@example.com\"}\n"),
         ("whoami", "GET /v1/links?limit=1\n"),
+        ("login --email you@example.com", "POST /v1/auth/signin\n{\"email\":\"you@example.com\"}\n"),
+        ("session signout --session-file session.txt", "POST /v1/auth/signout\n"),
+        ("team list", "GET /v1/auth/users\n"),
+        ("team invite new@example.com", "POST /v1/auth/users\n{\"email\":\"new@example.com\"}\n"),
+        ("team remove usr_0123456789abcdef01234567", "DELETE /v1/auth/users/usr_0123456789abcdef01234567\n"),
+        ("keys list", "GET /v1/auth/secret-keys\n"),
+        ("keys request --email you@example.com", "POST /v1/auth/secret-keys\n{\"email\":\"you@example.com\"}\n"),
+        ("keys issue --session-file session.txt --out-file new.txt", "POST /v1/auth/secret-keys/issue\n{}\n"),
+        ("keys delete skid_0123456789abcdef01234567", "DELETE /v1/auth/secret-keys/skid_0123456789abcdef01234567\n"),
+        ("pk create go.example.com -o id", "POST /v1/auth/publishable-keys\n{\"domain\":\"go.example.com\"}\n"),
+        ("pk delete pkid_0123456789abcdef01234567", "DELETE /v1/auth/publishable-keys/pkid_0123456789abcdef01234567\n"),
+        (
+            "affiliates create --name Partner --partner-key partner",
+            "POST /v1/affiliates\n{\"name\":\"Partner\",\"partner_key\":\"partner\"}\n",
+        ),
+        (
+            "affiliates update aff_0123456789abcdef01234567 --status disabled",
+            "PATCH /v1/affiliates/aff_0123456789abcdef01234567\n{\"status\":\"disabled\"}\n",
+        ),
+        ("affiliates delete aff_0123456789abcdef01234567", "DELETE /v1/affiliates/aff_0123456789abcdef01234567\n"),
+        (
+            "affiliates creds create aff_0123456789abcdef01234567 --out-file new.txt",
+            "POST /v1/affiliates/aff_0123456789abcdef01234567/credentials\n",
+        ),
         (
             "apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Shop",
             "POST /v1/apps\n{\"platform\":\"ios\",\"app_name\":\"Shop\",\"bundle_id\":\"com.example.app\",\"team_id\":\"ABCDE12345\"}\n",
@@ -51,6 +76,7 @@ fn nothing_is_sent_by_any_command() {
         assert!(ran.stderr.ends_with("note: --dry-run: nothing was sent\n"), "{line}: {ran}");
     }
     assert!(double.requests().is_empty(), "{:?}", double.lines());
+    assert!(!dl.dir().join("new.txt").exists(), "no file is made for a key that will not come");
 }
 
 #[test]
@@ -66,6 +92,11 @@ fn json_is_one_record_a_request() {
 fn secrets_in_a_body_are_masked() {
     let ran = Dl::at("http://127.0.0.1:1").run(&format!("api POST /v1/x -f key={KEY} -n"));
     assert!(ran.ok().contains("dl_live_3fa91c07be...") && !ran.stdout.contains(KEY), "{ran}");
+    let dl = Dl::at("http://127.0.0.1:1");
+    let ran = dl.run_with("keys confirm --email you@example.com --code-stdin -n", "7gk2qx\n");
+    assert_eq!(ran.ok(), "POST /v1/auth/secret-keys/confirm\n{\"email\":\"you@example.com\",\"token\":\"...\"}\n");
+    let ran = dl.run_with("team accept --link-stdin -n", TOKEN);
+    assert_eq!(ran.ok(), "POST /v1/auth/verify\ntoken=...\n");
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! Help, completions and the manual: every command is in them, and every example works.
 
 use deeplink_core::qr::QrFormat;
-use deeplink_core::routes;
+use deeplink_core::routes::{self, Credential};
 use serde_json::json;
 
 use crate::dl::Dl;
-use crate::double::{Answer, Double, FINGERPRINT, app, asset_links, association, domain, qr_code, verification};
+use crate::double::{
+    Answer, Double, FINGERPRINT, SESSION, TOKEN, app, asset_links, association, domain, of_people, qr_code,
+    verification,
+};
 
 /// Every command that has no further commands below it.
 pub(crate) fn leaves() -> Vec<String> {
@@ -62,6 +65,7 @@ fn every_command_says_what_it_is_for_and_gives_two_examples() {
 #[test]
 fn every_example_works() {
     let double = Double::new(|request| match (request.method.as_str(), request.path()) {
+        _ if of_people(request).is_some() => of_people(request).expect("just seen"),
         ("DELETE", _) => Answer::new(204, ""),
         ("POST", "/v1/links/bulk") => {
             let body = request.json();
@@ -79,14 +83,6 @@ fn every_example_works() {
         ("POST", "/v1/domains/go.example.com/verify") => Answer::json(200, &verification(None)),
         (_, "/.well-known/apple-app-site-association") => Answer::json(200, &association()),
         (_, "/.well-known/assetlinks.json") => Answer::json(200, &asset_links()),
-        ("POST", "/v1/auth/signup") => Answer::json(
-            201,
-            &serde_json::json!({
-                "tenant_id": "tnt_0123456789abcdef01234567", "user_id": "usr_0123456789abcdef01234567",
-                "id": "skid_0123456789abcdef01234567", "api_key": crate::dl::OTHER_KEY, "key_prefix": "dl_live_7777777777...",
-                "created_at": "2026-11-20T09:30:00.000Z",
-            }),
-        ),
         ("POST", _) => Answer::json(
             201,
             &serde_json::json!({"link_id": "spring-42", "url": "https://go.example.com/spring-42", "expires_at": null}),
@@ -124,7 +120,16 @@ fn every_example_works() {
             ] {
                 dl.file(name, content);
             }
-            dl.secret_file("key.txt", crate::dl::KEY);
+            for (name, content) in [
+                ("key.txt", crate::dl::KEY),
+                ("session.txt", SESSION),
+                ("link.txt", TOKEN),
+                ("invitation.txt", &format!("{}/v1/auth/verify?token={TOKEN}\n", double.url)),
+                ("code.txt", "7GK2QX\n"),
+                ("creds.txt", "skid_0123456789abcdef01234567\n"),
+            ] {
+                dl.secret_file(name, content);
+            }
             if leaf.starts_with("imports show") || leaf.starts_with("imports resume") {
                 // There is no run of that name; that the line is understood is what counts.
                 assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("there is no run "), "{example}");
@@ -133,7 +138,7 @@ fn every_example_works() {
             let mut shell = std::process::Command::new("bash");
             let known = dl.dir().join("bin");
             std::fs::create_dir(&known).expect("a directory");
-            for (name, script) in [("docker", "cat >/dev/null"), ("man", "cat >/dev/null")] {
+            for (name, script) in [("docker", "cat >/dev/null"), ("man", "cat >/dev/null"), ("xdg-open", "exit 0")] {
                 let path = known.join(name);
                 std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
                 crate::dl::chmod(&path, 0o755);
@@ -174,6 +179,31 @@ fn every_route_has_a_command() {
         "llms" => "api GET /llms.txt",
         "resolve" => "links resolve spring-42 --as json",
         "signup" => "signup --email you@example.com",
+        "signin" | "callback" => "login --email you@example.com --link-stdin",
+        "accept_invite" => "team accept --link-stdin",
+        "me" => "session me --session-file session.txt",
+        "signout" => "session signout --session-file session.txt",
+        "issue_secret_key" => "keys issue --session-file session.txt",
+        "list_users" => "team list",
+        "invite_user" => "team invite new@example.com",
+        "remove_user" => "team remove usr_0123456789abcdef01234567 --yes",
+        "list_secret_keys" => "keys list",
+        "request_secret_key" => "keys request --email you@example.com",
+        "confirm_secret_key" => "keys confirm --email you@example.com --code-stdin",
+        "delete_secret_key" => "keys delete skid_0123456789abcdef01234567 --yes",
+        "list_publishable_keys" => "pk list",
+        "create_publishable_key" => "pk create go.example.com",
+        "delete_publishable_key" => "pk delete pkid_0123456789abcdef01234567 --yes",
+        "list_affiliates" => "affiliates list",
+        "create_affiliate" => "affiliates create --name Partner --partner-key partner",
+        "get_affiliate" => "affiliates get aff_0123456789abcdef01234567",
+        "update_affiliate" => "affiliates update aff_0123456789abcdef01234567 --status disabled",
+        "delete_affiliate" => "affiliates delete aff_0123456789abcdef01234567 --yes",
+        "list_credentials" => "affiliates creds list aff_0123456789abcdef01234567",
+        "create_credential" => "affiliates creds create aff_0123456789abcdef01234567",
+        "delete_credential" => {
+            "affiliates creds delete aff_0123456789abcdef01234567 skid_0123456789abcdef01234567 --yes"
+        }
         "list_links" => "links list",
         "create_link" => "links create https://example.com",
         "bulk_create_links" => "links bulk --template t.json --count 1",
@@ -194,30 +224,78 @@ fn every_route_has_a_command() {
         "verify_domain" => "domains verify go.example.com",
         other => panic!("no command is known for {other}"),
     };
-    for route in routes::ALL {
-        // A create looks first whether it will replace an app.
-        let looks_first = route.operation == "create_app";
+    let stdin = |operation: &str| match operation {
+        "confirm_secret_key" => "7GK2QX",
+        "callback" | "accept_invite" => TOKEN,
+        _ => "",
+    };
+    for route in routes::ALL.iter().filter(|route| route.credential != Credential::Browser) {
+        // A create looks first whether it will replace an app; a mailed link must have been asked for.
+        let first = match route.operation {
+            "create_app" => Some("GET /v1/apps"),
+            "callback" => Some("POST /v1/auth/signin"),
+            _ => None,
+        };
         let double = Double::new(move |request| match request.line().as_str() {
-            "GET /v1/apps" if looks_first => Answer::new(200, "[]"),
+            line if first == Some(line) => {
+                Answer::new(200, if line == "GET /v1/apps" { "[]" } else { r#"{"status":"sent"}"# })
+            }
             _ => Answer::error(500, "internal", "no"),
         });
         let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
         dl.file("t.json", "{}");
-        dl.run(line(route.operation));
-        let path = route
-            .path
-            .replace("{link_id}", "spring-42")
-            .replace("{domain}", "go.example.com")
-            .replace("{format}", "png");
-        let wanted = format!("{} {}", route.method, path.replace("{app_id}", "app_0123456789abcdef01234567"));
+        dl.secret_file("session.txt", SESSION);
+        dl.run_with(line(route.operation), stdin(route.operation));
+        let wanted = [
+            ("{link_id}", "spring-42"),
+            ("{domain}", "go.example.com"),
+            ("{format}", "png"),
+            ("{app_id}", "app_0123456789abcdef01234567"),
+            ("{user_id}", "usr_0123456789abcdef01234567"),
+            ("{affiliate_id}", "aff_0123456789abcdef01234567"),
+            (
+                "{key_id}",
+                if route.path.contains("publishable") {
+                    "pkid_0123456789abcdef01234567"
+                } else {
+                    "skid_0123456789abcdef01234567"
+                },
+            ),
+        ]
+        .into_iter()
+        .fold(format!("{} {}", route.method, route.path), |path, (name, value)| path.replace(name, value));
         let mut lines = double.lines();
-        if looks_first {
-            assert_eq!(lines.remove(0), "GET /v1/apps");
+        if let Some(first) = first {
+            assert_eq!(lines.remove(0), first);
         }
         assert_eq!(lines, [wanted], "{}", route.operation);
-        let keyed = double.requests().iter().all(|request| request.header("authorization").is_some());
-        assert_eq!(keyed, route.credential != routes::Credential::Public, "{}", route.operation);
+        for request in double.requests() {
+            let sent = (request.header("authorization").is_some(), request.header("cookie").is_some());
+            let due = match route.credential {
+                Credential::Public => (false, false),
+                Credential::Session => (false, true),
+                _ => (true, false),
+            };
+            assert_eq!(sent, due, "{}", route.operation);
+        }
     }
+}
+
+/// What only a browser has use for has no command that asks for it; where it begins is printed.
+#[test]
+fn a_browser_is_sent_and_nothing_is_asked() {
+    let double = Double::new(|_| Answer::new(200, "{}"));
+    let dl = Dl::at(&double.url);
+    for (line, path) in [
+        ("open signin --no-browser", "/signin"),
+        ("open signin --provider google --no-browser", "/v1/auth/oauth/google/start"),
+        ("open signin --provider github -n", "/v1/auth/oauth/github/start"),
+    ] {
+        assert_eq!(dl.run(line).ok(), format!("{}{path}\n", double.url));
+    }
+    let nobody = dl.run("open signin");
+    assert!(nobody.ok().ends_with("/signin\n"), "{nobody}");
+    assert!(dl.run("open signin --provider elsewhere").code == Some(2) && double.requests().is_empty());
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn without_a_key_the_error_says_what_was_tried() {
     let stderr = ran.fails(4).replace(&*dl.dir().to_string_lossy(), "HOME");
     insta::assert_snapshot!(stderr, @r"
     error[no_key]: no secret key: --api-key-file is not given, DL_API_KEY and DL_API_KEY_FILE are not set, and profile default has none in HOME/config/credentials.toml
-      hint: dl login --with-key keeps one, or set DL_API_KEY
+      hint: dl login keeps one, or set DL_API_KEY
     ");
     let ran = dl.env("DL_API_KEY", "").run("links list");
     assert!(ran.fails(4).contains("DL_API_KEY is empty"), "{ran}");

@@ -1,7 +1,7 @@
 //! Signing in, signing up, signing out, and who one is.
 
-use crate::dl::{Dl, KEY, OTHER_KEY};
-use crate::double::{Answer, Double, with_links};
+use crate::dl::{Dl, KEY, OTHER_KEY, mode};
+use crate::double::{Answer, Double, secret_key, signed_up, with_links};
 
 fn kept(dl: &Dl) -> String {
     std::fs::read_to_string(dl.config("credentials.toml")).unwrap_or_default()
@@ -13,7 +13,9 @@ fn a_key_is_kept_once_the_service_takes_it() {
     let dl = Dl::new();
     let ran = dl.run_with(&format!("login --with-key --base-url {}", double.url), &format!("{KEY}\n"));
     assert_eq!(ran.ok(), "");
-    assert!(ran.stderr.starts_with("key dl_live_3fa91c07be... kept in profile default in "), "{ran}");
+    let file = dl.config("credentials.toml");
+    let place = format!("{} (profile default)", file.display());
+    assert!(ran.stderr.ends_with(&format!("key dl_live_3fa91c07be... kept in {place}\n")), "{ran}");
     let probe = double.only();
     assert_eq!(
         (probe.target.as_str(), probe.header("authorization")),
@@ -38,16 +40,6 @@ fn a_refused_key_is_not_kept() {
     );
     assert_eq!(kept(&dl), "");
     assert!(!dl.config("config.toml").exists());
-}
-
-#[test]
-fn mail_sign_in_says_what_to_do_instead() {
-    insta::assert_snapshot!(Dl::new().run("login --base-url https://dl.example.com"), @r"
-    --- stderr
-    error: signing in by mail is not available in this version of dl
-      hint: dl login --with-key takes a secret key
-    --- exit 2
-    ");
 }
 
 #[test]
@@ -84,22 +76,16 @@ fn sign_up_keeps_the_first_key() {
     let double = Double::new(|request| {
         assert_eq!(request.line(), "POST /v1/auth/signup");
         assert_eq!((request.header("authorization"), request.header("idempotency-key")), (None, None));
-        Answer::json(
-            201,
-            &serde_json::json!({
-                "tenant_id": "tnt_0123456789abcdef01234567", "user_id": "usr_0123456789abcdef01234567",
-                "id": "skid_0123456789abcdef01234567", "api_key": KEY, "key_prefix": "dl_live_3fa91c07be...",
-                "created_at": "2026-11-20T09:30:00.000Z",
-            }),
-        )
+        signed_up()
     });
-    let dl = Dl::new();
-    let ran = dl.run(&format!("signup --email you@example.com --base-url {}", double.url));
-    insta::assert_snapshot!(ran, @r"
+    let dl = Dl::new().env("DL_KEYRING", "off");
+    let ran = dl.run(&format!("signup --email you@example.com --base-url {} --store file", double.url));
+    let shown = ran.to_string().replace(&*dl.dir().to_string_lossy(), "HOME");
+    insta::assert_snapshot!(shown, @r"
     tnt_0123456789abcdef01234567
     --- stderr
-    key dl_live_3fa91c07be... kept for profile default
-    confirm the link that was mailed to you@example.com
+    key dl_live_3fa91c07be... kept in HOME/config/credentials.toml (profile default)
+    confirm the link that was mailed to you@example.com: open it and press Continue
     ");
     assert_eq!(double.only().json(), serde_json::json!({"email": "you@example.com"}));
     assert!(kept(&dl).contains(KEY));
@@ -125,22 +111,95 @@ fn sign_up_is_never_repeated() {
 /// The key is in one reply and nowhere else: if it cannot be stored, it is printed, once.
 #[test]
 fn a_key_that_cannot_be_stored_is_printed() {
-    let double = Double::new(|_| {
-        Answer::json(
-            201,
-            &serde_json::json!({
-                "tenant_id": "tnt_0123456789abcdef01234567", "user_id": "usr_0123456789abcdef01234567",
-                "id": "skid_0123456789abcdef01234567", "api_key": KEY, "key_prefix": "dl_live_3fa91c07be...",
-                "created_at": "2026-11-20T09:30:00.000Z",
-            }),
-        )
-    });
     let dl = Dl::new();
-    std::fs::create_dir(dl.dir().join("config")).expect("a directory");
-    std::fs::create_dir(dl.config("credentials.toml")).expect("something in the way");
+    let in_the_way = dl.config("credentials.toml");
+    let double = Double::new(move |_| {
+        std::fs::create_dir_all(&in_the_way).expect("something in the way");
+        signed_up()
+    });
     let ran = dl.run(&format!("signup --email you@example.com --base-url {}", double.url));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), format!("{KEY}\n").as_str()), "{ran}");
     assert!(ran.stderr.contains("it is printed above, once") && !ran.stderr.contains(KEY), "{ran}");
+}
+
+/// A store that cannot take a key is found before anything is asked of the service.
+#[test]
+fn the_store_is_tried_before_anything_is_sent() {
+    let double = Double::new(|_| signed_up());
+    for line in [
+        "signup --email you@example.com",
+        "login --email you@example.com --link-stdin",
+        "login --with-key --api-key-file key",
+    ] {
+        let line = format!("{line} --base-url {}", double.url);
+        let dl = Dl::new();
+        dl.secret_file("key", KEY);
+        std::fs::create_dir_all(dl.config("credentials.toml")).expect("something in the way");
+        dl.run(&line).fails(1);
+        for (dl, line) in [
+            (Dl::new().env("DL_KEYRING", "require"), line.clone()),
+            (Dl::new(), format!("{line} --store keyring")),
+            (Dl::new().env("DL_KEYRING", "off"), format!("{line} --store keyring")),
+        ] {
+            dl.secret_file("key", KEY);
+            let ran = dl.run(&line);
+            assert!(ran.fails(1).starts_with("error[keyring_unavailable]: the keyring cannot be used: "), "{ran}");
+        }
+    }
+    assert!(double.requests().is_empty(), "{:?}", double.lines());
+}
+
+/// P3: a key that goes into the file because there is no keyring says so, with the reason and the place.
+#[test]
+fn p3_the_file_in_place_of_a_keyring_is_announced() {
+    let double = with_links(0);
+    let bus = ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere/bus");
+    for (variables, why) in [
+        (&[][..], "there is no session bus"),
+        (&[("XDG_RUNTIME_DIR", "/nowhere")], "there is no session bus"),
+        (&[bus, ("DL_KEYRING", "off")], "DL_KEYRING is off"),
+        (&[bus, ("CI", "true")], "CI is true"),
+        // There is an address, and nobody at it.
+        (&[bus], ""),
+    ] {
+        let dl = variables.iter().fold(Dl::new(), |dl, (name, value)| dl.env(name, value));
+        let ran = dl.run_with(&format!("login --with-key --base-url {}", double.url), KEY);
+        ran.ok();
+        let notice = format!("warning: no keyring ({why}");
+        let place = dl.config("credentials.toml");
+        assert!(ran.stderr.contains(&notice) && ran.stderr.contains(&*place.to_string_lossy()), "{variables:?}: {ran}");
+        assert_eq!(dl.run("profile list --fields store").ok(), "file\n");
+        assert_eq!(mode(&place), 0o600);
+        // From now on the file is where the key is, and nothing else is asked or said.
+        let again = dl.run_with("login --with-key", KEY);
+        assert!(!again.stderr.contains("keyring"), "{again}");
+        assert_eq!(dl.run("links list -q").stderr, "");
+    }
+    let dl = Dl::new();
+    let ran = dl.run_with(&format!("login --with-key --store file --base-url {}", double.url), KEY);
+    assert!(!ran.stderr.contains("warning"), "it was wished for: {ran}");
+}
+
+/// The key of a profile is in the keyring, and there is none: that is said, and no other key is used.
+#[test]
+fn a_key_in_a_keyring_that_is_away_is_not_replaced() {
+    let double = with_links(0);
+    let dl = Dl::new().stored("default", &double.url, OTHER_KEY);
+    let config = std::fs::read_to_string(dl.config("config.toml")).expect("it is there");
+    let config = config.replace("store = \"file\"", "store = \"keyring\"\nkey_prefix = \"dl_live_3fa91c07be...\"");
+    std::fs::write(dl.config("config.toml"), config).expect("a file");
+    for line in ["links list", "whoami", "token", "logout"] {
+        let ran = dl.run(line);
+        let what = "error[keyring_unavailable]: the key of profile default is in the keyring, and that cannot be used: \
+                    there is no session bus";
+        assert!(line == "logout" || ran.fails(4).starts_with(what), "{line}: {ran}");
+        assert!(!ran.stdout.contains(OTHER_KEY), "{ran}");
+    }
+    assert!(double.requests().is_empty());
+    let elsewhere = with_links(0);
+    let ran = dl.run(&format!("links list --base-url {}", elsewhere.url));
+    assert!(ran.fails(4).starts_with("error[origin_mismatch]"), "{ran}");
+    dl.env("DL_API_KEY", KEY).run("links list").ok();
 }
 
 #[test]
@@ -167,4 +226,25 @@ fn whoami_names_the_source_of_a_refused_key() {
     let double = Double::new(|_| Answer::error(401, "invalid_key", "this key is not valid"));
     let ran = Dl::at(&double.url).run("whoami");
     assert!(ran.fails(4).contains("the key dl_live_3fa91c07be... came from DL_API_KEY"), "{ran}");
+}
+
+/// What a key reaches: a partner's key may not list the account's keys.
+#[test]
+fn whoami_names_the_scope() {
+    let reply = |scoped: bool| {
+        Double::new(move |request| match request.path() {
+            "/v1/links" => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
+            _ if scoped => Answer::error(403, "forbidden_scope", "this key is an affiliate's"),
+            _ => Answer::json(200, &serde_json::json!({"keys": [secret_key(OTHER_KEY, 1), secret_key(KEY, 2)]})),
+        })
+    };
+    let (full, scoped) = (reply(false), reply(true));
+    let who = Dl::at(&full.url).run("whoami -o json").json();
+    assert_eq!((&who["scope"], &who["key_id"]), (&"account".into(), &"skid_000000000000000000000002".into()));
+    assert_eq!(full.lines(), ["GET /v1/links", "GET /v1/auth/secret-keys"]);
+    let who = Dl::at(&scoped.url).run("whoami -o json").json();
+    assert_eq!((&who["scope"], who.get("key_id")), (&"affiliate".into(), None));
+    // A service that cannot say it takes the key all the same.
+    let ran = Dl::at(&with_links(0).url).run("whoami -o json");
+    assert!(ran.json()["accepted"] == true && ran.stderr.starts_with("warning: the service does not say"), "{ran}");
 }

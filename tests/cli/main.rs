@@ -3,6 +3,7 @@
 //! Most tests run it against a [`double::Double`] that says exactly what the test wants said; `end_to_end` runs it
 //! against the real service.
 
+mod accounts;
 mod api;
 mod apps;
 #[path = "../common/authority.rs"]
@@ -29,6 +30,7 @@ mod keys;
 mod links;
 mod login;
 mod output;
+mod people;
 mod ping;
 mod qr;
 mod qr_batch;
@@ -38,6 +40,7 @@ mod qr_signals;
 mod secrets;
 mod server;
 mod settings;
+mod sign_in;
 mod signals;
 mod startup;
 mod terminal;

@@ -1,16 +1,13 @@
 //! The real service, in this process, on a database of its own.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use deeplink_core::id::{AffiliateId, SecretKeyId};
-use deeplink_core::secret::{Random, SecretKey};
-use deeplink_core::time::Timestamp;
+use deeplink_client::{Client, SignIn, Token};
+use deeplink_core::id::AffiliateId;
 use deeplink_server::clock::Clock;
 use deeplink_server::config::Config;
 use deeplink_server::start::{Running, start};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -84,36 +81,54 @@ impl Server {
         dl
     }
 
-    /// A partner of this user with a key of their own, and the partner's id. There is no route for it: the rows are
-    /// stored from beside the service.
+    /// A partner of this user with a key of their own, and the partner's id.
     pub(crate) fn affiliate(&self, owner: &Dl) -> (Dl, AffiliateId) {
-        let random = &mut Random::system();
-        let (now, key) = (Timestamp::from_millis(1_795_167_000_000), SecretKey::generate(random));
-        let (id, key_id) = (AffiliateId::new(now, random), SecretKeyId::new(now, random));
-        let owners = SecretKey::new(owner.run("token").ok().trim_end()).hash();
-        self.runtime.block_on(async {
-            let place = SqliteConnectOptions::new().filename(self.home.path().join("deeplink.db"));
-            let mut database = place.connect().await.expect("the database");
-            let partner = "
-                INSERT INTO affiliates (id, tenant_id, name, partner_key, status, created_at, updated_at)
-                SELECT $1, tenant_id, 'Partner', $1, 'active', created_at, created_at FROM secret_keys WHERE key_hash = $2";
-            let made = sqlx::query(partner).bind(id.as_str()).bind(&owners).execute(&mut database).await;
-            assert_eq!(made.expect("a partner").rows_affected(), 1);
-            let credential = "
-                INSERT INTO secret_keys (id, tenant_id, affiliate_id, key_hash, key_prefix, created_by, created_at)
-                SELECT $1, tenant_id, $2, $3, $4, created_by, created_at FROM secret_keys WHERE key_hash = $5";
-            let made = sqlx::query(credential)
-                .bind(key_id.as_str())
-                .bind(id.as_str())
-                .bind(key.hash())
-                .bind(key.shown_prefix())
-                .bind(&owners)
-                .execute(&mut database)
-                .await;
-            assert_eq!(made.expect("a credential").rows_affected(), 1);
-            database.close().await.expect("it closes");
-        });
-        (Dl::new().env("DL_BASE_URL", &self.url).env("DL_API_KEY", key.expose()), id)
+        let id = owner.run("affiliates create --name Partner --partner-key partner").ok().trim_end().to_owned();
+        let key = owner.run(&format!("affiliates creds create {id}")).ok().trim_end().to_owned();
+        let partner = Dl::new().env("DL_BASE_URL", &self.url).env("DL_API_KEY", &key);
+        (partner, id.parse().expect("the id of an affiliate"))
+    }
+
+    /// What a browser gets for the token of a mailed link: a session's token.
+    pub(crate) fn session(&self, token: &str) -> String {
+        let client = Client::builder(&self.url).build().expect("a client");
+        let signed_in = self.runtime.block_on(async { client.sessions().callback(&Token::new(token)).await });
+        match signed_in.expect("an answer") {
+            SignIn::SignedIn { session, .. } => session.expose().to_owned(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The latest mail to somebody that has `mark`, as soon as it is there; earlier ones of the same kind go.
+    pub(crate) fn mail(&self, to: &str, mark: &str) -> String {
+        let (start, folder) = (Instant::now(), self.home.path().join("mail"));
+        loop {
+            let files = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+            for file in files.filter(|file| file.extension().is_some_and(|kind| kind == "eml")) {
+                let mail = std::fs::read_to_string(&file).expect("a mail").replace("\r\n", "\n");
+                if mail.contains(&format!("To: {to}\n")) && mail.contains(mark) {
+                    std::fs::remove_file(file).expect("it is ours");
+                    return mail;
+                }
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "no mail to {to} with {mark}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The link of a mail, which stands on a line of its own.
+    pub(crate) fn mailed_link(&self, to: &str, path: &str) -> String {
+        let mail = self.mail(to, path);
+        let is_link = |line: &&str| line.starts_with(&self.url) && line.contains(path);
+        mail.lines().map(str::trim).find(is_link).unwrap_or_else(|| panic!("{mail}")).to_owned()
+    }
+
+    /// The code of a mail, which stands alone on its line.
+    pub(crate) fn mailed_code(&self, to: &str) -> String {
+        let mail = self.mail(to, "confirmation code");
+        let is_code =
+            |line: &&str| line.len() == 6 && line.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+        mail.lines().map(str::trim).find(is_code).unwrap_or_else(|| panic!("{mail}")).to_owned()
     }
 }
 

@@ -113,7 +113,7 @@ fn an_unknown_profile_names_the_known_ones() {
     insta::assert_snapshot!(Dl::new().run("links list"), @r"
     --- stderr
     error[no_base_url]: no service is named
-      hint: dl login --with-key --base-url https://dl.example.com, or --base-url, or DL_BASE_URL
+      hint: dl login --base-url https://dl.example.com, or --base-url, or DL_BASE_URL
     --- exit 2
     ");
 }

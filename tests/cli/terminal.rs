@@ -17,7 +17,7 @@ pub(crate) struct Screen {
     child: Child,
     seen: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
-    _dl: Dl,
+    dl: Dl,
 }
 
 impl Screen {
@@ -43,14 +43,14 @@ impl Screen {
                 into.lock().expect("no panic").extend_from_slice(&buffer[..read]);
             }
         });
-        Self { pty, child, seen, reader, _dl: dl }
+        Self { pty, child, seen, reader, dl }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().expect("no panic")).replace("\r\n", "\n")
     }
 
-    fn wait_for(&self, text: &str) {
+    pub(crate) fn wait_for(&self, text: &str) {
         let start = Instant::now();
         while !self.text().contains(text) {
             assert!(start.elapsed() < Duration::from_secs(20), "waiting for {text:?}: {}", self.text());
@@ -58,17 +58,23 @@ impl Screen {
         }
     }
 
-    fn send(&self, text: &str) {
+    pub(crate) fn send(&self, text: &str) {
         (&*self.pty).write_all(text.as_bytes()).expect("it is read");
     }
 
     /// Waits for the end; gives the exit code and everything that was shown.
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(self) -> (Option<i32>, String) {
+        let (code, text, _) = self.leave();
+        (code, text)
+    }
+
+    /// The same, and the user goes on.
+    pub(crate) fn leave(mut self) -> (Option<i32>, String, Dl) {
         let code = self.child.wait().expect("dl ends").code();
         let (reader, seen) = (self.reader, self.seen);
         reader.join().expect("all is read");
         let text = String::from_utf8_lossy(&seen.lock().expect("no panic")).replace("\r\n", "\n");
-        (code, text)
+        (code, text, self.dl)
     }
 }
 
@@ -357,7 +363,7 @@ fn the_key_is_asked_for_unseen() {
     screen.send(&format!("{KEY}\n"));
     let (code, text) = screen.end();
     assert_eq!(code, Some(0), "{text}");
-    assert!(!text.contains(&KEY[20..]) && text.contains("kept in profile default"), "{text}");
+    assert!(!text.contains(&KEY[20..]) && text.contains("key dl_live_3fa91c07be... kept in "), "{text}");
     let screen = Screen::open(Dl::new(), "login --with-key");
     screen.wait_for("Base URL of the service: ");
     screen.send(&format!("{}\n", double.url));

@@ -83,7 +83,7 @@ impl Api {
         if self.paginate && method != Method::GET {
             return Err(Failure::usage("--paginate goes with GET").into());
         }
-        let client = self.client(ctx)?;
+        let client = self.client(ctx).await?;
         let request = |cursor: Option<&str>| -> Outcome<RawCall> {
             let mut call = client.request(method.clone(), &self.path);
             for pair in &self.query {
@@ -106,11 +106,11 @@ impl Api {
         refused(ctx, &self.path, &reply)
     }
 
-    fn client(&self, ctx: &Context) -> Outcome<Client> {
+    async fn client(&self, ctx: &Context) -> Outcome<Client> {
         let base = ctx.base_url()?;
         let auth = match self.auth.unwrap_or_else(|| called_for(&self.path)) {
-            Which::Sk => Auth::SecretKey(ctx.key()?.key),
-            Which::Pk => Auth::SecretKey(ctx.publishable_key()?),
+            Which::Sk => Auth::SecretKey(ctx.key().await?.key),
+            Which::Pk => Auth::PublishableKey(ctx.publishable_key()?),
             Which::None => Auth::None,
         };
         ctx.client_for(&base, auth, Reads::Held)
@@ -187,7 +187,8 @@ fn called_for(path: &str) -> Which {
             }
         }
     };
-    let public = |route: &routes::Route| route.credential == Credential::Public && fits(route.path);
+    let is_public = |route: &routes::Route| matches!(route.credential, Credential::Public | Credential::Browser);
+    let public = |route: &routes::Route| is_public(route) && fits(route.path);
     if routes::ALL.iter().any(public) { Which::None } else { Which::Sk }
 }
 
@@ -230,6 +231,7 @@ fn what_there_is(path: &str) -> &'static str {
         (Some("v1"), Some("links"), Some(_)) | (Some("r"), Some(_), _) => "dl links list shows what this account has",
         (Some("v1"), Some("apps"), Some(_)) => "dl apps list shows what this account has",
         (Some("v1"), Some("domains"), Some(_)) => "dl domains list shows what this account has",
+        (Some("v1"), Some("affiliates"), Some(_)) => "dl affiliates list shows what this account has",
         _ => "dl api GET /openapi.json says which paths there are",
     }
 }

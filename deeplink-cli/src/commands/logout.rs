@@ -20,41 +20,71 @@ pub(crate) struct Logout {
     all: bool,
 }
 
+/// A key that is kept somewhere.
+struct Stored {
+    profile: String,
+    origin: String,
+    prefix: String,
+    in_keyring: bool,
+}
+
 impl Logout {
-    pub(crate) fn run(self, ctx: &Context) -> Outcome {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::IDENTITY)?;
-        let mut stored = ctx.store().all()?;
-        stored.retain(|(profile, _)| self.all || *profile == ctx.profile);
-        let names: Vec<String> = stored.iter().map(|(name, _)| name.clone()).collect();
-        if !ctx.global.dry_run && !names.is_empty() {
-            ctx.store().remove(&names)?;
-            Config::change(&ctx.dirs, |config| {
-                for name in &names {
-                    if let Some(profile) = config.profiles.get_mut(name) {
-                        profile.key_prefix = None;
-                    }
-                }
-                Ok(())
-            })?;
-        }
-        if names.is_empty() {
+        let mut stored = stored(ctx)?;
+        stored.retain(|key| self.all || key.profile == ctx.profile);
+        if stored.is_empty() {
             ctx.console.say(&format!("no key is stored for profile {}", ctx.profile));
         }
         let mut rows = sheet.several();
-        for (profile, stored) in &stored {
-            let prefix = stored.key.to_string();
+        for key in &stored {
+            if !ctx.global.dry_run {
+                forget(ctx, key).await?;
+            }
+            let (profile, prefix) = (&key.profile, &key.prefix);
             let word = if ctx.global.dry_run { "would forget" } else { "forgot" };
             ctx.console.say(&format!("{word} {prefix} of profile {profile}"));
             let base = ctx.config.profiles.get(profile).and_then(|profile| profile.base_url.as_deref());
-            ctx.console.say(&format!("  it still works: delete it at {}/account", base.unwrap_or(&stored.origin)));
+            ctx.console.say(&format!("  it still works: delete it at {}/account", base.unwrap_or(&key.origin)));
             if ctx.out.format != output::Format::Table {
                 rows.push(&output::object(&[
                     ("profile", profile.as_str().into()),
-                    ("origin", stored.origin.as_str().into()),
-                    ("key_prefix", prefix.into()),
+                    ("origin", key.origin.as_str().into()),
+                    ("key_prefix", prefix.as_str().into()),
                 ]))?;
             }
         }
         rows.finish(None)
     }
+}
+
+/// Every key that the configuration or the file knows of.
+fn stored(ctx: &Context) -> Outcome<Vec<Stored>> {
+    let of_file = ctx.stores().file().all()?.into_iter().map(|(profile, stored)| Stored {
+        profile,
+        prefix: stored.key.to_string(),
+        origin: stored.origin,
+        in_keyring: false,
+    });
+    let in_keyring = ctx.config.profiles.iter().filter(|(_, profile)| profile.is_in_keyring());
+    let of_keyring = in_keyring.filter_map(|(name, profile)| {
+        let (origin, prefix) = (profile.origin()?, profile.key_prefix.clone()?);
+        Some(Stored { profile: name.clone(), origin, prefix, in_keyring: true })
+    });
+    Ok(of_file.chain(of_keyring).collect())
+}
+
+async fn forget(ctx: &Context, key: &Stored) -> Outcome {
+    let stores = ctx.stores();
+    if key.in_keyring {
+        stores.forget_in_keyring(&key.profile, &key.origin).await?;
+    } else {
+        stores.file().remove(std::slice::from_ref(&key.profile))?;
+    }
+    Config::change(&ctx.dirs, |config| {
+        if let Some(profile) = config.profiles.get_mut(&key.profile) {
+            profile.key_prefix = None;
+        }
+        Ok(())
+    })
 }

@@ -1,5 +1,6 @@
 //! One file for each command: its flags, and what it does.
 
+pub(crate) mod affiliates;
 pub(crate) mod api;
 pub(crate) mod apps;
 pub(crate) mod completions;
@@ -8,13 +9,18 @@ pub(crate) mod doctor;
 pub(crate) mod domains;
 pub(crate) mod help;
 pub(crate) mod imports;
+pub(crate) mod keys;
 pub(crate) mod links;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;
+pub(crate) mod open;
 pub(crate) mod ping;
+pub(crate) mod pk;
 pub(crate) mod profile;
+pub(crate) mod session;
 pub(crate) mod signup;
+pub(crate) mod team;
 pub(crate) mod token;
 pub(crate) mod wellknown;
 pub(crate) mod whoami;
@@ -29,6 +35,8 @@ impl Command {
         match self {
             Self::Links(links) => links.minds_signals(),
             Self::Imports(imports) => imports.minds_signals(),
+            Self::Login(login) => login.minds_signals(),
+            Self::Keys(keys) => keys.minds_signals(),
             _ => false,
         }
     }
@@ -54,10 +62,16 @@ impl Command {
             Self::Doctor(command) => command.run(ctx).await,
             Self::Login(command) => command.run(ctx).await,
             Self::Signup(command) => command.run(ctx).await,
-            Self::Logout(command) => command.run(ctx),
+            Self::Open(command) => command.run(ctx),
+            Self::Session(command) => command.run(ctx).await,
+            Self::Team(command) => command.run(ctx).await,
+            Self::Keys(command) => command.run(ctx).await,
+            Self::Pk(command) => command.run(ctx).await,
+            Self::Affiliates(command) => command.run(ctx).await,
+            Self::Logout(command) => command.run(ctx).await,
             Self::Whoami(command) => command.run(ctx).await,
-            Self::Token(command) => command.run(ctx),
-            Self::Profile(command) => command.run(ctx),
+            Self::Token(command) => command.run(ctx).await,
+            Self::Profile(command) => command.run(ctx).await,
             Self::Config(command) => command.run(ctx),
             Self::Ping(command) => command.run(ctx).await,
             Self::Api(command) => command.run(ctx).await,

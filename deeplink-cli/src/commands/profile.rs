@@ -55,7 +55,7 @@ struct Row<'a> {
 }
 
 impl ProfileCommand {
-    pub(crate) fn run(self, ctx: &Context) -> Outcome {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         match self.action {
             Action::List => list(ctx),
             Action::Use { name } => {
@@ -82,13 +82,18 @@ impl ProfileCommand {
                     config.active_profile.get_or_insert_with(|| name.clone());
                     Ok(())
                 })?;
-                ctx.console.say(&format!("profile {name} added; dl login --with-key --profile {name} gives it a key"));
+                ctx.console.say(&format!("profile {name} added; dl login --profile {name} gives it a key"));
                 Ok(())
             }
             Action::Remove { name } => {
                 known(&ctx.config, &name)?;
                 if !ctx.global.dry_run {
-                    ctx.store().remove(std::slice::from_ref(&name))?;
+                    let stores = ctx.stores();
+                    let profile = ctx.config.profiles.get(&name).filter(|profile| profile.is_in_keyring());
+                    if let Some(origin) = profile.and_then(crate::config::Profile::origin) {
+                        stores.forget_in_keyring(&name, &origin).await?;
+                    }
+                    stores.file().remove(std::slice::from_ref(&name))?;
                 }
                 change(ctx, |config| {
                     config.profiles.remove(&name);
@@ -137,7 +142,7 @@ fn list(ctx: &Context) -> Outcome {
         rows.push(&serde_json::to_string(&row).unwrap_or_default())?;
     }
     if rows.count() == 0 {
-        ctx.console.say("no profiles yet; dl login --with-key --base-url URL makes one");
+        ctx.console.say("no profiles yet; dl login --base-url URL makes one");
     }
     rows.finish(None)
 }

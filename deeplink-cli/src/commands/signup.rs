@@ -4,17 +4,19 @@ use clap::Args;
 use deeplink_client::{Retry, Signup as Body};
 
 use crate::cli::help;
-use crate::commands::login::{base_url, keep, warn_of_variable};
+use crate::commands::login::{base_url, warn_of_variable};
 use crate::context::Context;
-use crate::error::{Failure, Outcome, Stop};
-use crate::exit::Exit;
+use crate::error::Outcome;
 use crate::net::Reads;
+use crate::once::print_instead;
 use crate::output::{self, Format};
+use crate::store::StoreName;
 
 /// Open an account and keep its first key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The key works at once. The mailed link must still be confirmed: until then the address is not yours.",
+    "The key works at once. The mailed link must still be confirmed: open it and press Continue. Until then the address \
+     is not yours, and whoever confirms it first has it.",
     &[
     "dl signup --email you@example.com --base-url https://dl.example.com",
     "dl signup --email you@example.com --base-url http://127.0.0.1:8080 -o json",
@@ -24,6 +26,9 @@ pub(crate) struct Signup {
     /// Address of the account's owner
     #[arg(long, value_name = "ADDRESS")]
     email: String,
+    /// Where to keep the key: keyring or file [default: keyring, or file where there is none]
+    #[arg(long, value_name = "STORE", hide_possible_values = true)]
+    store: Option<StoreName>,
 }
 
 impl Signup {
@@ -31,25 +36,20 @@ impl Signup {
         let sheet = ctx.out.sheet(&output::ACCOUNT)?;
         Body::new(&self.email).check()?;
         let base = base_url(ctx).await?;
+        let choice = ctx.choose_store(self.store, &base).await?;
         warn_of_variable(ctx);
         let client = ctx.client_for(&base, deeplink_client::Auth::None, Reads::Held)?;
         // A second attempt could open a second account.
         let call = client.sessions().signup(&Body::new(&self.email)).retry(Retry::none());
         let reply = call.full().await.map_err(|error| ctx.stop(&error))?;
         let key = &reply.value.api_key;
-        if let Err(stop) = keep(ctx, &base, key) {
-            // The key is in this reply and nowhere else: better on the screen than lost.
-            ctx.out.line(key.expose())?;
-            ctx.out.flush()?;
-            if let Stop::Failed(failure) = stop {
-                ctx.console.failure(&failure);
-            }
-            let what = "the account is open, but its key could not be stored; it is printed above, once";
-            return Err(Failure::new(Exit::Failure, what).hint("dl login --with-key keeps it").into());
-        }
-        ctx.console.hide(key);
-        ctx.console.say(&format!("key {key} kept for profile {}", ctx.profile));
-        ctx.console.say(&format!("confirm the link that was mailed to {}", self.email.trim()));
+        ctx.console.hide(key.expose());
+        let kept = ctx.keep(&choice, &base, key).await.map_err(|why| {
+            print_instead(ctx, key.expose(), why, "the account is open, but its key could not be stored")
+        })?;
+        ctx.console.say(&format!("key {key} kept in {}", kept.place()));
+        let email = self.email.trim();
+        ctx.console.say(&format!("confirm the link that was mailed to {email}: open it and press Continue"));
         if ctx.out.format.is_json() {
             return sheet.one(&String::from_utf8_lossy(&reply.raw));
         }

@@ -19,12 +19,12 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    pub(crate) fn run(self, ctx: &Context) -> Outcome {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         if ctx.out.terminal && !self.reveal {
             let what = "the key would stay in the terminal's history";
             return Err(Failure::usage(what).code("needs_reveal").hint("pipe it on, or give --reveal").into());
         }
-        let found = ctx.key()?;
+        let found = ctx.key().await?;
         ctx.out.line(found.key.expose())?;
         ctx.out.flush()
     }

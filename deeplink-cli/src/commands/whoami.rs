@@ -1,7 +1,7 @@
-//! `dl whoami`: which key is used, where it came from, and whether the service takes it.
+//! `dl whoami`: which key is used, where it came from, whether the service takes it, and how far it reaches.
 
 use clap::Args;
-use deeplink_client::{Auth, LinkFilter};
+use deeplink_client::{Auth, Kind, LinkFilter};
 use serde::Serialize;
 
 use crate::cli::help;
@@ -11,9 +11,13 @@ use crate::exit::Exit;
 use crate::net::Reads;
 use crate::output;
 
-/// Show which key is used, where it came from, and whether the service accepts it
+/// Show which key is used, where it came from, and what the service lets it do
 #[derive(Debug, Args)]
-#[command(after_help = help("", &["dl whoami", "dl whoami --profile staging -o json"]))]
+#[command(after_help = help(
+    "The scope is account for a key of the account itself, and affiliate for a partner's key, which reaches the \
+     partner's links only.",
+    &["dl whoami", "dl whoami --profile staging -o json"]
+))]
 pub(crate) struct Whoami {}
 
 /// What there is to say about the key in use.
@@ -25,13 +29,26 @@ pub(crate) struct Identity {
     pub(crate) key_source: String,
     pub(crate) key_prefix: String,
     pub(crate) accepted: bool,
+    /// `account` or `affiliate`, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) scope: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key_id: Option<String>,
+}
+
+impl Identity {
+    /// As it is printed.
+    pub(crate) fn to_json(&self) -> String {
+        // Texts and booleans always serialise.
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }
 
 impl Whoami {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::IDENTITY)?;
-        let (base, found) = (ctx.base_url()?, ctx.key()?);
-        let (source, prefix) = (found.source.to_string(), found.key.to_string());
+        let (base, found) = (ctx.base_url()?, ctx.key().await?);
+        let (source, prefix, shown) = (found.source.to_string(), found.key.to_string(), found.key.shown_prefix());
         let client = ctx.client_for(&base, Auth::SecretKey(found.key), Reads::Held)?;
         probe(ctx, &client).await.map_err(|stop| match stop {
             Stop::Failed(mut failure) if failure.exit == Exit::Auth => {
@@ -40,6 +57,18 @@ impl Whoami {
             }
             other => other,
         })?;
+        let (scope, key_id) = match client.keys().list().await {
+            Ok(list) => {
+                let own = list.keys.into_iter().find(|key| key.key_prefix == shown);
+                (Some("account"), own.map(|key| key.id.to_string()))
+            }
+            Err(error) if error.kind() == Kind::Forbidden => (Some("affiliate"), None),
+            Err(error) => {
+                let why = ctx.failure(&error).message;
+                ctx.console.warn(&format!("the service does not say how far the key reaches: {why}"));
+                (None, None)
+            }
+        };
         let identity = Identity {
             profile: ctx.profile.clone(),
             origin: base.origin(),
@@ -47,8 +76,10 @@ impl Whoami {
             key_source: source,
             key_prefix: prefix,
             accepted: true,
+            scope,
+            key_id,
         };
-        sheet.one(&serde_json::to_string(&identity).unwrap_or_default())
+        sheet.one(&identity.to_json())
     }
 }
 

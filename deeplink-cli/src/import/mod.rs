@@ -109,7 +109,7 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
         Want::Check => offline(ctx)?,
         Want::Plan | Want::Send => {
             let base = ctx.base_url()?;
-            ctx.client_for(&base, Auth::SecretKey(ctx.key()?.key), Reads::Sent)?
+            ctx.client_for(&base, Auth::SecretKey(ctx.key().await?.key), Reads::Sent)?
         }
     };
     let source = open(ctx, saved)?;

@@ -4,6 +4,7 @@
 //! Values are the text the service sent. A reader who leaves ends the command without a word.
 
 mod noun;
+mod people;
 mod record;
 mod rows;
 mod table;
@@ -15,6 +16,7 @@ use clap::ValueEnum;
 use serde_json::value::RawValue;
 
 pub(crate) use noun::*;
+pub(crate) use people::*;
 pub(crate) use record::{Record, indent, object};
 pub(crate) use rows::Rows;
 
@@ -178,6 +180,33 @@ impl Sheet<'_> {
             rows.push(record.get())?;
         }
         rows.finish(None)
+    }
+
+    /// Prints a list that the service answers whole, in an envelope; gives the number of records. What `mark` adds to a
+    /// record is for people: the JSON of the whole is what the service answered.
+    pub(crate) fn whole(&self, raw: &[u8], mark: impl Fn(&Record<'_>) -> String) -> Outcome<usize> {
+        let text = String::from_utf8_lossy(raw);
+        let items = Record::read(&text).unwrap_or_default().items(self.noun.list);
+        let marked = |item: &RawValue| match Record::read(item.get()) {
+            Some(record) => item.get().trim_end().trim_end_matches('}').to_owned() + &mark(&record) + "}",
+            None => item.get().to_owned(),
+        };
+        if self.out.format == Format::Json {
+            if self.fields.is_none() {
+                self.out.json(&text)?;
+            } else {
+                let records: Vec<String> = items.iter().map(|item| self.reduced(&marked(item)).into_owned()).collect();
+                self.out.json(&format!("{{\"{}\":[{}]}}", self.noun.list, records.join(",")))?;
+            }
+            self.out.flush()?;
+        } else {
+            let mut rows = self.several();
+            for item in &items {
+                rows.push(&marked(item))?;
+            }
+            rows.finish(None)?;
+        }
+        Ok(items.len())
     }
 
     /// Prints a list: its envelope in JSON, written as pages arrive.

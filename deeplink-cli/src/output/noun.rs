@@ -60,15 +60,15 @@ impl Noun {
     }
 }
 
-const fn plain(name: &'static str) -> Field {
+pub(super) const fn plain(name: &'static str) -> Field {
     Field { name, path: name, kind: Kind::Plain, csv: true }
 }
 
-const fn of(name: &'static str, kind: Kind) -> Field {
+pub(super) const fn of(name: &'static str, kind: Kind) -> Field {
     Field { name, path: name, kind, csv: true }
 }
 
-const fn inner(name: &'static str, path: &'static str) -> Field {
+pub(super) const fn inner(name: &'static str, path: &'static str) -> Field {
     Field { name, path, kind: Kind::Plain, csv: true }
 }
 
@@ -317,35 +317,6 @@ pub(crate) static HEALTH: Noun = Noun {
     list: "health",
     fields: &[plain("status")],
     columns: &[Column::Field("STATUS", "status")],
-};
-
-/// A new account.
-pub(crate) static ACCOUNT: Noun = Noun {
-    id: "tenant_id",
-    created: "tenant_id",
-    list: "accounts",
-    fields: &[plain("tenant_id"), plain("user_id"), plain("id"), plain("key_prefix"), of("created_at", Kind::Moment)],
-    columns: &[Column::Field("ACCOUNT", "tenant_id"), Column::Field("KEY", "key_prefix")],
-};
-
-/// Who `dl` is to the service.
-pub(crate) static IDENTITY: Noun = Noun {
-    id: "key_prefix",
-    created: "key_prefix",
-    list: "identities",
-    fields: &[
-        plain("profile"),
-        plain("base_url"),
-        plain("origin"),
-        plain("key_source"),
-        plain("key_prefix"),
-        plain("accepted"),
-    ],
-    columns: &[
-        Column::Field("PROFILE", "profile"),
-        Column::Field("KEY", "key_prefix"),
-        Column::Field("FROM", "key_source"),
-    ],
 };
 
 /// Profiles of the configuration.

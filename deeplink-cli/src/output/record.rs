@@ -31,6 +31,15 @@ impl<'a> Record<'a> {
         self.get(path).and_then(cell)
     }
 
+    /// The object without one of its fields.
+    pub(crate) fn without(&self, name: &str) -> String {
+        let others = self.0.iter().filter(|(field, _)| field != name);
+        let members: Vec<String> = others
+            .map(|(field, value)| format!("{}:{}", serde_json::to_string(field).unwrap_or_default(), value.get()))
+            .collect();
+        format!("{{{}}}", members.join(","))
+    }
+
     /// The name of the first field that is a list.
     pub(crate) fn first_list(&self) -> Option<String> {
         self.0.iter().find(|(_, value)| value.get().starts_with('[')).map(|(name, _)| name.clone())
@@ -141,6 +150,7 @@ mod tests {
         assert_eq!(record.cell("n"), None);
         assert_eq!(record.cell("a.x.z"), None);
         assert_eq!(record.items("l").len(), 2);
+        assert_eq!(record.without("a"), r#"{"b":1e400,"n":null,"l":[1,"2"]}"#);
         assert!(Record::read("[1]").is_none() && Record::read("x").is_none());
     }
 

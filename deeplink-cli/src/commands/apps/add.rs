@@ -97,7 +97,7 @@ impl Add {
         };
         // Before anything that needs a key: wrong input is wrong whoever sends it.
         app.validate()?;
-        let apps = ctx.client()?.apps();
+        let apps = ctx.client().await?.apps();
         // The answer does not say whether it replaced an app, so what was there is looked at first.
         let there =
             if ctx.global.dry_run { Vec::new() } else { apps.list().await.map_err(|error| ctx.stop(&error))? };

@@ -15,7 +15,7 @@ pub(crate) struct List {}
 impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::APPS)?;
-        let apps = ctx.client()?.apps().list().full().await.map_err(|error| ctx.stop(&error))?;
+        let apps = ctx.client().await?.apps().list().full().await.map_err(|error| ctx.stop(&error))?;
         sheet.array(&apps.raw)?;
         if apps.value.is_empty() {
             ctx.console.say("no apps yet; dl apps add --help shows how to register one");

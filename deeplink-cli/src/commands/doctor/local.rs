@@ -37,10 +37,10 @@ fn open_to_others(_: &std::path::Path) -> Option<u32> {
 }
 
 /// Whether there is a key, and where it came from.
-pub(super) fn key(ctx: &Context) -> (Check, Auth) {
+pub(super) async fn key(ctx: &Context) -> (Check, Auth) {
     let start = Instant::now();
     let check = |status, message: String, fix| Check::new("config.key", &ctx.profile, status, message, fix);
-    match ctx.key() {
+    match ctx.key().await {
         Ok(found) => {
             let took = start.elapsed().as_millis();
             let message = format!("{} from {}, read in {took} ms", found.key, found.source);

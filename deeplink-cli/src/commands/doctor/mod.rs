@@ -67,7 +67,7 @@ impl Doctor {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::CHECKS)?;
         let mut found = vec![local::config(ctx)];
-        let (key, auth) = local::key(ctx);
+        let (key, auth) = local::key(ctx).await;
         found.push(key);
         let examination = match ctx.base_url() {
             Err(Stop::Failed(failure)) => {

@@ -47,7 +47,7 @@ impl Add {
         });
         // Before anything that needs a key: wrong input is wrong whoever sends it.
         claim.validate()?;
-        let made = ctx.client()?.domains().create(&claim).full().await.map_err(|error| ctx.stop(&error))?;
+        let made = ctx.client().await?.domains().create(&claim).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.created(&String::from_utf8_lossy(&made.raw))?;
         if ctx.out.format == Format::Table && sheet.fields.is_none() {
             ctx.console.say(&instructions(&made.value));

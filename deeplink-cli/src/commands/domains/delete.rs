@@ -30,7 +30,7 @@ impl Delete {
         let name = given::domain(&self.domain)?;
         let warning = self.warning(ctx, &name).await?;
         ctx.confirm_name(&warning, name.as_str()).await?;
-        ctx.client()?.domains().delete(&name).await.map_err(|error| ctx.stop_among(&error, "domains"))?;
+        ctx.client().await?.domains().delete(&name).await.map_err(|error| ctx.stop_among(&error, "domains"))?;
         sheet.created(&output::object(&[("id", name.as_str().into()), ("deleted", true.into())]))
     }
 
@@ -39,7 +39,7 @@ impl Delete {
         if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
             return Ok(format!("{name} is given up; where it is verified, every link on it stops working at once."));
         }
-        let domains = ctx.client()?.domains().list().await.map_err(|error| ctx.stop(&error))?;
+        let domains = ctx.client().await?.domains().list().await.map_err(|error| ctx.stop(&error))?;
         let found = domains.into_iter().find(|domain| domain.domain == name.as_str());
         let found = found.ok_or_else(|| {
             let hint = "dl domains list shows what this account has";

@@ -15,7 +15,7 @@ pub(crate) struct List {}
 impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::DOMAINS)?;
-        let domains = ctx.client()?.domains().list().full().await.map_err(|error| ctx.stop(&error))?;
+        let domains = ctx.client().await?.domains().list().full().await.map_err(|error| ctx.stop(&error))?;
         sheet.array(&domains.raw)?;
         if domains.value.is_empty() {
             ctx.console.say("no domains yet; dl domains add go.example.com claims one");

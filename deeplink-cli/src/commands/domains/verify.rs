@@ -44,7 +44,7 @@ impl Verify {
         let name = given::domain(&self.domain)?;
         // People read the reason in the error, and what to write beside it.
         let is_told = ctx.out.format == Format::Table && sheet.fields.is_none();
-        let mut search = Search { ctx, client: ctx.client()?, name, told: None };
+        let mut search = Search { ctx, client: ctx.client().await?, name, told: None };
         let end = Instant::now() + self.wait.unwrap_or_default();
         let mut wait = FIRST_WAIT;
         loop {

@@ -58,7 +58,7 @@ impl Bulk {
             return in_batches(ctx, template, ids).await;
         }
         let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
-        let client = ctx.client()?;
+        let client = ctx.client().await?;
         let made = tokio::select! {
             biased;
             exit = signals.next() => return Err(Stop::Exit(exit)),
@@ -90,7 +90,7 @@ fn read_ids(ctx: &Context, given: &str) -> Outcome<Vec<String>> {
 }
 
 async fn in_batches(ctx: &Context, template: CreateLink, ids: Ids) -> Outcome {
-    let client = ctx.client_for(&ctx.base_url()?, Auth::SecretKey(ctx.key()?.key), Reads::Sent)?;
+    let client = ctx.client_for(&ctx.base_url()?, Auth::SecretKey(ctx.key().await?.key), Reads::Sent)?;
     let (ids, salt): (Vec<Option<String>>, _) = match ids {
         Ids::Custom(ids) => (ids.into_iter().map(Some).collect(), None),
         Ids::Generated(count) => ((0..count).map(|_| None).collect(), Some(fresh_salt())),

@@ -49,7 +49,7 @@ impl Create {
         let link = self.link(ctx)?;
         // Before anything that needs a key: wrong input is wrong whoever sends it.
         link.validate()?;
-        let client = ctx.client()?;
+        let client = ctx.client().await?;
         let made = match client.links().create(&link).full().await {
             Ok(made) => made,
             Err(error) if if_not_exists && error.code() == Some(&ErrorCode::LinkIdTaken) => {

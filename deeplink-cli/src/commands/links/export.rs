@@ -54,7 +54,7 @@ impl Export {
         };
         let mut pages = Pages {
             ctx,
-            client: ctx.client()?,
+            client: ctx.client().await?,
             filter: self.filter.clone().check()?,
             cursor: None,
             started: false,

@@ -22,7 +22,7 @@ impl Get {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINKS)?;
         let ids = ids::read(ctx, &self.ids, given::link_id)?;
-        let client = ctx.client()?;
+        let client = ctx.client().await?;
         if let [id] = ids.as_slice() {
             let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error))?;
             return sheet.one(&String::from_utf8_lossy(&link.raw));

@@ -81,7 +81,7 @@ impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINKS)?;
         let filter = self.filter.check()?;
-        let client = ctx.client()?;
+        let client = ctx.client().await?;
         let most = if self.all { u64::MAX } else { self.limit };
         let mut rows = sheet.list();
         let next = page_through(ctx, &client, &filter, self.cursor, most, &mut rows).await?;

@@ -62,7 +62,7 @@ impl Series {
         });
         given::link_id(&self.id)?;
         query.window(clock::now())?;
-        let client = ctx.client()?;
+        let client = ctx.client().await?;
         let series = client.links().timeseries(&self.id, &query).full().await.map_err(|error| ctx.stop(&error))?;
         let body = String::from_utf8_lossy(&series.raw);
         if ctx.out.format == Format::Json && sheet.fields.is_none() {

@@ -90,7 +90,7 @@ impl Update {
         }
         given::link_id(&self.id)?;
         update.validate()?;
-        let client = ctx.client()?;
+        let client = ctx.client().await?;
         let link = client.links().update(&self.id, &update).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.one(&String::from_utf8_lossy(&link.raw))
     }

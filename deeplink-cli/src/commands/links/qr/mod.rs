@@ -114,7 +114,7 @@ impl Qr {
         let sheet = ctx.out.sheet(&output::CODES)?;
         let plan = self.plan(ctx, &sheet)?;
         let given = self.ids(ctx, &plan)?;
-        let client = ctx.client()?;
+        let client = ctx.client().await?;
         run(ctx, &plan, &sheet, &given, &client).await
     }
 

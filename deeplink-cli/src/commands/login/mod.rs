@@ -1,4 +1,6 @@
-//! `dl login`: keeps a key for later commands, after the service has accepted it.
+//! `dl login`: signs in by mail and keeps a new key, or keeps a key that is there already.
+
+mod mail;
 
 use clap::Args;
 use deeplink_client::Auth;
@@ -7,43 +9,62 @@ use deeplink_core::secret::SecretKey;
 use crate::base_url::BaseUrl;
 use crate::cli::help;
 use crate::commands::whoami::{Identity, probe};
-use crate::config::{Config, STORE_FILE};
 use crate::context::Context;
-use crate::credentials::StoredKey;
+use crate::credentials::Source;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::net::Reads;
 use crate::output::{self, Format};
+use crate::store::StoreName;
 
-/// Keep a secret key for this service
+/// Sign in and keep a secret key for this service
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The key is asked for without being shown, or read from stdin or --api-key-file. It is kept once the service has accepted it, in credentials.toml, for the profile in use, and is sent to this service only.",
+    "dl login mails a link, asks for it without showing it, and makes a secret key of the account: paste the link here and \
+     do not press Continue in the browser, for it works once. A first sign-in opens an account. The key is kept in the \
+     keyring, or where there is none in a file that only you can read, and is sent to this service only. With \
+     --with-key, a key that you have is kept once the service has accepted it.",
     &[
+    "dl login --email you@example.com --link-stdin < link.txt",
     "dl login --with-key --base-url https://dl.example.com",
-    "dl login --with-key --base-url https://dl.example.com --profile staging < key.txt",
+    "dl login --with-key --profile staging --store file < key.txt",
 ]
 ))]
 pub(crate) struct Login {
-    /// Sign in with a secret key
+    /// Address to sign in with; asked for when absent
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "with_key")]
+    email: Option<String>,
+    /// Read the mailed link from stdin, once the mail is sent
+    #[arg(long, conflicts_with = "with_key")]
+    link_stdin: bool,
+    /// Sign in with a secret key that you have
     #[arg(long)]
     with_key: bool,
+    /// Where to keep the key: keyring or file [default: keyring, or file where there is none]
+    #[arg(long, value_name = "STORE", hide_possible_values = true)]
+    store: Option<StoreName>,
 }
 
 impl Login {
+    /// A session that began is ended, whatever happens.
+    pub(crate) fn minds_signals(&self) -> bool {
+        !self.with_key
+    }
+
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        if !self.with_key {
-            let what = "signing in by mail is not available in this version of dl";
-            return Err(Failure::usage(what).hint("dl login --with-key takes a secret key").into());
-        }
+        if self.with_key { self.take_key(ctx).await } else { mail::sign_in(ctx, self).await }
+    }
+
+    async fn take_key(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::IDENTITY)?;
         let base = base_url(ctx).await?;
+        let choice = ctx.choose_store(self.store, &base).await?;
         warn_of_variable(ctx);
         let key = match &ctx.global.api_key_file {
             Some(path) => ctx.read_key(path)?,
             None => ctx.secret(&format!("Secret key for {}: ", base.origin())).await?,
         };
-        ctx.console.hide(&key);
+        ctx.console.hide(key.expose());
         if !key.is_well_formed() {
             ctx.console.warn("this does not look like a key: dl_live_ and 48 hex digits");
         }
@@ -56,12 +77,12 @@ impl Login {
             }
             other => other,
         })?;
-        let identity = keep(ctx, &base, &key)?;
-        if ctx.out.format == Format::Table {
-            ctx.console.say(&format!("key {} kept in {}", identity.key_prefix, identity.key_source));
+        let source = ctx.keep(&choice, &base, &key).await?;
+        if ctx.out.format == Format::Table && sheet.fields.is_none() {
+            ctx.console.say(&format!("key {key} kept in {}", source.place()));
             return Ok(());
         }
-        sheet.one(&serde_json::to_string(&identity).unwrap_or_default())
+        sheet.one(&kept(ctx, &base, &key, &source).to_json())
     }
 }
 
@@ -83,23 +104,16 @@ pub(crate) fn warn_of_variable(ctx: &Context) {
     }
 }
 
-/// Stores a key for the profile in use and makes the profile point to its service.
-pub(crate) fn keep(ctx: &Context, base: &BaseUrl, key: &SecretKey) -> Outcome<Identity> {
-    ctx.store().put(&ctx.profile, &StoredKey { origin: base.origin(), key: key.clone() })?;
-    Config::change(&ctx.dirs, |config| {
-        let profile = config.profiles.entry(ctx.profile.clone()).or_default();
-        profile.base_url = Some(base.to_string());
-        profile.store = Some(STORE_FILE.to_owned());
-        profile.key_prefix = Some(key.to_string());
-        config.active_profile.get_or_insert_with(|| ctx.profile.clone());
-        Ok(())
-    })?;
-    Ok(Identity {
+/// Who one is with a key that has just been kept.
+fn kept(ctx: &Context, base: &BaseUrl, key: &SecretKey, source: &Source) -> Identity {
+    Identity {
         profile: ctx.profile.clone(),
         base_url: base.to_string(),
         origin: base.origin(),
-        key_source: format!("profile {} in {}", ctx.profile, ctx.store().path().display()),
+        key_source: source.to_string(),
         key_prefix: key.to_string(),
         accepted: true,
-    })
+        scope: None,
+        key_id: None,
+    }
 }

@@ -1,0 +1,92 @@
+//! `dl affiliates creds`: the keys of a partner.
+
+use clap::{Args, Subcommand};
+use deeplink_client::Client;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::once::SecretOut;
+use crate::{given, ids, output};
+
+/// Manage the credentials of an affiliate
+#[derive(Debug, Args)]
+pub(crate) struct Creds {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the credentials of an affiliate
+    #[command(after_help = help("", &[
+        "dl affiliates creds list aff_0123456789abcdef01234567",
+        "dl affiliates creds list aff_0123456789abcdef01234567 -o id",
+    ]))]
+    List {
+        /// Id of the affiliate
+        affiliate: String,
+    },
+    /// Make a credential for an affiliate and print it, this once
+    #[command(after_help = help(
+        "The key makes, lists and reads the links of this affiliate, and does nothing else. An affiliate has 3 at most.",
+        &[
+        "dl affiliates creds create aff_0123456789abcdef01234567",
+        "dl affiliates creds create aff_0123456789abcdef01234567 --out-file partner.txt",
+    ]
+    ))]
+    Create {
+        /// Id of the affiliate
+        affiliate: String,
+        #[command(flatten)]
+        out: SecretOut,
+    },
+    /// Delete credentials of an affiliate
+    #[command(after_help = help("", &[
+        "dl affiliates creds delete aff_0123456789abcdef01234567 skid_0123456789abcdef01234567 -y",
+        "dl affiliates creds delete aff_0123456789abcdef01234567 - --yes < creds.txt",
+    ]))]
+    Delete {
+        /// Id of the affiliate
+        affiliate: String,
+        /// Ids of the credentials, or - for ids on stdin
+        #[arg(value_name = "ID|-", required = true)]
+        ids: Vec<String>,
+    },
+}
+
+impl Creds {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        match self.action {
+            Action::List { affiliate } => {
+                let sheet = ctx.out.sheet(&output::CREDENTIALS)?;
+                given::affiliate_id(&affiliate)?;
+                let call = ctx.client().await?.affiliates().credentials(&affiliate).list().full();
+                let found = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
+                if sheet.whole(&found.raw, |_| String::new())? == 0 {
+                    ctx.console.say(&format!("no credentials yet; dl affiliates creds create {affiliate} makes one"));
+                }
+                Ok(())
+            }
+            Action::Create { affiliate, out } => {
+                let sheet = ctx.out.sheet(&output::NEW_CREDENTIAL)?;
+                given::affiliate_id(&affiliate)?;
+                let client = ctx.client().await?;
+                let place = out.prepare(ctx, &sheet, "api_key")?;
+                let call = client.affiliates().credentials(&affiliate).create().full();
+                let made = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
+                place.take(&sheet, &made.raw, made.value.api_key.expose())
+            }
+            Action::Delete { affiliate, ids: named } => {
+                given::affiliate_id(&affiliate)?;
+                let ids = ids::read(ctx, &named, given::credential_id)?;
+                let question = match ids.as_slice() {
+                    [id] => format!("Delete the credential {id}? Whatever uses it is refused at once."),
+                    _ => format!("Delete {} credentials? Whatever uses them is refused at once.", ids.len()),
+                };
+                let delete = |client: &Client, id: &str| client.affiliates().credentials(&affiliate).delete(id);
+                ids::delete(ctx, "affiliates creds", &named, &ids, Some(&question), delete).await
+            }
+        }
+    }
+}

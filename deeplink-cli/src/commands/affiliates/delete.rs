@@ -1,0 +1,45 @@
+//! `dl affiliates delete`.
+
+use clap::Args;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::{given, output};
+
+/// Delete an affiliate and its credentials
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Its credentials are refused at once. Its links go on working and keep its id.",
+    &[
+    "dl affiliates delete aff_0123456789abcdef01234567 --yes",
+    "dl affiliates delete aff_0123456789abcdef01234567 --dry-run",
+]
+))]
+pub(crate) struct Delete {
+    /// Id of the affiliate
+    id: String,
+}
+
+impl Delete {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::DELETED)?;
+        given::affiliate_id(&self.id)?;
+        self.confirm(ctx).await?;
+        let call = ctx.client().await?.affiliates().delete(&self.id);
+        call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
+        sheet.created(&output::object(&[("id", self.id.as_str().into()), ("deleted", true.into())]))
+    }
+
+    /// A person who is asked types the name that programs call the partner by, which is worth a request.
+    async fn confirm(&self, ctx: &Context) -> Outcome {
+        let warning = "Its credentials are refused at once; its links go on working.";
+        if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
+            return ctx.confirm_name(&format!("{} is deleted. {warning}", self.id), &self.id).await;
+        }
+        let call = ctx.client().await?.affiliates().get(&self.id);
+        let found = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
+        let name = crate::escape::one_line(&found.name).into_owned();
+        ctx.confirm_name(&format!("\"{name}\" is deleted. {warning}"), &found.partner_key).await
+    }
+}

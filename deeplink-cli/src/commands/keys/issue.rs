@@ -1,0 +1,36 @@
+//! `dl keys issue`.
+
+use clap::Args;
+
+use crate::cli::help;
+use crate::commands::session::Given;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::once::SecretOut;
+use crate::output;
+
+/// Make a secret key with a session and print it, this once
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "The session is one that began in a browser: the file holds the value of its cookie session_token.",
+    &[
+    "dl keys issue --session-file session.txt",
+    "dl keys issue --session-file session.txt --out-file new.txt -o json",
+]
+))]
+pub(crate) struct Issue {
+    #[command(flatten)]
+    session: Given,
+    #[command(flatten)]
+    out: SecretOut,
+}
+
+impl Issue {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::NEW_KEY)?;
+        let client = self.session.client(ctx)?;
+        let place = self.out.prepare(ctx, &sheet, "key")?;
+        let made = client.keys().issue().full().await.map_err(|error| ctx.stop(&error))?;
+        place.take(&sheet, &made.raw, made.value.key.expose())
+    }
+}

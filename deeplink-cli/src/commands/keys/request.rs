@@ -1,0 +1,36 @@
+//! `dl keys request`.
+
+use clap::Args;
+
+use super::wanted;
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::given;
+use crate::output::{self, Format};
+
+/// Have the code mailed that a new key is confirmed with
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "The address must belong to somebody in the team who has confirmed it. The code works for 10 minutes.",
+    &["dl keys request --email you@example.com", "dl keys request --email you@example.com -o json"]
+))]
+pub(crate) struct Request {
+    /// Who gets the code
+    #[arg(long, value_name = "ADDRESS")]
+    email: String,
+}
+
+impl Request {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::DONE)?;
+        let email = given::email(&self.email)?;
+        let client = ctx.client().await?;
+        let sent = client.keys().request(&wanted(&email)).full().await.map_err(|error| ctx.stop(&error))?;
+        sheet.created(&String::from_utf8_lossy(&sent.raw))?;
+        if ctx.out.format == Format::Table {
+            ctx.console.say(&format!("code mailed to {email}; dl keys confirm --email {email} takes it"));
+        }
+        Ok(())
+    }
+}

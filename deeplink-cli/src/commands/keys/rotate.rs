@@ -1,0 +1,117 @@
+//! `dl keys rotate`: a new key in place of the stored one.
+
+use clap::Args;
+use deeplink_client::{Auth, Client};
+use deeplink_core::id::SecretKeyId;
+
+use super::{check_code, code, request_or_go_on};
+use crate::base_url::BaseUrl;
+use crate::cli::help;
+use crate::commands::whoami::probe;
+use crate::context::Context;
+use crate::credentials::{Found, Source};
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::given;
+use crate::net::Reads;
+use crate::once::print_instead;
+use crate::output;
+use crate::signals::Signals;
+
+/// Replace the stored key by a new one
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "A code is mailed and asked for; it makes a new key, which is kept and tried, and then deletes the old one. Until \
+     that is done the old key works.",
+    &[
+    "dl keys rotate --email you@example.com --code-stdin < code.txt",
+    "dl keys rotate --email you@example.com --profile staging --code-stdin < code.txt",
+]
+))]
+pub(crate) struct Rotate {
+    /// Who gets the code: somebody in the team
+    #[arg(long, value_name = "ADDRESS")]
+    email: String,
+    /// Read the code from stdin, once it is mailed
+    #[arg(long)]
+    code_stdin: bool,
+}
+
+impl Rotate {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::SECRET_KEYS)?;
+        let email = given::email(&self.email)?;
+        if !ctx.global.dry_run {
+            check_code(ctx, self.code_stdin)?;
+        }
+        let (base, found) = (ctx.base_url()?, ctx.key().await?);
+        check_source(&found)?;
+        let prefix = found.key.shown_prefix();
+        let client = ctx.client_for(&base, Auth::SecretKey(found.key), Reads::Held)?;
+        let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+        let ready = async {
+            let choice = ctx.choose_store(None, &base).await?;
+            let old = id_of(ctx, &client, &prefix).await?;
+            if request_or_go_on(ctx, &client, &email).await? {
+                ctx.console.note("a code is on its way already; it does for this too");
+            } else {
+                ctx.console.say(&format!("code mailed to {email}"));
+            }
+            Ok::<_, Stop>((choice, old, code(ctx, &email, self.code_stdin).await?))
+        };
+        let (choice, old, confirm) = tokio::select! {
+            biased;
+            exit = signals.next() => return Err(Stop::Exit(exit)),
+            ready = ready => ready?,
+        };
+        // From here on a signal waits: the new key is in one answer and nowhere else.
+        let made = client.keys().confirm(&confirm).await.map_err(|error| ctx.stop(&error))?;
+        ctx.console.hide(made.key.expose());
+        let source = ctx.keep(&choice, &base, &made.key).await.map_err(|why| {
+            print_instead(ctx, made.key.expose(), why, "the new key could not be stored; the old one still works")
+        })?;
+        let fresh = client.with_auth(made.key.clone()).map_err(|error| ctx.stop(&error))?;
+        let swapped = tokio::select! {
+            biased;
+            exit = signals.next() => Err(Stop::Exit(exit)),
+            swapped = swap(ctx, &fresh, &old) => swapped,
+        };
+        swapped.inspect_err(|_| old_one_stays(ctx, &base, &prefix, &old))?;
+        ctx.console.say(&format!("key {} in {}; {prefix} is deleted", made.key, source.place()));
+        sheet.created(&output::object(&[
+            ("id", made.id.as_str().into()),
+            ("key_prefix", made.key_prefix.as_str().into()),
+            ("created_at", made.created_at.to_string().into()),
+            ("in_use", true.into()),
+        ]))
+    }
+}
+
+/// A key that came from elsewhere would come from there again next time.
+fn check_source(found: &Found) -> Outcome {
+    if matches!(found.source, Source::File { .. } | Source::Keyring { .. }) {
+        return Ok(());
+    }
+    let what = format!("the key comes from {}, where dl cannot replace it", found.source);
+    let hint = "dl keys request, dl keys confirm and dl keys delete do it step by step";
+    Err(Failure::usage(what).hint(hint).into())
+}
+
+/// The id of the key in use.
+async fn id_of(ctx: &Context, client: &Client, prefix: &str) -> Outcome<SecretKeyId> {
+    let keys = client.keys().list().await.map_err(|error| ctx.stop(&error))?.keys;
+    let own = keys.into_iter().find(|key| key.key_prefix == prefix).map(|key| key.id);
+    own.ok_or_else(|| Failure::new(Exit::NotFound, "the service does not list the key in use").into())
+}
+
+/// The new key shows that it works, and takes the old one away.
+async fn swap(ctx: &Context, fresh: &Client, old: &SecretKeyId) -> Outcome {
+    probe(ctx, fresh).await?;
+    fresh.keys().delete(old).await.map_err(|error| ctx.stop_among(&error, "keys"))
+}
+
+fn old_one_stays(ctx: &Context, base: &BaseUrl, prefix: &str, old: &SecretKeyId) {
+    ctx.console.warn(&format!(
+        "the new key is kept; the old one, {prefix}, still works: dl keys delete {old}, or {base}/account"
+    ));
+}

@@ -1,0 +1,140 @@
+//! Signing in by mail: a link is mailed and pasted, a session begins, makes a key, and ends.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use deeplink_client::{Auth, Client, SignIn, Signin};
+use deeplink_core::error::ErrorCode;
+use deeplink_core::secret::Token;
+
+use super::{Login, base_url, kept, warn_of_variable};
+use crate::commands::whoami::probe;
+use crate::context::Context;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::mailed::{self, Purpose};
+use crate::net::Reads;
+use crate::once::print_instead;
+use crate::output::{self, Format};
+use crate::signals::Signals;
+use crate::{given, output::Sheet};
+
+/// Longest that ending the session may take: nothing else depends on it.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// What must not stay behind, however the sign-in ends.
+#[derive(Default)]
+struct Open {
+    /// A client of the session.
+    session: Option<Client>,
+    /// Beginning of a key that is not kept yet.
+    key: Option<String>,
+}
+
+pub(super) async fn sign_in(ctx: &Context, login: Login) -> Outcome {
+    let sheet = ctx.out.sheet(&output::IDENTITY)?;
+    let open = RefCell::new(Open::default());
+    let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+    let outcome = tokio::select! {
+        biased;
+        exit = signals.next() => Err(Stop::Exit(exit)),
+        outcome = steps(ctx, &sheet, login, &open) => outcome,
+    };
+    let open = open.into_inner();
+    if let Some(key) = open.key {
+        ctx.console.warn(&format!("key {key} was made and is not kept; delete it on the service's page /account"));
+    }
+    if let Some(session) = open.session {
+        sign_out(ctx, &session).await;
+    }
+    outcome
+}
+
+async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Open>) -> Outcome {
+    let email = login.email.as_deref().map(given::email).transpose()?;
+    ctx.check_mailed(login.link_stdin)?;
+    let base = base_url(ctx).await?;
+    let choice = ctx.choose_store(login.store, &base).await?;
+    warn_of_variable(ctx);
+    let email = match email {
+        Some(email) => email,
+        None => given::email(&ctx.line("E-mail address: ", "--email").await?)?,
+    };
+    let client = ctx.client_for(&base, Auth::None, Reads::Held)?;
+    let sent = client.sessions().signin(&Signin::new(email.as_str())).await;
+    sent.map_err(|error| match error.code() {
+        Some(ErrorCode::SessionsNotConfigured) => {
+            hinting(ctx.stop(&error), "dl login --with-key takes a key; the operator of the service can make one")
+        }
+        _ => ctx.stop(&error),
+    })?;
+    if login.link_stdin {
+        ctx.console.say(&format!("mail sent to {email}; its link is awaited on stdin"));
+    }
+    let question = "Mail sent. Paste the link, do not press Continue there: ";
+    let spend = async |token| spend(ctx, &client, &token).await;
+    let session = ctx.mailed(Purpose::SignIn, &base, login.link_stdin, question, spend).await?;
+    let signed_in = client.with_auth(session).map_err(|error| ctx.stop(&error))?;
+    open.borrow_mut().session = Some(signed_in.clone());
+
+    let me = signed_in.sessions().me().await.map_err(|error| ctx.stop(&error))?;
+    if me.user.email != email.as_str() {
+        let what = format!("the link was not mailed to {email}: it signs in somebody else; nothing was stored");
+        let hint = "whoever made you paste it would see what you do with this account";
+        return Err(Failure::new(Exit::Auth, what).code("another_person").hint(hint).into());
+    }
+    let issued = signed_in.keys().issue().await.map_err(|error| match error.code() {
+        Some(ErrorCode::KeyLimit) => {
+            let hint = format!("delete a key at {base}/account, or with another key: dl keys list, dl keys delete ID");
+            hinting(ctx.stop(&error), &hint)
+        }
+        _ => ctx.stop(&error),
+    })?;
+    ctx.console.hide(issued.key.expose());
+    open.borrow_mut().key = Some(issued.key_prefix.clone());
+    let stored = ctx.keep(&choice, &base, &issued.key).await;
+    open.borrow_mut().key = None;
+    let source = stored.map_err(|why| {
+        print_instead(ctx, issued.key.expose(), why, "you are signed in, but the new key could not be stored")
+    })?;
+    let with_key = client.with_auth(issued.key.clone()).map_err(|error| ctx.stop(&error))?;
+    probe(ctx, &with_key).await?;
+    if ctx.out.format == Format::Table && sheet.fields.is_none() {
+        ctx.console.say(&format!("Signed in as {email}; key {} in {}", issued.key, source.place()));
+        return Ok(());
+    }
+    sheet.one(&kept(ctx, &base, &issued.key, &source).to_json())
+}
+
+/// Spends the link's token for a session.
+async fn spend(ctx: &Context, client: &Client, token: &Token) -> Outcome<Token> {
+    match client.sessions().callback(token).await.map_err(|error| ctx.stop(&error))? {
+        SignIn::SignedIn { session, .. } => {
+            ctx.console.hide(session.expose());
+            Ok(session)
+        }
+        SignIn::Refused { code, .. } => Err(mailed::refused(&code)),
+        _ => Err(Failure::new(Exit::Failure, "the service answered in a way that this dl does not know").into()),
+    }
+}
+
+/// Ends the session: the key does not need it.
+async fn sign_out(ctx: &Context, session: &Client) {
+    let why = match tokio::time::timeout(GOODBYE, session.sessions().signout()).await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => ctx.failure(&error).message,
+        Err(_) => format!("no answer within {} s", GOODBYE.as_secs()),
+    };
+    ctx.console.warn(&format!("the session of this sign-in goes on for up to 30 days: it could not be ended ({why})"));
+}
+
+/// The same failure with another hint.
+fn hinting(stop: Stop, hint: &str) -> Stop {
+    match stop {
+        Stop::Failed(mut failure) => {
+            failure.hint = Some(hint.to_owned());
+            Stop::Failed(failure)
+        }
+        other => other,
+    }
+}

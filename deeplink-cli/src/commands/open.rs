@@ -1,0 +1,65 @@
+//! `dl open`: the service's own pages, in a browser.
+
+use clap::{Args, Subcommand, ValueEnum};
+use deeplink_core::routes;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+
+/// Open a page of the service in the browser
+#[derive(Debug, Args)]
+pub(crate) struct Open {
+    #[command(subcommand)]
+    page: Page,
+}
+
+#[derive(Debug, Subcommand)]
+enum Page {
+    /// Open the page to sign in on
+    #[command(after_help = help(
+        "The address is printed too. What is done in the browser stays there: dl login signs dl in.",
+        &["dl open signin", "dl open signin --provider github --no-browser"]
+    ))]
+    Signin(Signin),
+}
+
+#[derive(Debug, Args)]
+struct Signin {
+    /// Go straight to an identity provider: google or github
+    #[arg(long, value_name = "PROVIDER", hide_possible_values = true)]
+    provider: Option<Provider>,
+    /// Print the address and open nothing
+    #[arg(long)]
+    no_browser: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Provider {
+    Google,
+    Github,
+}
+
+impl Open {
+    pub(crate) fn run(self, ctx: &Context) -> Outcome {
+        let Page::Signin(signin) = self.page;
+        let base = ctx.base_url()?;
+        let path = match signin.provider {
+            None => "/signin".to_owned(),
+            Some(Provider::Google) => routes::OAUTH_START.path.replace("{provider}", "google"),
+            Some(Provider::Github) => routes::OAUTH_START.path.replace("{provider}", "github"),
+        };
+        let address = format!("{base}{path}");
+        ctx.out.line(&address)?;
+        ctx.out.flush()?;
+        if signin.no_browser || ctx.global.dry_run {
+            return Ok(());
+        }
+        // The browser's own words do not belong among ours, and it outlives this command.
+        if let Err(error) = open::that_detached(&address) {
+            let why = crate::error::plain(&error);
+            ctx.console.warn(&format!("no browser could be opened ({why}); the address above leads there"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! `dl pk delete`.
+
+use clap::Args;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::{given, ids};
+
+/// Delete publishable keys
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Apps and pages that carry the key are refused at once.",
+    &[
+    "dl pk delete pkid_0123456789abcdef01234567 --yes",
+    "dl pk list -o id | dl pk delete - --yes",
+]
+))]
+pub(crate) struct Delete {
+    /// Ids of the keys, or - for ids on stdin
+    #[arg(value_name = "ID|-", required = true)]
+    ids: Vec<String>,
+}
+
+impl Delete {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let ids = ids::read(ctx, &self.ids, given::publishable_key_id)?;
+        let question = match ids.as_slice() {
+            [id] => format!("Delete the publishable key {id}? Apps that carry it are refused at once."),
+            _ => format!("Delete {} publishable keys? Apps that carry them are refused at once.", ids.len()),
+        };
+        let delete = |client: &deeplink_client::Client, id: &str| client.publishable_keys().delete(id);
+        ids::delete(ctx, "pk", &self.ids, &ids, Some(&question), delete).await
+    }
+}

@@ -1,0 +1,49 @@
+//! `dl team accept`.
+
+use clap::Args;
+use deeplink_client::{Acceptance, Auth};
+
+use crate::cli::help;
+use crate::commands::login::base_url;
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::exit::Exit;
+use crate::mailed::{self, Purpose};
+use crate::net::Reads;
+use crate::output::{self, Format};
+
+/// Accept an invitation with its mailed link
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "The link is asked for without being shown. It needs no key; dl login signs in afterwards.",
+    &[
+    "dl team accept --link-stdin < invitation.txt",
+    "dl team accept --link-stdin --base-url https://dl.example.com < invitation.txt",
+]
+))]
+pub(crate) struct Accept {
+    /// Read the link from stdin
+    #[arg(long)]
+    link_stdin: bool,
+}
+
+impl Accept {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::DONE)?;
+        ctx.check_mailed(self.link_stdin)?;
+        let base = base_url(ctx).await?;
+        let client = ctx.client_for(&base, Auth::None, Reads::Held)?;
+        let question = "Paste the link of the invitation: ";
+        let spend = async |token| match client.team().accept(&token).await.map_err(|error| ctx.stop(&error))? {
+            Acceptance::Accepted { .. } => Ok(()),
+            Acceptance::Refused { code, .. } => Err(mailed::refused(&code)),
+            _ => Err(Failure::new(Exit::Failure, "the service answered in a way that this dl does not know").into()),
+        };
+        ctx.mailed(Purpose::Invitation, &base, self.link_stdin, question, spend).await?;
+        if ctx.out.format == Format::Table && sheet.fields.is_none() {
+            ctx.console.say("you belong to the team now; dl login signs in with the invited address");
+            return Ok(());
+        }
+        sheet.one(&output::object(&[("status", "accepted".into())]))
+    }
+}

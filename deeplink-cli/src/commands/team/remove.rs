@@ -1,0 +1,34 @@
+//! `dl team remove`.
+
+use clap::Args;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::{given, ids};
+
+/// Remove people from the team
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Their sessions and invitations end at once. Secret keys that they made go on working: dl keys delete ends those.",
+    &[
+    "dl team remove usr_0123456789abcdef01234567 --yes",
+    "dl team remove usr_0123456789abcdef01234567 --dry-run",
+]
+))]
+pub(crate) struct Remove {
+    /// Ids of the people, or - for ids on stdin
+    #[arg(value_name = "ID|-", required = true)]
+    ids: Vec<String>,
+}
+
+impl Remove {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let ids = ids::read(ctx, &self.ids, given::user_id)?;
+        let question = match ids.as_slice() {
+            [id] => format!("Remove {id} from the team?"),
+            _ => format!("Remove {} people from the team?", ids.len()),
+        };
+        ids::delete(ctx, "team", &self.ids, &ids, Some(&question), |client, id| client.team().remove(id)).await
+    }
+}

@@ -1,0 +1,75 @@
+//! What to do next, for each failure that has an answer.
+
+use deeplink_client::{Error, Kind};
+use deeplink_core::error::ErrorCode;
+
+/// What to do next; `elsewhere` when the host asked is not the service's.
+pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
+    let wait = || match error.retry_after() {
+        Some(wait) => format!("try again in {} s", wait.as_secs().max(1)),
+        None => "try again a little later".to_owned(),
+    };
+    let text = match error.code() {
+        Some(ErrorCode::Unauthorized | ErrorCode::InvalidKey) => {
+            "dl whoami says where the key came from; dl login keeps another one".to_owned()
+        }
+        Some(ErrorCode::ForbiddenScope) => {
+            "this key belongs to an affiliate; use a key of the account itself".to_owned()
+        }
+        Some(ErrorCode::NotFound) => "dl links list shows what this account has".to_owned(),
+        Some(ErrorCode::AffiliateScopeMismatch) => "leave --affiliate out: this key always uses its own".to_owned(),
+        Some(ErrorCode::DomainTaken) => {
+            "dl domains list shows yours; a domain that another account verified is given up there first".to_owned()
+        }
+        Some(ErrorCode::AlternateLimit) => {
+            "an account has one verified alternate domain: dl domains delete gives the other one up".to_owned()
+        }
+        Some(ErrorCode::QuotaExceeded) => "delete links you no longer need, or take a larger plan".to_owned(),
+        Some(ErrorCode::InvalidCursor) => "start again without --cursor; a cursor carries its own filters".to_owned(),
+        Some(ErrorCode::EmailExists) => "dl login signs in with that address".to_owned(),
+        Some(ErrorCode::SignupClosed) => {
+            "ask the operator of this service for a key, then dl login --with-key".to_owned()
+        }
+        Some(ErrorCode::KeyLimit) => "dl keys list shows them; dl keys delete ID makes room".to_owned(),
+        Some(ErrorCode::KeyInUse) => "another key can delete it; dl keys rotate replaces it".to_owned(),
+        Some(ErrorCode::LastKey) => "make another key first: dl keys request, dl keys confirm".to_owned(),
+        Some(ErrorCode::RequestPending) => "the code that was mailed before works: dl keys confirm takes it".to_owned(),
+        Some(ErrorCode::InvalidCode) => "the newest mail has the code; it works for 10 minutes".to_owned(),
+        Some(ErrorCode::TooManyAttempts) => "this code is dead; dl keys request asks for another one later".to_owned(),
+        Some(ErrorCode::NotAMember) => "dl team list shows who may; dl team invite ADDRESS invites somebody".to_owned(),
+        Some(ErrorCode::UserUnverified) => {
+            "the link that was mailed to this address must be confirmed first; dl team invite ADDRESS sends a new one"
+                .to_owned()
+        }
+        Some(ErrorCode::UserExists) => "dl team list shows the people of the team".to_owned(),
+        Some(ErrorCode::LastUser) => "invite somebody else first: dl team invite ADDRESS".to_owned(),
+        Some(ErrorCode::DomainNotFound) => "dl domains add claims a domain".to_owned(),
+        Some(ErrorCode::DomainNotVerified) => "dl domains verify says what is missing".to_owned(),
+        Some(ErrorCode::PartnerKeyTaken) => "dl affiliates list shows who has it".to_owned(),
+        Some(ErrorCode::CredentialLimit) => "dl affiliates creds delete makes room".to_owned(),
+        Some(ErrorCode::RateLimited | ErrorCode::Overloaded | ErrorCode::DatabaseUnavailable) => wait(),
+        Some(code) if code.is_not_configured() => "this service has not set that up; ask its operator".to_owned(),
+        _ => match error.kind() {
+            Kind::Connect if elsewhere => "check the address, its DNS and the network".to_owned(),
+            Kind::Connect => "check --base-url and the network; dl ping tries again".to_owned(),
+            Kind::Timeout if error.is_ambiguous() => {
+                "it may have taken effect: look before you repeat it; --timeout waits longer".to_owned()
+            }
+            Kind::Timeout => "--timeout waits longer".to_owned(),
+            _ if error.is_ambiguous() => "it may have taken effect: look before you repeat it".to_owned(),
+            Kind::RateLimited | Kind::Unavailable | Kind::Server | Kind::Transport => wait(),
+            _ if elsewhere => return None,
+            _ if is_unreadable(error) => "is --base-url the address of the service?".to_owned(),
+            Kind::Api if error.status().is_some_and(|status| status.is_redirection()) => {
+                "dl follows no redirect, so that the key stays where it belongs; is --base-url right?".to_owned()
+            }
+            _ => return None,
+        },
+    };
+    Some(text)
+}
+
+/// Whether the answer was a success that says nothing the service would say.
+pub(crate) fn is_unreadable(error: &Error) -> bool {
+    error.kind() == Kind::Decode || error.status().is_some_and(|status| status.is_success())
+}

@@ -1,0 +1,206 @@
+//! Links that were mailed: pasted without being shown, read for their token, and never followed.
+
+use deeplink_core::routes::{self, Route};
+use deeplink_core::secret::Token;
+use url::Url;
+use zeroize::Zeroizing;
+
+use crate::base_url::BaseUrl;
+use crate::context::Context;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+
+/// How often somebody at a terminal may paste.
+const TRIES: u32 = 3;
+/// A link that cannot be one, such as half of it.
+const NOT_A_LINK: &str = "not_a_link";
+/// A link that does not work.
+pub(crate) const REFUSED: &str = "link_refused";
+
+/// What a link is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To sign in, or to confirm a sign-up.
+    SignIn,
+    /// To join a team.
+    Invitation,
+}
+
+impl Purpose {
+    const fn route(self) -> Route {
+        match self {
+            Self::SignIn => routes::CALLBACK,
+            Self::Invitation => routes::ACCEPT_INVITE,
+        }
+    }
+
+    /// What to do with a link of this purpose that was given for another.
+    const fn command(self) -> &'static str {
+        match self {
+            Self::SignIn => "this is a link to sign in with: dl login takes it",
+            Self::Invitation => "this is an invitation: dl team accept takes it",
+        }
+    }
+}
+
+impl Context {
+    /// A mailed link can be had: somebody can paste it, or it comes on stdin. Asked before anything is sent.
+    pub(crate) fn check_mailed(&self, from_stdin: bool) -> Outcome {
+        if from_stdin || self.global.dry_run || self.can_ask() {
+            return Ok(());
+        }
+        let what = "the mailed link is needed, and there is nobody to ask for it";
+        Err(Failure::usage(what).code("needs_input").hint("--link-stdin reads it from stdin").into())
+    }
+
+    /// Takes a mailed link from a person or from stdin and hands its token to `spend`. A person may try again.
+    pub(crate) async fn mailed<T>(
+        &self,
+        purpose: Purpose,
+        base: &BaseUrl,
+        from_stdin: bool,
+        question: &str,
+        spend: impl AsyncFn(Token) -> Outcome<T>,
+    ) -> Outcome<T> {
+        for left in (0..if from_stdin { 1 } else { TRIES }).rev() {
+            let text = if from_stdin {
+                self.stdin_line("--link-stdin").await?
+            } else {
+                self.hidden(question, "--link-stdin").await?
+            };
+            let spent = match token(&text, purpose, base) {
+                Ok(token) => {
+                    self.console.hide(token.expose());
+                    spend(token).await
+                }
+                Err(stop) => Err(stop),
+            };
+            match spent {
+                Err(Stop::Failed(failure)) if left > 0 && may_be_tried_again(&failure) => {
+                    self.console.failure(&failure);
+                    self.console.say(if left == 1 { "one more try" } else { "two more tries" });
+                }
+                end => return end,
+            }
+        }
+        Err(Failure::invalid("there is no link").code(NOT_A_LINK).into())
+    }
+}
+
+fn may_be_tried_again(failure: &Failure) -> bool {
+    failure.code.as_deref().is_some_and(|code| [NOT_A_LINK, REFUSED].contains(&code))
+}
+
+/// The token of a link, or the token alone. One of another origin is refused: a token that was asked for here would be
+/// handed to whoever runs this service.
+fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<Token> {
+    let refuse = |what: &str| Failure::invalid(what).code(NOT_A_LINK);
+    let text = text.trim();
+    let well_formed = |token: Token| {
+        if token.is_well_formed() {
+            return Ok(token);
+        }
+        let hint = "paste the whole link of the mail, or the 64 hex digits behind token=";
+        Err(refuse("this is neither the link nor its token").hint(hint).into())
+    };
+    if !text.contains("://") {
+        return well_formed(Token::new(text));
+    }
+    let url = Url::parse(text).map_err(|_| refuse("this is not a link"))?;
+    let origin = url.origin().ascii_serialization();
+    if origin != base.origin() {
+        let what = format!("the link leads to {origin}, and dl talks to {}; nothing was sent", base.origin());
+        let hint = "if the service sent it, --base-url is its other address; else somebody wants to sign in as you";
+        return Err(Failure::invalid(what).code("foreign_link").hint(hint).into());
+    }
+    if !url.path().ends_with(purpose.route().path) {
+        let other = [Purpose::SignIn, Purpose::Invitation].into_iter().find(|p| url.path().ends_with(p.route().path));
+        let failure = refuse("this link is for something else");
+        return Err(match other {
+            Some(other) => failure.hint(other.command()),
+            None => failure,
+        }
+        .into());
+    }
+    let mut tokens =
+        url.query_pairs().filter(|(name, _)| name == "token").map(|(_, token)| Zeroizing::new(token.into_owned()));
+    match (tokens.next(), tokens.next()) {
+        (Some(token), None) => well_formed(Token::new(token.as_str())),
+        _ => Err(refuse("the link has no token, or more than one").into()),
+    }
+}
+
+/// A token that the service does not take.
+pub(crate) fn refused(code: &str) -> Stop {
+    let why = match code {
+        "link_expired" | "invite_invalid" => "the link has ended, was used already, or was replaced by a newer one",
+        _ => "the service does not take the link",
+    };
+    let failure = Failure::new(Exit::Auth, format!("{why} ({code})")).code(REFUSED);
+    failure.hint("the newest mail has the link that works; each works once").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846";
+
+    fn read(text: &str, base: &str, purpose: Purpose) -> Result<String, (Exit, String)> {
+        let base = base.parse().expect("a base URL");
+        match token(&Zeroizing::new(text.to_owned()), purpose, &base) {
+            Ok(token) => Ok(token.expose().to_owned()),
+            Err(Stop::Failed(failure)) => {
+                assert!(!failure.to_json().contains(&TOKEN[8..]), "{failure:?}");
+                Err((failure.exit, failure.code.unwrap_or_default().into_owned()))
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_link_or_its_token_is_read() {
+        let link = |base: &str| format!("{base}/v1/auth/callback?token={TOKEN}");
+        for (text, base) in [
+            (TOKEN.to_owned(), "https://dl.example.com"),
+            (format!("  {TOKEN}\r\n"), "https://dl.example.com"),
+            (link("https://dl.example.com"), "https://dl.example.com"),
+            (link("https://DL.example.com:443"), "https://dl.example.com"),
+            (link("https://dl.example.com/links"), "https://dl.example.com/links"),
+            (format!("{}&next=%2Faccount", link("http://127.0.0.1:8080")), "http://127.0.0.1:8080"),
+        ] {
+            assert_eq!(read(&text, base, Purpose::SignIn).as_deref(), Ok(TOKEN), "{text}");
+        }
+        let invite = format!("https://dl.example.com/v1/auth/verify?token={TOKEN}");
+        assert_eq!(read(&invite, "https://dl.example.com", Purpose::Invitation).as_deref(), Ok(TOKEN));
+    }
+
+    #[test]
+    fn what_is_no_link_of_this_service_is_refused() {
+        let at = |text: &str| read(text, "https://dl.example.com", Purpose::SignIn);
+        let foreign = Err((Exit::Invalid, "foreign_link".to_owned()));
+        for origin in [
+            "http://dl.example.com",
+            "https://dl.example.com:8443",
+            "https://dl.example.com.example.net",
+            "https://evil.example",
+            "https://dl.example.com@evil.example",
+        ] {
+            assert_eq!(at(&format!("{origin}/v1/auth/callback?token={TOKEN}")), foreign, "{origin}");
+        }
+        for text in [
+            "",
+            "abc",
+            "://",
+            &TOKEN[1..],
+            &TOKEN.to_uppercase(),
+            "https://dl.example.com/v1/auth/callback",
+            &format!("https://dl.example.com/v1/auth/callback?token={TOKEN}&token={TOKEN}"),
+            &format!("https://dl.example.com/v1/auth/callback?token={TOKEN}0"),
+            &format!("https://dl.example.com/v1/auth/verify?token={TOKEN}"),
+            &format!("https://dl.example.com/?token={TOKEN}"),
+        ] {
+            assert_eq!(at(text), Err((Exit::Invalid, NOT_A_LINK.to_owned())), "{text}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The keyring that the system has: Secret Service on Linux, Keychain on macOS, Credential Manager on Windows.
+
+use std::sync::Arc;
+
+use super::keyring::SecretStore;
+
+/// The system's keyring. Nothing is asked of it before it is used.
+#[cfg(feature = "keyring")]
+#[expect(clippy::unnecessary_wraps, reason = "the same shape as without the feature")]
+pub(super) fn native() -> Result<Arc<dyn SecretStore>, String> {
+    Ok(Arc::new(with_keyring::Native))
+}
+
+/// There is none to ask.
+#[cfg(not(feature = "keyring"))]
+pub(super) fn native() -> Result<Arc<dyn SecretStore>, String> {
+    Err("this dl was built without it".to_owned())
+}
+
+#[cfg(feature = "keyring")]
+mod with_keyring {
+    use keyring::{Entry, Error};
+    use zeroize::Zeroizing;
+
+    use super::SecretStore;
+
+    /// Under which name a keyring's own window shows the entries.
+    const SERVICE: &str = "dl";
+
+    pub(super) struct Native;
+
+    impl SecretStore for Native {
+        fn get(&self, account: &str) -> Result<Option<Zeroizing<String>>, String> {
+            match entry(account)?.get_password() {
+                Ok(secret) => Ok(Some(Zeroizing::new(secret))),
+                Err(Error::NoEntry) => Ok(None),
+                Err(error) => Err(reason(&error)),
+            }
+        }
+
+        fn set(&self, account: &str, secret: &str) -> Result<(), String> {
+            entry(account)?.set_password(secret).map_err(|error| reason(&error))
+        }
+
+        fn delete(&self, account: &str) -> Result<(), String> {
+            match entry(account)?.delete_credential() {
+                Ok(()) | Err(Error::NoEntry) => Ok(()),
+                Err(error) => Err(reason(&error)),
+            }
+        }
+    }
+
+    fn entry(account: &str) -> Result<Entry, String> {
+        Entry::new(SERVICE, account).map_err(|error| reason(&error))
+    }
+
+    /// Why, on one line. What a keyring gave back is never part of it.
+    fn reason(error: &Error) -> String {
+        let text = match error {
+            Error::NoDefaultStore => match Entry::store_status() {
+                Err(why) => why.to_string(),
+                Ok(()) => error.to_string(),
+            },
+            Error::BadDataFormat(..) => "what is kept there cannot be read".to_owned(),
+            _ => error.to_string(),
+        };
+        text.lines().next().unwrap_or_default().to_owned()
+    }
+}

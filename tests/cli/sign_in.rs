@@ -1,0 +1,408 @@
+//! Signing in by mail, step by step, and what each step does when it fails.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::dl::{Dl, KEY, OTHER_KEY, mode};
+use crate::double::{Answer, Double, Request, SESSION, TOKEN, me, of_people, see_other};
+use crate::terminal::Screen;
+
+/// The steps of a sign-in, in order.
+const STEPS: [&str; 6] = [
+    "POST /v1/auth/signin",
+    "POST /v1/auth/callback",
+    "GET /v1/auth/me",
+    "POST /v1/auth/secret-keys/issue",
+    "GET /v1/links",
+    "POST /v1/auth/signout",
+];
+
+/// A service where every step works but those that `answer` has something else for.
+fn service(answer: impl Fn(&Request) -> Option<Answer> + Send + Sync + 'static) -> Double {
+    Double::new(move |request| {
+        answer(request).or_else(|| of_people(request)).unwrap_or_else(|| match request.line().as_str() {
+            "GET /v1/links" => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
+            line if line.starts_with("DELETE ") => Answer::new(204, ""),
+            _ => Answer::error(404, "not_found", "there is nothing"),
+        })
+    })
+}
+
+fn login(double: &Double) -> String {
+    format!("login --email you@example.com --link-stdin --base-url {}", double.url)
+}
+
+fn link(double: &Double) -> String {
+    format!("{}/v1/auth/callback?token={TOKEN}\n", double.url)
+}
+
+fn kept(dl: &Dl) -> String {
+    std::fs::read_to_string(dl.config("credentials.toml")).unwrap_or_default()
+}
+
+#[test]
+fn the_mailed_link_becomes_a_key() {
+    let double = service(|_| None);
+    for text in [link(&double), format!("{TOKEN}\n"), format!("  {TOKEN}")] {
+        let (dl, before) = (Dl::new(), double.requests().len());
+        let ran = dl.run_with(&login(&double), &text);
+        assert_eq!(ran.ok(), "");
+        let place = dl.config("credentials.toml");
+        let end = format!(
+            "Signed in as you@example.com; key dl_live_7777777777... in {} (profile default)\n",
+            place.display()
+        );
+        assert!(ran.stderr.ends_with(&end), "{ran}");
+        assert!(
+            ran.stderr.starts_with("mail sent to you@example.com; its link is awaited on stdin\nwarning: no keyring"),
+            "{ran}"
+        );
+        let requests = double.requests().split_off(before);
+        assert_eq!(requests.iter().map(Request::line).collect::<Vec<_>>(), STEPS);
+        assert_eq!(requests[0].json(), serde_json::json!({"email": "you@example.com"}));
+        assert_eq!(requests[1].body, format!("token={TOKEN}"));
+        assert_eq!(requests[3].body, "{}");
+        let (cookie, bearer) = (format!("session_token={SESSION}"), format!("Bearer {OTHER_KEY}"));
+        for (at, request) in requests.iter().enumerate() {
+            assert_eq!(
+                request.header("cookie"),
+                [2, 3, 5].contains(&at).then_some(cookie.as_str()),
+                "{}",
+                request.line()
+            );
+            assert_eq!(request.header("authorization"), (at == 4).then_some(bearer.as_str()), "{}", request.line());
+            assert_eq!(request.header("idempotency-key").is_some(), [3, 5].contains(&at), "{}", request.line());
+            assert!(request.header("origin").is_none());
+        }
+        assert_eq!((dl.run("token").ok(), mode(&place)), (format!("{OTHER_KEY}\n").as_str(), 0o600));
+        assert_eq!(dl.run("config get active_profile").ok(), "default\n");
+    }
+    let ran = Dl::new().run_with(&format!("{} -o json --store file", login(&double)), &link(&double));
+    assert_eq!(ran.json()["key_prefix"], "dl_live_7777777777...");
+}
+
+/// The token of a link goes to the service that sent it, and to nobody else.
+#[test]
+fn a_link_of_another_origin_is_not_followed() {
+    let (double, relay) = (service(|_| None), service(|_| None));
+    for text in [link(&relay), link(&relay).replace("127.0.0.1", "localhost"), link(&double).replace("http:", "https:")]
+    {
+        let (dl, before) = (Dl::new(), double.requests().len());
+        let ran = dl.run_with(&login(&double), &text);
+        assert!(ran.fails(3).contains("error[foreign_link]: the link leads to "), "{ran}");
+        assert!(!ran.stderr.contains(TOKEN));
+        assert_eq!(double.lines().split_off(before), ["POST /v1/auth/signin"]);
+        assert_eq!(kept(&dl), "");
+    }
+    assert!(relay.requests().is_empty());
+    for text in ["", "\n", "nonsense", &format!("{}/v1/auth/verify?token={TOKEN}", double.url)] {
+        let ran = Dl::new().run_with(&login(&double), text);
+        assert!(ran.fails(3).contains("error[not_a_link]"), "{text:?}: {ran}");
+    }
+    assert!(!double.lines().contains(&"POST /v1/auth/callback".to_owned()));
+}
+
+/// Each failure has its code; a session that began is ended after it; nothing is kept.
+#[test]
+fn each_step_fails_in_its_own_way() {
+    type Case = (&'static str, fn() -> Answer, i32, &'static str, usize);
+    let cases: [Case; 11] = [
+        (
+            STEPS[0],
+            || Answer::error(429, "rate_limited", "slow down").header("retry-after", "99"),
+            8,
+            "try again in 99 s",
+            1,
+        ),
+        (
+            STEPS[0],
+            || Answer::error(503, "sessions_not_configured", "no mail"),
+            9,
+            "dl login --with-key takes a key",
+            1,
+        ),
+        (
+            STEPS[1],
+            || see_other("/signin?error=link_expired", None),
+            4,
+            "error[link_refused]: the link has ended, was used already",
+            2,
+        ),
+        (
+            STEPS[1],
+            || see_other("/signin?error=invalid_request", None),
+            4,
+            "error[link_refused]: the service does not take",
+            2,
+        ),
+        (STEPS[1], || Answer::new(200, "<html>").header("content-type", "text/html"), 1, "error[unexpected_answer]", 2),
+        (
+            STEPS[2],
+            || Answer::json(200, &me("other@example.com")),
+            4,
+            "error[another_person]: the link was not mailed to you@example.com",
+            4,
+        ),
+        (STEPS[2], || Answer::error(401, "unauthorized", "no session"), 4, "no session", 4),
+        (STEPS[3], || Answer::error(409, "key_limit", "5 keys are enough"), 6, "/account, or with another key", 5),
+        (STEPS[3], || Answer::error(503, "secret_keys_not_configured", "no"), 9, "no (HTTP 503)", 5),
+        (STEPS[3], || Answer::new(201, "{}"), 1, "error[unexpected_answer]", 5),
+        (STEPS[4], || Answer::error(500, "internal", "no"), 9, "no (HTTP 500)", 6),
+    ];
+    for (step, answer, code, says, requests) in cases {
+        let double = service(move |request| (request.line() == step).then(answer));
+        let dl = Dl::new().env("DL_RETRIES", "0");
+        let ran = dl.run_with(&login(&double), &link(&double));
+        assert!(ran.fails(code).contains(says), "{step}: {ran}");
+        assert_eq!(ran.stdout, "");
+        let began = requests > 2;
+        assert_eq!(double.requests().len(), requests, "{step}: {:?}", double.lines());
+        assert_eq!(double.lines().last().is_some_and(|line| line == STEPS[5]), began, "{step}");
+        assert_eq!(kept(&dl).contains(OTHER_KEY), step == STEPS[4], "{step}");
+        for secret in [TOKEN, SESSION, OTHER_KEY] {
+            assert!(!ran.stderr.contains(&secret[20..]), "{step}: {ran}");
+        }
+    }
+}
+
+#[test]
+fn a_session_that_cannot_be_ended_is_a_warning() {
+    let answers: [fn() -> Answer; 2] =
+        [|| Answer::error(500, "internal", "no"), || Answer::new(204, "").after(Duration::from_secs(30))];
+    for answer in answers {
+        let double = service(move |request| (request.line() == STEPS[5]).then(answer));
+        let start = Instant::now();
+        let ran = Dl::new().env("DL_RETRIES", "0").run_with(&login(&double), &link(&double));
+        assert!(ran.ok().is_empty() && ran.stderr.contains("warning: the session of this sign-in goes on"), "{ran}");
+        assert!(start.elapsed() < Duration::from_secs(15), "the end of a session is not waited for");
+    }
+}
+
+/// The key is in one answer and nowhere else: if it cannot be stored it is printed, once, and the session ends.
+#[test]
+fn a_key_that_cannot_be_stored_is_printed_and_the_session_ends() {
+    let dl = Dl::new();
+    let in_the_way = dl.config("credentials.toml");
+    let double = service(move |request| {
+        if request.line() == STEPS[3] {
+            std::fs::create_dir_all(&in_the_way).expect("something in the way");
+        }
+        None
+    });
+    let ran = dl.run_with(&login(&double), &link(&double));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), format!("{OTHER_KEY}\n").as_str()), "{ran}");
+    assert!(ran.stderr.contains("it is printed above, once") && !ran.stderr.contains(OTHER_KEY), "{ran}");
+    assert_eq!(double.lines().last().map(String::as_str), Some(STEPS[5]));
+}
+
+#[test]
+fn wrong_input_and_a_missing_terminal_send_nothing() {
+    let double = service(|_| None);
+    let at = |line: &str| format!("{line} --base-url {}", double.url);
+    let dl = Dl::new();
+    for (line, code, says) in [
+        (at("login --email nobody --link-stdin"), 3, "error[invalid_email]"),
+        (at("login --email you@example.com"), 2, "--link-stdin reads it from stdin"),
+        (at("login"), 2, "--link-stdin reads it from stdin"),
+        (at("login --link-stdin"), 2, "--email is needed"),
+        (at("login --with-key --email you@example.com"), 2, "cannot be used with"),
+        (at("team accept"), 2, "--link-stdin reads it from stdin"),
+        (at("keys confirm --email you@example.com"), 2, "--code-stdin reads it from stdin"),
+        ("login --email you@example.com --link-stdin".to_owned(), 2, "no service is named"),
+    ] {
+        let ran = dl.run(&line);
+        assert!(ran.fails(code).contains(says), "{line}: {ran}");
+    }
+    assert!(double.requests().is_empty(), "{:?}", double.lines());
+}
+
+/// P1: while somebody signs in, no argument of a process holds the link, the session or the key; P2: and what is kept
+/// is for its owner alone.
+#[test]
+fn p1_no_argument_holds_what_a_sign_in_brings() {
+    let double = service(|_| {
+        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            assert!(![TOKEN, SESSION, OTHER_KEY].iter().any(|secret| line.contains(secret)), "an argument holds it");
+        }
+        None
+    });
+    let dl = Dl::new();
+    dl.run_with(&login(&double), &link(&double)).ok();
+    dl.run_with("keys rotate --email you@example.com --code-stdin --store file", "").fails(2);
+    assert_eq!(double.requests().len(), STEPS.len());
+    for (name, wanted) in [("", 0o700), ("config.toml", 0o600), ("credentials.toml", 0o600)] {
+        assert_eq!(mode(&dl.config(name)), wanted, "{name}");
+    }
+    assert!(!std::fs::read_to_string(dl.config("config.toml")).expect("a file").contains(&OTHER_KEY[18..]));
+}
+
+#[test]
+fn nothing_of_a_sign_in_is_shown_at_any_verbosity() {
+    let double = service(|_| None);
+    for line in [login(&double), format!("{} -o json", login(&double))] {
+        let ran = Dl::new().run_with(&format!("{line} -vv"), &link(&double));
+        ran.ok();
+        assert!(ran.stderr.contains("> cookie: [hidden]") && ran.stderr.contains("< set-cookie: [hidden]"), "{ran}");
+        for secret in [TOKEN, SESSION, OTHER_KEY] {
+            assert!(!ran.to_string().contains(&secret[20..]), "{ran}");
+        }
+    }
+}
+
+/// On a terminal the link is pasted unseen, and a wrong one may be pasted again, twice.
+#[test]
+fn a_link_is_pasted_unseen_and_may_be_pasted_again() {
+    let double = service(|request| {
+        let spent = request.line() == STEPS[1] && !request.body.contains(TOKEN);
+        spent.then(|| see_other("/signin?error=link_expired", None))
+    });
+    let other = TOKEN.replace('3', "4");
+    let question = "Mail sent. Paste the link, do not press Continue there: ";
+    let screen = Screen::open(Dl::new(), &format!("login --base-url {}", double.url));
+    screen.wait_for("E-mail address: ");
+    screen.send("you@example.com\n");
+    for (at, text) in [(1, "half a link"), (2, other.as_str()), (3, link(&double).trim_end())] {
+        let start = Instant::now();
+        while screen.text().matches(question).count() < at {
+            assert!(start.elapsed() < Duration::from_secs(20), "{}", screen.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        screen.send(&format!("{text}\n"));
+    }
+    let (code, text) = screen.end();
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("two more tries") && text.contains("one more try"), "{text}");
+    assert!(text.contains("Signed in as you@example.com; key dl_live_7777777777... in "), "{text}");
+    for secret in ["half a link", &other, TOKEN, SESSION, &OTHER_KEY[20..]] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    assert_eq!(double.lines().iter().filter(|line| *line == STEPS[1]).count(), 2, "half a link was not sent");
+}
+
+#[test]
+fn ctrl_c_ends_a_sign_in_and_its_session() {
+    let double = service(|_| None);
+    let screen = Screen::open(Dl::new(), &format!("login --email you@example.com --base-url {}", double.url));
+    screen.wait_for("Paste the link");
+    std::thread::sleep(Duration::from_millis(100));
+    screen.send("\u{3}");
+    assert_eq!(screen.end().0, Some(130));
+    assert_eq!(double.lines(), ["POST /v1/auth/signin"], "no session had begun");
+
+    // In the middle of a step, after the session began.
+    let double =
+        service(|request| (request.line() == STEPS[2]).then(|| Answer::new(200, "{}").after(Duration::from_secs(60))));
+    let dl = Dl::new();
+    let mut command = dl.command(&login(&double));
+    let input = dl.secret_file("link.txt", &link(&double));
+    command.stdin(std::fs::File::open(input).expect("a file")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("dl starts");
+    let start = Instant::now();
+    while !double.lines().contains(&STEPS[2].to_owned()) {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    let output = child.wait_with_output().expect("dl ends");
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(double.lines().last().map(String::as_str), Some(STEPS[5]));
+    assert_eq!(kept(&dl), "");
+}
+
+#[test]
+fn an_invitation_is_accepted_with_its_link() {
+    let double = service(|_| None);
+    let dl = Dl::new().env("DL_BASE_URL", &double.url);
+    let invitation = format!("{}/v1/auth/verify?token={TOKEN}\n", double.url);
+    let ran = dl.run_with("team accept --link-stdin", &invitation);
+    assert!(ran.ok().is_empty() && ran.stderr.starts_with("you belong to the team now"), "{ran}");
+    assert_eq!(dl.run_with("team accept --link-stdin -o json", &invitation).json()["status"], "accepted");
+    let request = &double.requests()[0];
+    assert_eq!(
+        (request.line().as_str(), request.body.as_str()),
+        ("POST /v1/auth/verify", format!("token={TOKEN}").as_str())
+    );
+    assert!(request.header("authorization").is_none());
+    assert!(dl.run_with("team accept --link-stdin", &link(&double)).fails(3).contains("dl login takes it"));
+    let refusing = service(|_| Some(see_other("https://example.com/signin?error=invite_invalid", None)));
+    let ran = Dl::new().env("DL_BASE_URL", &refusing.url).run_with("team accept --link-stdin", TOKEN);
+    assert!(ran.fails(4).starts_with("error[link_refused]: the link has ended"), "{ran}");
+}
+
+/// The whole of a rotation: a code, a new key that is kept and tried, and the old one deleted with it.
+#[test]
+fn a_key_is_rotated() {
+    let double = service(|_| None);
+    let dl = Dl::new().stored("default", &double.url, KEY);
+    let ran = dl.run_with("keys rotate --email you@example.com --code-stdin", "7gk2qx\n");
+    assert_eq!(ran.ok(), "skid_000000000000000000000002\n");
+    assert!(ran.stderr.contains("code mailed to you@example.com"), "{ran}");
+    assert!(ran.stderr.ends_with("; dl_live_3fa91c07be... is deleted\n"), "{ran}");
+}
+
+#[test]
+fn a_rotation_that_stops_leaves_a_key_that_works() {
+    let delete = "DELETE /v1/auth/secret-keys/skid_000000000000000000000001";
+    let line = "keys rotate --email you@example.com --code-stdin";
+    for (step, answer, code, new) in [
+        ("POST /v1/auth/secret-keys", Answer::error(409, "key_limit", "no"), 6, false),
+        ("POST /v1/auth/secret-keys", Answer::error(403, "not_a_member", "no"), 4, false),
+        ("POST /v1/auth/secret-keys/confirm", Answer::error(400, "invalid_code", "no"), 3, false),
+        ("POST /v1/auth/secret-keys/confirm", Answer::error(429, "too_many_attempts", "no"), 8, false),
+        ("GET /v1/links", Answer::error(500, "internal", "no"), 9, true),
+        (delete, Answer::error(500, "internal", "no"), 9, true),
+    ] {
+        let double = service(move |request| (request.line() == step).then(|| answer.clone()));
+        let dl = Dl::new().env("DL_RETRIES", "0").stored("default", &double.url, KEY);
+        let ran = dl.run_with(line, "7GK2QX");
+        assert_eq!(ran.code, Some(code), "{step}: {ran}");
+        assert_eq!(dl.run("token").ok().trim_end(), if new { OTHER_KEY } else { KEY }, "{step}");
+        let says = "the new key is kept; the old one, dl_live_3fa91c07be..., still works: dl keys delete skid_000000000000000000000001";
+        assert_eq!(ran.stderr.contains(says), new, "{step}: {ran}");
+    }
+    // A code is on its way already.
+    let double = service(|request| {
+        let asks = request.line() == "POST /v1/auth/secret-keys";
+        let gone = request.method == "DELETE";
+        asks.then(|| Answer::error(429, "request_pending", "wait").header("retry-after", "1"))
+            .or_else(|| gone.then(|| Answer::new(204, "")))
+    });
+    let dl = Dl::new().stored("default", &double.url, KEY);
+    let ran = dl.run_with(line, "7GK2QX");
+    assert!(ran.ok().starts_with("skid_") && ran.stderr.contains("note: a code is on its way already"), "{ran}");
+    let last = double.requests().into_iter().next_back().expect("a request");
+    assert_eq!(
+        (last.line().as_str(), last.header("authorization")),
+        (delete, Some(format!("Bearer {OTHER_KEY}").as_str()))
+    );
+    // A key that comes from elsewhere would come from there again.
+    let ran = Dl::at(&double.url).run_with(line, "7GK2QX");
+    assert!(ran.fails(2).contains("the key comes from DL_API_KEY, where dl cannot replace it"), "{ran}");
+}
+
+/// A new key that is made for somebody with a session of their own is the same answer, and the same care.
+#[test]
+fn a_session_of_a_browser_is_of_use_too() {
+    let double = service(|_| None);
+    let dl = Dl::new().env("DL_BASE_URL", &double.url);
+    let file = dl.secret_file("session.txt", &format!("{SESSION}\n"));
+    assert_eq!(dl.run("session me --session-file session.txt -o id").ok(), "usr_0123456789abcdef01234567\n");
+    assert!(dl.run("session me --session-file session.txt").ok().contains("you@example.com"));
+    assert_eq!(dl.run("keys issue --session-file session.txt").ok(), format!("{OTHER_KEY}\n"));
+    assert_eq!(dl.run_with("session signout --session-file - -o json", SESSION).json()["status"], "signed_out");
+    for request in double.requests() {
+        assert_eq!(request.header("cookie"), Some(format!("session_token={SESSION}").as_str()));
+        assert!(request.header("authorization").is_none());
+    }
+    let before = double.requests().len();
+    crate::dl::chmod(&file, 0o644);
+    assert!(dl.run("session me --session-file session.txt").fails(4).contains("chmod 600"));
+    for text in ["", "nonsense", KEY, &SESSION[1..]] {
+        let ran = dl.run_with("session me --session-file -", text);
+        assert!(ran.fails(3).contains("64 hex digits"), "{text}: {ran}");
+    }
+    assert_eq!(double.requests().len(), before);
+}

@@ -1,0 +1,141 @@
+//! Keys in a real keyring: gnome-keyring, on a session bus and in a home of its own.
+//!
+//! `tests/run` installs what this needs; by hand, where `dbus-run-session` and `gnome-keyring-daemon` are on the PATH:
+//!
+//! ```sh
+//! cargo test --test keyrings
+//! ```
+
+#[path = "../cli/dl.rs"]
+#[expect(dead_code, reason = "another suite asks it for more")]
+mod dl;
+#[path = "../cli/double.rs"]
+#[expect(dead_code, reason = "another suite asks it for more")]
+mod double;
+
+use std::os::unix::fs::DirBuilderExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use dl::{Dl, KEY, OTHER_KEY};
+use double::{Double, with_links};
+
+/// Begins a session: a bus, and a keyring that is opened with a password. `$DL` is the command.
+const BEGIN: &str = r#"
+set -u
+command -v gnome-keyring-daemon dbus-send >/dev/null || { echo "gnome-keyring and dbus are needed" >&2; exit 99; }
+printf '%s' "$PASSWORD" | gnome-keyring-daemon --foreground --unlock --components=secrets >/dev/null 2>&1 &
+keyring=$!
+trap 'kill $keyring' EXIT
+for _ in $(seq 400); do
+    dbus-send --session --dest=org.freedesktop.DBus --print-reply / org.freedesktop.DBus.NameHasOwner \
+        string:org.freedesktop.secrets | grep -q 'boolean true' && break
+    sleep 0.05
+done
+"#;
+
+/// Runs a script in a session of this user; gives its exit code and all it printed.
+fn session(dl: &Dl, password: &str, script: &str) -> (Option<i32>, String) {
+    let runtime = dl.dir().join("run");
+    if !runtime.exists() {
+        std::fs::DirBuilder::new().mode(0o700).create(&runtime).expect("a directory");
+    }
+    let path = option_env!("PATH").unwrap_or("/usr/bin:/bin");
+    let output = Command::new("dbus-run-session")
+        .args(["--", "bash", "-c", &format!("{BEGIN}{script}\n")])
+        .current_dir(dl.dir())
+        .env_clear()
+        .envs(dl.variables())
+        .env("PATH", path)
+        .env("XDG_RUNTIME_DIR", &runtime)
+        .env("PASSWORD", password)
+        .env("DL", env!("CARGO_BIN_EXE_dl"))
+        .stdin(Stdio::null())
+        .output()
+        .expect("dbus-run-session is needed: tests/run installs it");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_ne!(output.status.code(), Some(99), "{text}");
+    (output.status.code(), text)
+}
+
+/// Somebody with a key in the keyring, for this service.
+fn somebody(double: &Double) -> Dl {
+    let dl = Dl::new().env("DL_BASE_URL", &double.url);
+    dl.secret_file("key.txt", KEY);
+    dl.secret_file("other.txt", OTHER_KEY);
+    let (code, text) = session(&dl, "a password", "$DL login --with-key < key.txt");
+    assert!(code == Some(0) && text.contains("kept in the keyring (profile default)"), "{text}");
+    dl
+}
+
+fn file(dl: &Dl, name: &str) -> String {
+    std::fs::read_to_string(dl.config(name)).unwrap_or_default()
+}
+
+#[test]
+fn a_key_is_kept_in_the_keyring_and_used_from_there() {
+    let double = with_links(1);
+    let dl = somebody(&double);
+    assert!(file(&dl, "config.toml").contains("store = \"keyring\"") && !file(&dl, "config.toml").contains(&KEY[18..]));
+    assert_eq!(file(&dl, "credentials.toml"), "", "no copy is kept in a file");
+    // Another session, another process: it is still there.
+    let (code, text) = session(&dl, "a password", "$DL token && $DL links list -o id && $DL whoami -o json");
+    assert!(code == Some(0) && text.contains(KEY) && text.contains("link-0000"), "{text}");
+    assert!(text.contains("\"key_source\":\"profile default in the keyring\""), "{text}");
+    assert!(double.requests().iter().all(|request| request.header("authorization") == Some(&format!("Bearer {KEY}"))));
+    // Without a session there is no keyring, and no other key takes the place of this one.
+    assert!(dl.run("links list").fails(4).contains("there is no session bus"));
+
+    let (_, text) = session(&dl, "a password", "$DL logout; $DL token; echo $?");
+    assert!(
+        text.contains("forgot dl_live_3fa91c07be...") && text.contains("error[no_key]") && text.starts_with("4\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_key_in_the_keyring_goes_to_its_origin_only() {
+    let (double, other) = (with_links(1), with_links(1));
+    let dl = somebody(&double);
+    let script = format!("$DL links list --base-url {}; echo $?", other.url);
+    let (_, text) = session(&dl, "a password", &script);
+    assert!(text.contains("error[origin_mismatch]") && text.contains("4\n"), "{text}");
+    assert!(other.requests().is_empty());
+}
+
+#[test]
+fn a_good_write_takes_the_older_copy_out_of_the_file() {
+    let double = with_links(1);
+    let dl = Dl::new().stored("default", &double.url, OTHER_KEY).stored("second", &double.url, OTHER_KEY);
+    dl.secret_file("key.txt", KEY);
+    // The profile's store is the file, so the keyring is wished for.
+    let (code, text) = session(&dl, "a password", "$DL login --with-key < key.txt");
+    assert!(code == Some(0) && text.contains("credentials.toml"), "{text}");
+    let (code, text) = session(&dl, "a password", "$DL login --with-key --store keyring < key.txt && $DL token");
+    assert!(code == Some(0) && text.contains("kept in the keyring") && text.contains(KEY), "{text}");
+    let kept = file(&dl, "credentials.toml");
+    assert!(!kept.contains("[profile.default]") && kept.contains("[profile.second]"), "{kept}");
+    // And back again.
+    let (code, text) = session(
+        &dl,
+        "a password",
+        "$DL login --with-key --store file < key.txt; $DL profile remove default; $DL profile list -o id",
+    );
+    assert!(code == Some(0) && text.starts_with("second\n"), "{text}");
+}
+
+/// A keyring that is locked waits for a person. Where nobody is there, `dl` gives up after 3 s with the reason.
+#[test]
+fn a_locked_keyring_does_not_hold_dl_up() {
+    let double = with_links(1);
+    let dl = somebody(&double);
+    let start = Instant::now();
+    let (_, text) = session(&dl, "another password", "$DL token; echo $?");
+    assert!(
+        text.contains("error[keyring_unavailable]: the key of profile default is in the keyring")
+            && text.contains("4\n"),
+        "{text}"
+    );
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    assert!(!text.contains(&KEY[18..]), "{text}");
+}
