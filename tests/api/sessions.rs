@@ -299,3 +299,35 @@ async fn s18_a_confirmed_sign_up_is_its_owners() {
     let later = world.sign_in("new@example.com").await;
     assert_eq!(world.nobody.me(&later).await.json(), me);
 }
+
+/// S18: of two sign-ups of one address that are confirmed at one instant, one is; so it is with a sign-up and a sign-in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s18_an_address_is_proved_once_at_one_instant() {
+    let world = spawn_nodes(2).await;
+    let nodes = [0, 1].map(|node| world.at(node, &world.nobody));
+    for round in 0..10 {
+        let email = format!("n{round}@example.com");
+        let (_, first) = sign_up(&world, &email).await;
+        let (_, second) = sign_up(&world, &email).await;
+        let link = world.magic_link(&email).await;
+        let tokens = [first, second, link];
+        let replies = at_once(3, |number| {
+            let (caller, token) = (nodes[number % 2].clone(), tokens[number].clone());
+            async move { caller.use_link(&token).await }
+        })
+        .await;
+        for reply in &replies {
+            assert!(reply.session().is_some() || expired(reply), "round {round}: {} {}", reply.status, reply.text());
+        }
+        // The magic link proves the address whoever comes first; a sign-up only where it does.
+        let link = replies[2].session().expect("the link signs in");
+        let me = world.nobody.me(&link).await.json();
+        for reply in &replies[..2] {
+            if let Some(session) = reply.session() {
+                assert_eq!(world.nobody.me(&session).await.json(), me, "round {round}");
+            }
+        }
+        let verified = format!("SELECT CAST(count(*) AS BIGINT) FROM users WHERE email = '{email}' AND verified");
+        assert_eq!(world.db.number(verified).await, 1);
+    }
+}

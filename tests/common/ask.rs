@@ -204,8 +204,8 @@ impl Reply {
 
     /// The token of the session that the answer begins; `None` when it begins none.
     pub(crate) fn session(&self) -> Option<String> {
-        let cookies = self.headers.get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let token = cookies.filter_map(|cookie| cookie.strip_prefix("session_token=")).next()?;
+        let mut cookies = self.headers.get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let token = cookies.find_map(|cookie| cookie.strip_prefix("session_token="))?;
         token.split(';').next().filter(|token| !token.is_empty()).map(str::to_owned)
     }
 

@@ -19,7 +19,7 @@ use crate::db::replies::Reply;
 use crate::db::users::{NewUser, Standing};
 use crate::db::{Conn, mails, tenants, tokens, users};
 use crate::error::ApiError;
-use crate::http::auth::{Actor, Caller, FullScope};
+use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
 use crate::http::once::{Answer, Once};
 use crate::state::{App, Shared};
@@ -82,11 +82,7 @@ pub(crate) async fn invite(
 pub(crate) async fn invite_for(app: &Shared, caller: &Caller, email: Email, once: Once) -> Result<Answer, ApiError> {
     require_mail(app)?;
     let now = app.clock.now();
-    let inviting = match &caller.by {
-        Actor::User(user) => Some(user),
-        Actor::Key(_) => None,
-    };
-    let from = users::spokesperson(&mut app.db.read().await?.conn(), &caller.tenant, inviting).await?;
+    let from = users::spokesperson(&mut app.db.read().await?.conn(), &caller.tenant, caller.user()).await?;
     let (user, mail, token) =
         app.random(|random| (UserId::new(now, random), MailId::new(now, random), Token::generate(random)));
     let until = now.plus_days(INVITE_DAYS);
@@ -96,7 +92,8 @@ pub(crate) async fn invite_for(app: &Shared, caller: &Caller, email: Email, once
     let user =
         NewUser { id: user, tenant: caller.tenant.clone(), email, standing: Standing::Unverified, created_at: now };
     let enforce = app.config.enforce_quotas;
-    let job = Arc::new(Invite { once, user, token, mail, sealed, until, enforce });
+    let caller = caller.clone();
+    let job = Arc::new(Invite { caller, once, user, token, mail, sealed, until, enforce });
     let answer = app
         .db
         .write(move |tx| {
@@ -109,6 +106,7 @@ pub(crate) async fn invite_for(app: &Shared, caller: &Caller, email: Email, once
 }
 
 struct Invite {
+    caller: Caller,
     once: Once,
     user: NewUser,
     token: Token,
@@ -125,11 +123,11 @@ impl Invite {
         if let Some(reply) = self.once.claim(&mut tx, new.created_at).await? {
             return Ok(Answer { reply, replayed: true });
         }
-        let limit = tenants::hold_for_people(&mut tx, &new.tenant).await?.filter(|_| self.enforce);
+        self.caller.hold(&mut tx).await?;
         let id = match users::by_email(&mut tx, &new.tenant, &new.email).await? {
             Some(known) if !known.verified => known.id,
             known => {
-                self.require_room(&mut tx, limit).await?;
+                self.require_room(&mut tx).await?;
                 if known.is_some() {
                     let message = format!("{} is in the team already", new.email);
                     return Err(Invalid::field(ErrorCode::UserExists, "email", message).into());
@@ -154,9 +152,11 @@ impl Invite {
         Ok(Answer { reply, replayed: false })
     }
 
-    async fn require_room(&self, tx: &mut Conn<'_>, limit: Option<i64>) -> Result<(), ApiError> {
-        let Some(limit) = limit else { return Ok(()) };
-        let (current, _) = users::count(tx, &self.user.tenant).await?;
+    /// Refuses one person more than the plan includes.
+    async fn require_room(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
+        let tenant = &self.user.tenant;
+        let Some(limit) = tenants::max_people(tx, tenant).await?.filter(|_| self.enforce) else { return Ok(()) };
+        let (current, _) = users::count(tx, tenant).await?;
         if current < limit { Ok(()) } else { Err(ApiError::Quota { resource: "team_members", limit, current }) }
     }
 }
@@ -186,20 +186,21 @@ pub(crate) async fn remove(
 
 /// Removes somebody from the caller's team.
 pub(crate) async fn remove_for(app: &App, caller: &Caller, id: UserId) -> Result<(), ApiError> {
-    let (tenant, id) = (Arc::new(caller.tenant.clone()), Arc::new(id));
+    let job = Arc::new((caller.clone(), id));
     app.db
         .write(move |mut tx| {
-            let (tenant, id) = (Arc::clone(&tenant), Arc::clone(&id));
+            let job = Arc::clone(&job);
             async move {
+                let (caller, id) = &*job;
                 // Whoever else removes somebody of this team waits here, so that one of the last two stays.
-                tenants::hold(&mut tx, &tenant).await?;
-                let user = users::hold_of(&mut tx, &tenant, &id).await?.ok_or_else(ApiError::not_found)?;
-                let (_, verified) = users::count(&mut tx, &tenant).await?;
+                caller.hold(&mut tx).await?;
+                let user = users::hold_of(&mut tx, &caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
+                let (_, verified) = users::count(&mut tx, &caller.tenant).await?;
                 if user.verified && verified <= 1 {
                     let message = "nobody with a confirmed address would be left in the team";
                     return Err(ApiError::Plain(ErrorCode::LastUser, message));
                 }
-                users::delete(&mut tx, &id).await?;
+                users::delete(&mut tx, id).await?;
                 Ok(())
             }
             .boxed()

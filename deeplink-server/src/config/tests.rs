@@ -242,6 +242,15 @@ fn mails_go_to_one_place() {
 }
 
 #[test]
+fn an_invitation_leads_back_to_the_public_url_unless_said_otherwise() {
+    let url = Url::parse("https://links.example.com").expect("a URL");
+    let website = |flags: &[&str]| read(flags, &[]).expect("settings").marketing_url_at(&url).to_string();
+    assert_eq!(website(&[]), "https://links.example.com/");
+    assert_eq!(website(&["--marketing-url", ""]), "https://links.example.com/");
+    assert_eq!(website(&["--marketing-url=https://www.example.com"]), "https://www.example.com/");
+}
+
+#[test]
 fn mails_come_from_the_public_host_unless_said_otherwise() {
     let url = |text: &str| Url::parse(text).expect("a URL");
     let own = Config::for_tests("data");

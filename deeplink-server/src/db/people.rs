@@ -34,7 +34,7 @@ pub(crate) struct Entered {
 /// Lets somebody in who has just proved that an address is theirs: into the account it is verified in, else into a new
 /// one. Never into an account that only says the address is its owner's: whoever opened it may be somebody else.
 pub(crate) async fn enter(db: &mut Conn<'_>, email: &Email, ids: EnterIds, now: Timestamp) -> Result<Entered, DbError> {
-    if let Some(known) = users::hold_verified(db, email).await? {
+    if let Some(known) = users::hold_address(db, email).await? {
         return Ok(known);
     }
     tenants::insert(db, &ids.tenant, now).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn enter(db: &mut Conn<'_>, email: &Email, ids: EnterIds, now: 
     }
     // The same person was faster elsewhere.
     tenants::delete_empty(db, &owner.tenant).await?;
-    users::hold_verified(db, email).await?.ok_or_else(|| DbError::Deadlock("an address changed hands".into()))
+    users::hold_address(db, email).await?.ok_or_else(|| DbError::Deadlock("an address changed hands".into()))
 }
 
 /// Notes that somebody has proved their address, and lets lapse what others began with it. `false`: the address is

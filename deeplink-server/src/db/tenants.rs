@@ -91,9 +91,9 @@ pub(crate) async fn hold(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbE
     Ok(())
 }
 
-/// How many people an account may have; the row stays held until the write ends, so that who is counted then is exact.
-pub(crate) async fn hold_for_people(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<i64>, DbError> {
-    const SQL: &str = "UPDATE tenants SET link_count = link_count WHERE id = $1 RETURNING plan_tier";
+/// How many people an account's plan includes.
+pub(crate) async fn max_people(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<i64>, DbError> {
+    const SQL: &str = "SELECT plan_tier FROM tenants WHERE id = $1";
     let tier: Option<String> = on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
     let tier = tier.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
     Ok(Tier::from(tier.as_str()).limits().max_team_members)

@@ -4,6 +4,7 @@ use deeplink_core::id::{TenantId, UserId};
 use deeplink_core::secret::Token;
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
+use sqlx::FromRow;
 
 use super::people::Entered;
 use super::{Conn, DbError, on, users};
@@ -43,22 +44,35 @@ pub(crate) async fn insert(
     Ok(())
 }
 
-/// Uses a token up: whose it was. One caller gets it, all others nothing. The person is held until the write ends.
+#[derive(FromRow)]
+struct Row {
+    user_id: String,
+    tenant_id: String,
+}
+
+/// Uses a token up: whose it was. One caller gets it, all others nothing. Everybody whom the address names is held until
+/// the write ends.
 pub(crate) async fn consume(
     db: &mut Conn<'_>,
     hash: &str,
     purpose: Purpose,
     now: Timestamp,
 ) -> Result<Option<Entered>, DbError> {
-    const SELECT: &str = "SELECT user_id FROM tokens WHERE hash = $1 AND purpose = $2 AND expires_at > $3";
-    const DELETE: &str = "DELETE FROM tokens WHERE hash = $1";
-    let user: Option<String> = on!(db, c => sqlx::query_scalar(SELECT)
+    const FIND: &str = "
+        SELECT u.email FROM tokens t JOIN users u ON u.id = t.user_id
+        WHERE t.hash = $1 AND t.purpose = $2 AND t.expires_at > $3";
+    const USE: &str = "DELETE FROM tokens WHERE hash = $1 RETURNING user_id, tenant_id";
+    let corrupt = |column| DbError::corrupt("tokens", column, hash);
+    let email: Option<String> = on!(db, c => sqlx::query_scalar(FIND)
         .bind(hash).bind(purpose.as_str()).bind(now.as_millis()).fetch_optional(c).await)?;
-    let Some(user) = user else { return Ok(None) };
-    // People come before their tokens, here and where somebody is removed, so that neither waits for the other in turn.
-    let Some(held) = users::hold(db, &user).await? else { return Ok(None) };
-    let used = on!(db, c => sqlx::query(DELETE).bind(hash).execute(c).await.map(|done| done.rows_affected()))?;
-    Ok((used == 1).then_some(held))
+    let Some(email) = email else { return Ok(None) };
+    users::hold_address(db, &email.parse().map_err(|_| corrupt("user_id"))?).await?;
+    let row: Option<Row> = on!(db, c => sqlx::query_as(USE).bind(hash).fetch_optional(c).await)?;
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Entered {
+        tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
+        user: row.user_id.parse().map_err(|_| corrupt("user_id"))?,
+    }))
 }
 
 /// Ends a person's tokens of one kind.

@@ -75,33 +75,20 @@ pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Ve
 struct Held {
     id: String,
     tenant_id: String,
+    verified: bool,
 }
 
-impl TryFrom<Held> for Entered {
-    type Error = DbError;
-
-    fn try_from(row: Held) -> Result<Self, DbError> {
-        let corrupt = |column| DbError::corrupt("users", column, &row.id);
-        Ok(Self {
-            tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
-            user: row.id.parse().map_err(|_| corrupt("id"))?,
-        })
-    }
-}
-
-/// The person an address is verified for, held until the write ends: nobody removes them meanwhile.
-pub(crate) async fn hold_verified(db: &mut Conn<'_>, email: &Email) -> Result<Option<Entered>, DbError> {
+/// Holds everybody whom an address names until the write ends: nobody proves it or removes them meanwhile. The result is
+/// the person it is verified for. What hangs on people, such as their tokens, is only touched after this, so that no two
+/// writes wait for each other in turn.
+pub(crate) async fn hold_address(db: &mut Conn<'_>, email: &Email) -> Result<Option<Entered>, DbError> {
     const SQL: &str = "
-        UPDATE users SET verified = verified WHERE email = $1 AND verified RETURNING id, tenant_id";
-    let row: Option<Held> = on!(db, c => sqlx::query_as(SQL).bind(email.as_str()).fetch_optional(c).await)?;
-    row.map(Entered::try_from).transpose()
-}
-
-/// Somebody by their id, held until the write ends.
-pub(crate) async fn hold(db: &mut Conn<'_>, id: &str) -> Result<Option<Entered>, DbError> {
-    const SQL: &str = "UPDATE users SET verified = verified WHERE id = $1 RETURNING id, tenant_id";
-    let row: Option<Held> = on!(db, c => sqlx::query_as(SQL).bind(id).fetch_optional(c).await)?;
-    row.map(Entered::try_from).transpose()
+        UPDATE users SET verified = verified WHERE email = $1 RETURNING id, tenant_id, verified";
+    let rows: Vec<Held> = on!(db, c => sqlx::query_as(SQL).bind(email.as_str()).fetch_all(c).await)?;
+    let Some(row) = rows.into_iter().find(|row| row.verified) else { return Ok(None) };
+    let corrupt = |column| DbError::corrupt("users", column, &row.id);
+    let tenant = row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?;
+    Ok(Some(Entered { tenant, user: row.id.parse().map_err(|_| corrupt("id"))? }))
 }
 
 #[derive(FromRow)]

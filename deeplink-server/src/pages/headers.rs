@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use deeplink_core::secret::Random;
 use http::StatusCode;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY,
@@ -19,7 +20,7 @@ const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 /// A new nonce: 128 bits in base64.
 pub(crate) fn nonce(app: &App) -> String {
-    STANDARD.encode(app.random(|random| random.bytes::<16>()))
+    STANDARD.encode(app.random(Random::bytes::<16>))
 }
 
 /// The headers of every page; `nonce` is fresh for each answer and is the one given to its template. Nothing runs and

@@ -287,7 +287,9 @@ mod tests {
 
     use super::*;
 
-    const UNTIL: Timestamp = Timestamp::from_millis(1_795_167_000_000);
+    fn until() -> Timestamp {
+        Timestamp::from_millis(1_795_167_000_000)
+    }
 
     fn each() -> Vec<(Mail, &'static str)> {
         let to = "a@example.com".parse::<Email>().expect("an address");
@@ -296,16 +298,19 @@ mod tests {
         let domain = "go.example.com".parse::<DomainName>().expect("a name");
         let from = Some("b@example.com".to_owned());
         vec![
-            (Mail::signup(&to, &token, UNTIL).expect("a mail"), r#""token":"T","until":"U"}"#),
-            (Mail::signin(&to, &token, UNTIL).expect("a mail"), r#""signin_token":"T","until":"U"}"#),
+            (Mail::signup(&to, &token, until()).expect("a mail"), r#""token":"T","until":"U"}"#),
+            (Mail::signin(&to, &token, until()).expect("a mail"), r#""signin_token":"T","until":"U"}"#),
             (
-                Mail::invite(&to, &token, from, UNTIL).expect("a mail"),
+                Mail::invite(&to, &token, from, until()).expect("a mail"),
                 r#""invite_token":"T","from":"b@example.com","until":"U"}"#,
             ),
-            (Mail::invite(&to, &token, None, UNTIL).expect("a mail"), r#""invite_token":"T","from":null,"until":"U"}"#),
-            (Mail::code(&to, &code, UNTIL).expect("a mail"), r#""code":"AB12CZ","until":"U"}"#),
             (
-                Mail::domain_lost("a@example.com".into(), &domain, token.expose(), UNTIL),
+                Mail::invite(&to, &token, None, until()).expect("a mail"),
+                r#""invite_token":"T","from":null,"until":"U"}"#,
+            ),
+            (Mail::code(&to, &code, until()).expect("a mail"), r#""code":"AB12CZ","until":"U"}"#),
+            (
+                Mail::domain_lost("a@example.com".into(), &domain, token.expose(), until()),
                 r#""domain":"go.example.com","txt_record":"_deeplink-verify.go.example.com","verification_token":"T","until":"U"}"#,
             ),
         ]
@@ -349,7 +354,7 @@ mod tests {
     fn who_invites_cannot_speak_in_html() {
         let to = "a@example.com".parse::<Email>().expect("an address");
         let from = Some("a&b'<i>@example.com".to_owned());
-        let mail = Mail::invite(&to, &Token::generate(&mut Random::seeded(1)), from, UNTIL).expect("a mail");
+        let mail = Mail::invite(&to, &Token::generate(&mut Random::seeded(1)), from, until()).expect("a mail");
         let written = mail.written("https://links.example.com", "links.example.com").expect("it is written");
         assert!(!written.html.contains("<i>") && written.text.contains("a&b'<i>@example.com"));
     }
