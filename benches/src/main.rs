@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+mod access;
 mod hosted;
 mod load;
 mod name_server;
@@ -45,8 +46,8 @@ enum Command {
         /// Seconds of load in a round.
         #[arg(long, default_value_t = 4)]
         seconds: u64,
-        /// Scenarios: redirect, hosted, json, landing, pace, qr, create, bulk, import, start, memory, version.
-        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "create", "bulk", "import", "start", "memory", "version"].map(String::from))]
+        /// Scenarios: redirect, hosted, json, landing, pace, qr, key, signin-refused, create, bulk, import, start, memory, version.
+        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "key", "signin-refused", "create", "bulk", "import", "start", "memory", "version"].map(String::from))]
         scenarios: Vec<String>,
     },
 }

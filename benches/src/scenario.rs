@@ -131,6 +131,8 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
             }
             "hosted" => crate::hosted::run(plan).await?,
             "qr" => crate::qr::run(plan).await?,
+            "key" => crate::access::key(plan).await?,
+            "signin-refused" => crate::access::refused_signins(plan).await?,
             "pace" => pace(plan).await?,
             "create" => create(plan).await?,
             "bulk" => bulk(plan).await?,
