@@ -98,7 +98,7 @@ impl ApiError {
     }
 
     /// The code and what the caller is told. What failed inside stays inside.
-    fn body(&self) -> ErrorBody {
+    pub(crate) fn body(&self) -> ErrorBody {
         match self {
             Self::Invalid(invalid) => invalid.clone().into(),
             Self::Rows(rows) => {
@@ -186,11 +186,21 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The record as JSON, with the request's id. What failed inside goes to the log, under the same id.
-    pub(crate) fn into_bytes(mut self, request_id: &str) -> Bytes {
+    /// What the caller is told.
+    pub(crate) fn body(&self) -> &ErrorBody {
+        &self.body
+    }
+
+    /// Logs what failed inside, under the request's id.
+    pub(crate) fn log(&self, request_id: &str) {
         if let Some(cause) = &self.cause {
             tracing::error!(request_id, code = %self.body.code, error = cause, "request failed");
         }
+    }
+
+    /// The record as JSON, with the request's id. What failed inside goes to the log, under the same id.
+    pub(crate) fn into_bytes(mut self, request_id: &str) -> Bytes {
+        self.log(request_id);
         self.body.request_id = Some(request_id.to_owned());
         serde_json::to_vec(&self.body)
             .map_or_else(|_| Bytes::from_static(b"{\"code\":\"internal\",\"error\":\"\"}"), Bytes::from)

@@ -16,6 +16,7 @@ use crate::api::{
 };
 use crate::error::ApiError;
 use crate::openapi;
+use crate::pages;
 use crate::service::RouteName;
 use crate::state::Shared;
 use crate::visit::{self, association};
@@ -78,6 +79,7 @@ pub(crate) fn router(app: Shared) -> Router {
     let (router, _) = table().split_for_parts();
     router
         .merge(openapi::pages())
+        .merge(pages::routes(&app))
         .route("/v1/links/{link_id}/qr.", axum::routing::get(qr::without_format))
         .route_layer(middleware::from_fn(name_route))
         .fallback(|| async { ApiError::not_found() })
@@ -89,9 +91,9 @@ pub(crate) fn router(app: Shared) -> Router {
 async fn name_route(request: Request, next: Next) -> Response {
     let template = request.extensions().get::<axum::extract::MatchedPath>().map(|path| path.as_str().to_owned());
     let mut response = next.run(request).await;
-    let known = deeplink_core::routes::ALL.iter().find(|route| Some(route.path) == template.as_deref());
-    if let Some(route) = known {
-        response.extensions_mut().insert(RouteName(route.path));
+    let all = deeplink_core::routes::ALL.iter().map(|route| route.path).chain(pages::PATHS.iter().copied());
+    if let Some(path) = all.into_iter().find(|path| Some(*path) == template.as_deref()) {
+        response.extensions_mut().insert(RouteName(path));
     }
     response
 }

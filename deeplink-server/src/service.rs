@@ -128,6 +128,8 @@ async fn rest(
             Ok(Place::Custom(_)) => ApiError::not_found().into_response(),
             Ok(Place::Service | Place::Unknown) => {
                 parts.extensions.insert(Peer(peer));
+                // So that what is inside calls the request by the same name.
+                parts.headers.insert(request_id::HEADER, id.clone());
                 let request = Request::from_parts(parts, Body::new(body));
                 match router.oneshot(request).await {
                     Ok(response) => response,

@@ -26,6 +26,7 @@ mod nodes;
 mod oauth;
 mod openapi;
 mod outbound;
+mod pages;
 mod publishable_keys;
 mod qr;
 mod races;

@@ -162,6 +162,46 @@ impl Browser {
         element.click().await.unwrap_or_else(|error| panic!("{id}: {error}"));
     }
 
+    /// Taps the first element that a selector finds, and waits for the page that follows.
+    pub(crate) async fn click(&self, selector: &str) {
+        let element = self.driver.find(By::Css(selector)).await.unwrap_or_else(|error| panic!("{selector}: {error}"));
+        element.click().await.unwrap_or_else(|error| panic!("{selector}: {error}"));
+    }
+
+    /// Types into a field.
+    pub(crate) async fn fill(&self, id: &str, text: &str) {
+        let field = self.driver.find(By::Id(id)).await.unwrap_or_else(|error| panic!("no {id}: {error}"));
+        field.clear().await.unwrap_or_else(|error| panic!("{id}: {error}"));
+        field.send_keys(text).await.unwrap_or_else(|error| panic!("{id}: {error}"));
+    }
+
+    /// What stands in the first element that a selector finds.
+    pub(crate) async fn text(&self, selector: &str) -> String {
+        let element = self.driver.find(By::Css(selector)).await.unwrap_or_else(|error| panic!("{selector}: {error}"));
+        element.text().await.unwrap_or_else(|error| panic!("{selector}: {error}"))
+    }
+
+    /// Waits until the first element that a selector finds says this, whichever page it is on.
+    pub(crate) async fn until_it_says(&self, selector: &str, expected: &str) {
+        let end = Instant::now() + PATIENCE;
+        let mut said = None;
+        while said.as_deref() != Some(expected) {
+            assert!(Instant::now() < end, "{selector} says {said:?} and not {expected:?}");
+            sleep(Duration::from_millis(20)).await;
+            // Between two pages an element is of neither.
+            said = match self.driver.find(By::Css(selector)).await {
+                Ok(element) => element.text().await.ok(),
+                Err(_) => None,
+            };
+        }
+    }
+
+    /// The path that is open, with its query.
+    pub(crate) async fn path(&self) -> String {
+        let here = self.driver.current_url().await.expect("an address");
+        here[url::Position::BeforePath..].to_owned()
+    }
+
     /// Waits until an expression is true in the page.
     pub(crate) async fn until(&self, what: &str) {
         let end = Instant::now() + PATIENCE;
@@ -216,6 +256,16 @@ pub(crate) fn screenshots() -> PathBuf {
 }
 
 async fn chromedriver() -> (Child, u16) {
+    // It takes a free port, and the same one once more for the other family of addresses, where it may be somebody's.
+    for _ in 0..5 {
+        if let Some(running) = try_chromedriver().await {
+            return running;
+        }
+    }
+    panic!("chromedriver finds no port");
+}
+
+async fn try_chromedriver() -> Option<(Child, u16)> {
     let spawned = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).kill_on_drop(true).spawn();
     let mut process = spawned.unwrap_or_else(|error| {
         panic!("chromedriver cannot be started ({error}); tests/run installs it, on Debian the packages are chromium and chromium-driver")
@@ -231,8 +281,12 @@ async fn chromedriver() -> (Child, u16) {
         }
         None
     });
-    let port = port.await.ok().flatten().unwrap_or_else(|| panic!("chromedriver names no port: {said}"));
+    let port = port.await.ok().flatten();
+    if port.is_none() && said.contains("port not available") {
+        return None;
+    }
+    let port = port.unwrap_or_else(|| panic!("chromedriver names no port: {said}"));
     // What it says later is read by nobody, but must not fill the pipe.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    (process, port)
+    Some((process, port))
 }

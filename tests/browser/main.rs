@@ -7,6 +7,7 @@
 //!
 //! Pictures of every page in every size and scheme are in `target/tmp/screenshots` afterwards.
 
+mod account;
 mod axe;
 mod browser;
 mod buttons;
@@ -17,6 +18,7 @@ mod common;
 mod device;
 mod elsewhere;
 mod looks;
+mod people;
 mod plain;
 mod scene;
 mod script;

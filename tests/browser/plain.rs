@@ -61,15 +61,15 @@ async fn without_scripts_every_element_is_a_link_that_works() {
 
 /// What has the focus.
 #[derive(Debug, Deserialize)]
-struct Focus {
-    id: String,
+pub(crate) struct Focus {
+    pub(crate) id: String,
     /// The ring around it, in CSS pixels.
-    ring: f64,
+    pub(crate) ring: f64,
     /// Whether it is inside the window with nothing over it.
-    in_sight: bool,
+    pub(crate) in_sight: bool,
 }
 
-async fn press(browser: &Browser, key: &str, code: u32) {
+pub(crate) async fn press(browser: &Browser, key: &str, code: u32) {
     for kind in ["keyDown", "keyUp"] {
         let mut event = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
         if key == "Enter" && kind == "keyDown" {
@@ -79,7 +79,7 @@ async fn press(browser: &Browser, key: &str, code: u32) {
     }
 }
 
-async fn focus(browser: &Browser) -> Focus {
+pub(crate) async fn focus(browser: &Browser) -> Focus {
     browser
         .eval(
             "(() => {

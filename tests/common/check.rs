@@ -22,6 +22,7 @@ pub(super) fn check(
     let is_html = text(header::CONTENT_TYPE).is_some_and(|kind| kind.starts_with("text/html"));
     let own_host = asked_host.is_none_or(|host| host == "localhost");
     let is_visit = path.starts_with("/r/") || !own_host;
+    let is_account = own_host && is_html && (path == "/signin" || path.starts_with("/account"));
 
     // X12: nosniff everywhere; pages run only what their nonce names and cannot be framed.
     assert_eq!(text(header::X_CONTENT_TYPE_OPTIONS), Some("nosniff"), "{what}");
@@ -51,12 +52,15 @@ pub(super) fn check(
     }
     // X8: who is to come again is told when, in whole seconds.
     let code = if status.as_u16() >= 400 {
-        error_code(method, is_visit && is_html, status, headers, body, &what)
+        error_code(method, is_visit && is_html || is_account, status, headers, body, &what)
     } else {
         None
     };
-    let retryable = status == StatusCode::TOO_MANY_REQUESTS
-        || status == StatusCode::SERVICE_UNAVAILABLE && !code.as_ref().is_some_and(ErrorCode::is_not_configured);
+    // A page has no code; it says in words what is not set up.
+    let is_not_set_up = code.as_ref().is_some_and(ErrorCode::is_not_configured)
+        || is_account && String::from_utf8_lossy(body).contains("is not set up on this service");
+    let retryable =
+        status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE && !is_not_set_up;
     if retryable {
         let seconds: u64 = text(header::RETRY_AFTER).and_then(|wait| wait.parse().ok()).unwrap_or(0);
         assert!(seconds >= 1, "{what}");

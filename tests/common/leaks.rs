@@ -12,17 +12,18 @@ use std::os::unix::fs::FileExt;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use aho_corasick::AhoCorasick;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 static LOG: LazyLock<Log> = LazyLock::new(|| {
     let log = Log(tempfile::tempfile().expect("a file for the log"));
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_ansi(false)
-        .with_writer(|| Append)
-        .try_init()
-        .expect("nobody else takes the log");
+    // What drives a browser writes down what it types into it; that is no log of the service.
+    let all = Targets::new().with_default(LevelFilter::TRACE).with_target("thirtyfour", LevelFilter::OFF);
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Append);
+    tracing_subscriber::registry().with(lines.with_filter(all)).try_init().expect("nobody else takes the log");
     log
 });
 

@@ -41,7 +41,7 @@ const POLYGLOTS: [&str; 30] = [
 ];
 
 /// The tags of a page with their attributes' names: what a browser would build from it, whatever its texts say.
-fn shape(html: &str) -> Vec<String> {
+pub(crate) fn shape(html: &str) -> Vec<String> {
     struct Tags(RefCell<Vec<String>>);
     impl TokenSink for Tags {
         type Handle = ();
@@ -55,7 +55,9 @@ fn shape(html: &str) -> Vec<String> {
                     match &*name {
                         "script" => return TokenSinkResult::RawData(raw),
                         "style" => return TokenSinkResult::RawData(html5ever::tokenizer::states::RawKind::Rawtext),
-                        "title" => return TokenSinkResult::RawData(html5ever::tokenizer::states::RawKind::Rcdata),
+                        "title" | "textarea" => {
+                            return TokenSinkResult::RawData(html5ever::tokenizer::states::RawKind::Rcdata);
+                        }
                         _ => {}
                     }
                 }

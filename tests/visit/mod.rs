@@ -3,7 +3,7 @@
 mod cache;
 mod counting;
 mod forms;
-mod landing;
+pub(crate) mod landing;
 mod status;
 mod table;
 mod targets;

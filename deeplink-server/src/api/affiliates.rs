@@ -62,7 +62,17 @@ pub(crate) async fn create(
     let headers = request.headers().clone();
     let body = json_body(request, BODY_LIMIT).await?;
     let once = Once::read(&headers, &caller, "POST", "/v1/affiliates", &body)?;
-    let (name, partner_key) = parse::<CreateAffiliate>(&body)?.check()?;
+    create_for(&app, &caller, once, &parse::<CreateAffiliate>(&body)?).await
+}
+
+/// Adds an affiliate for whoever calls.
+pub(crate) async fn create_for(
+    app: &App,
+    caller: &Caller,
+    once: Once,
+    asked: &CreateAffiliate,
+) -> Result<Answer, ApiError> {
+    let (name, partner_key) = asked.check()?;
     let now = app.clock.now();
     let id = app.random(|random| AffiliateId::new(now, random));
     let new = NewAffiliate { id, tenant: caller.tenant.clone(), name, partner_key, created_at: now };
@@ -109,12 +119,12 @@ pub(crate) async fn get(
 }
 
 /// The affiliate that a path names; what cannot be an id is not there.
-pub(super) fn named(path: &str) -> Result<AffiliateId, ApiError> {
+pub(crate) fn named(path: &str) -> Result<AffiliateId, ApiError> {
     path.parse().map_err(|_| ApiError::not_found())
 }
 
 /// An affiliate of the caller's; what is not the caller's is not there.
-pub(super) async fn find(app: &App, caller: &Caller, id: &AffiliateId) -> Result<AffiliateDetail, ApiError> {
+pub(crate) async fn find(app: &App, caller: &Caller, id: &AffiliateId) -> Result<AffiliateDetail, ApiError> {
     let found = affiliates::find(&mut app.db.read().await?.conn(), &caller.tenant, id).await?;
     found.ok_or_else(ApiError::not_found)
 }
@@ -147,7 +157,17 @@ pub(crate) async fn update(
     let id = named(&id)?;
     find(&app, &caller, &id).await?;
     let body = json_body(request, BODY_LIMIT).await?;
-    let change = parse::<UpdateAffiliate>(&body)?.check()?;
+    update_for(app, caller, id, &parse::<UpdateAffiliate>(&body)?).await.map(Json)
+}
+
+/// Changes an affiliate of whoever calls.
+pub(crate) async fn update_for(
+    app: Shared,
+    caller: Arc<Caller>,
+    id: AffiliateId,
+    asked: &UpdateAffiliate,
+) -> Result<AffiliateDetail, ApiError> {
+    let change = asked.check()?;
     let job = Arc::new(Update { caller, id, change, now: app.clock.now() });
     App::to_the_end(async move {
         let (affiliate, hashes) = app
@@ -158,7 +178,7 @@ pub(crate) async fn update(
             })
             .await?;
         hashes.iter().for_each(|hash| app.forget_key(hash));
-        Ok(Json(affiliate))
+        Ok(affiliate)
     })
     .await
 }

@@ -14,7 +14,7 @@ use http::StatusCode;
 use crate::db::replies::Reply;
 use crate::db::{apps, notices, tenants};
 use crate::error::ApiError;
-use crate::http::auth::FullScope;
+use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
 use crate::http::once::{Answer, Once};
 use crate::state::{App, Shared};
@@ -33,9 +33,14 @@ pub(crate) async fn list(
     State(app): State<Shared>,
     FullScope(caller): FullScope,
 ) -> Result<Json<Vec<AppDetail>>, ApiError> {
+    Ok(Json(list_for(&app, &caller).await?))
+}
+
+/// The apps of whoever calls, newest first.
+pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<AppDetail>, ApiError> {
     let mut all = apps::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
     all.reverse();
-    Ok(Json(all))
+    Ok(all)
 }
 
 /// Registers an app, so that links on the tenant's domains open in it.
@@ -65,7 +70,17 @@ pub(crate) async fn create(
     let headers = request.headers().clone();
     let body = json_body(request, BODY_LIMIT).await?;
     let once = Once::read(&headers, &caller, "POST", "/v1/apps", &body)?;
-    let new = parse::<CreateApp>(&body)?.check()?;
+    create_for(app, caller, once, parse::<CreateApp>(&body)?).await
+}
+
+/// Registers an app for whoever calls.
+pub(crate) async fn create_for(
+    app: Shared,
+    caller: Arc<Caller>,
+    once: Once,
+    new: CreateApp,
+) -> Result<Answer, ApiError> {
+    let new = new.check()?;
     let now = app.clock.now();
     let id = app.random(|random| AppId::new(now, random));
     let job = Arc::new((Arc::clone(&caller), once, new, id));
@@ -120,6 +135,12 @@ pub(crate) async fn delete(
     FullScope(caller): FullScope,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
+    delete_for(app, caller, &id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Removes an app of whoever calls.
+pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = Arc::new(id.parse::<AppId>().map_err(|_| ApiError::not_found())?);
     App::to_the_end(async move {
         app.db
@@ -139,7 +160,7 @@ pub(crate) async fn delete(
             })
             .await?;
         app.forget_tenant(&caller.tenant);
-        Ok(StatusCode::NO_CONTENT.into_response())
+        Ok(())
     })
     .await
 }

@@ -15,7 +15,7 @@ use crate::db::domains::{self, Domain};
 use crate::db::replies::Reply;
 use crate::db::{Conn, DbError, link_expiry};
 use crate::error::ApiError;
-use crate::http::auth::FullScope;
+use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::Path;
 use crate::http::once::{Answer, Once};
 use crate::outbound::dns::{Found, Unanswered};
@@ -54,22 +54,30 @@ pub(crate) async fn verify(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Answer, ApiError> {
-    let name = named(&name)?;
-    let claim = {
-        let mut reader = app.db.read().await?;
-        let claim = domains::find(&mut reader.conn(), &caller.tenant, &name).await?.ok_or_else(ApiError::not_found)?;
-        if claim.can_never_be_verified(&mut reader.conn()).await? {
-            return Err(alternate_limit());
-        }
-        claim
-    };
-    let once = Once::read(&headers, &caller, "POST", &format!("/v1/domains/{name}/verify"), b"")?;
+    let claim = claim_of(&app, &caller, &name).await?;
+    let once = Once::read(&headers, &caller, "POST", &format!("/v1/domains/{}/verify", claim.name), b"")?;
+    verify_claim(app, claim, once).await
+}
+
+/// A claim of whoever calls, if it can still be proved.
+pub(crate) async fn claim_of(app: &App, caller: &Caller, name: &str) -> Result<Domain, ApiError> {
+    let mut reader = app.db.read().await?;
+    let claim = domains::find(&mut reader.conn(), &caller.tenant, &named(name)?).await?;
+    let claim = claim.ok_or_else(ApiError::not_found)?;
+    if claim.can_never_be_verified(&mut reader.conn()).await? {
+        return Err(alternate_limit());
+    }
+    Ok(claim)
+}
+
+/// Looks for the proof of a claim, and settles what was found.
+pub(crate) async fn verify_claim(app: Shared, claim: Domain, once: Once) -> Result<Answer, ApiError> {
     let said = {
-        let _place = app.lookups.take(&caller.tenant).ok_or(DbError::Overloaded)?;
-        app.dns.txt(&name.txt_record()).await
+        let _place = app.lookups.take(&claim.tenant).ok_or(DbError::Overloaded)?;
+        app.dns.txt(&claim.name.txt_record()).await
     };
     if let Err(error) = &said {
-        tracing::info!(domain = %name, %error, "a domain could not be looked up");
+        tracing::info!(domain = %claim.name, %error, "a domain could not be looked up");
     }
     let (now, check_at) = (app.clock.now(), work::recheck::next_check(&app));
     let look = Arc::new(Look { claim, once, said, now, check_at });

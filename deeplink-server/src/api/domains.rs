@@ -17,7 +17,7 @@ use crate::db::replies::Reply;
 use crate::db::tenants::{self, Counted};
 use crate::db::{Conn, notices};
 use crate::error::ApiError;
-use crate::http::auth::FullScope;
+use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
 use crate::http::once::{Answer, Once};
 use crate::state::{App, Shared};
@@ -36,6 +36,11 @@ pub(crate) async fn list(
     State(app): State<Shared>,
     FullScope(caller): FullScope,
 ) -> Result<Json<Vec<DomainDetail>>, ApiError> {
+    Ok(Json(list_for(&app, &caller).await?))
+}
+
+/// The domains of whoever calls, newest first.
+pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<DomainDetail>, ApiError> {
     let all = domains::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
     let target = app.config.cname_target_at(&app.public_url);
     let details = all.into_iter().map(|domain| DomainDetail {
@@ -47,7 +52,7 @@ pub(crate) async fn list(
         verification_token: Some(domain.token),
         cname_target: Some(target.clone()),
     });
-    Ok(Json(details.collect()))
+    Ok(details.collect())
 }
 
 /// Claims a domain.
@@ -78,7 +83,17 @@ pub(crate) async fn create(
     let headers = request.headers().clone();
     let body = json_body(request, BODY_LIMIT).await?;
     let once = Once::read(&headers, &caller, "POST", "/v1/domains", &body)?;
-    let (name, role) = parse::<CreateDomain>(&body)?.check()?;
+    create_for(app, &caller, once, parse::<CreateDomain>(&body)?).await
+}
+
+/// Claims a domain for whoever calls.
+pub(crate) async fn create_for(
+    app: Shared,
+    caller: &Caller,
+    once: Once,
+    domain: CreateDomain,
+) -> Result<Answer, ApiError> {
+    let (name, role) = domain.check()?;
     if name.is_within(&app.service_host) {
         let message = format!("{} is this service's own host", app.service_host);
         return Err(Invalid::field(ErrorCode::InvalidDomain, "domain", message).into());
@@ -174,7 +189,13 @@ pub(crate) async fn delete(
     FullScope(caller): FullScope,
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
-    let name = Arc::new(named(&name)?);
+    delete_for(app, caller, &name).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Gives up a domain of whoever calls.
+pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, name: &str) -> Result<(), ApiError> {
+    let name = Arc::new(named(name)?);
     App::to_the_end(async move {
         app.db
             .write({
@@ -194,12 +215,12 @@ pub(crate) async fn delete(
             })
             .await?;
         app.forget_host(&name, &caller.tenant);
-        Ok(StatusCode::NO_CONTENT.into_response())
+        Ok(())
     })
     .await
 }
 
 /// The domain that a path names; what cannot be a name is not there.
-pub(super) fn named(path: &str) -> Result<DomainName, ApiError> {
+pub(crate) fn named(path: &str) -> Result<DomainName, ApiError> {
     path.parse().map_err(|_| ApiError::not_found())
 }

@@ -58,7 +58,17 @@ pub(crate) async fn create(
     let headers = request.headers().clone();
     let body = json_body(request, BODY_LIMIT).await?;
     let once = Once::read(&headers, &caller, "POST", "/v1/links", &body)?;
-    let link = pinned(&caller, parse::<CreateLink>(&body)?)?;
+    create_for(app, caller, once, parse::<CreateLink>(&body)?).await
+}
+
+/// Creates a link for whoever calls.
+pub(crate) async fn create_for(
+    app: Shared,
+    caller: Arc<Caller>,
+    once: Once,
+    link: CreateLink,
+) -> Result<Answer, ApiError> {
+    let link = pinned(&caller, link)?;
     let job = Arc::new(Create { app: Arc::clone(&app), caller, once, link, now: app.clock.now() });
     App::to_the_end(async move {
         let answer = app
@@ -187,7 +197,7 @@ impl App {
         self.link_url(&link.link_id, host)
     }
 
-    fn detail(&self, link: Link, primary: Option<&str>, now: Timestamp) -> LinkDetail {
+    pub(crate) fn detail(&self, link: Link, primary: Option<&str>, now: Timestamp) -> LinkDetail {
         let (url, status) = (self.url_of(&link, primary), link.status_at(now));
         let to = link.content.destinations;
         LinkDetail {
@@ -238,10 +248,33 @@ pub(crate) async fn list(
 ) -> Result<Json<LinkList>, ApiError> {
     let limit = page::limit(query.one("limit")?)?;
     let asked = read_filter(&query)?;
-    let (filter, before) = match query.one("cursor")? {
+    let found = page_of(&app, &caller, asked, query.one("cursor")?, limit).await?;
+    let (primary, now) = (found.primary, app.clock.now());
+    let links = found.links.into_iter().map(|link| app.detail(link, primary.as_deref(), now)).collect();
+    Ok(Json(LinkList { links, next_cursor: found.next_cursor }))
+}
+
+/// One page of a list, as stored.
+pub(crate) struct Found {
+    pub(crate) links: Vec<Link>,
+    /// The tenant's primary domain, which their addresses have.
+    pub(crate) primary: Option<String>,
+    /// Where the next page begins.
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// Reads one page of a caller's links.
+pub(crate) async fn page_of(
+    app: &App,
+    caller: &Caller,
+    asked: LinkFilter,
+    cursor: Option<&str>,
+    limit: u32,
+) -> Result<Found, ApiError> {
+    let (filter, before) = match cursor {
         None => (asked, None),
         Some(text) => {
-            let cursor = LinkCursor::read(text, &app.vault, &caller)?;
+            let cursor = LinkCursor::read(text, &app.vault, caller)?;
             if asked != LinkFilter::new() && asked != cursor.filter {
                 let message = "this cursor belongs to a list with other filters";
                 return Err(Invalid::field(ErrorCode::InvalidCursor, "cursor", message).into());
@@ -253,7 +286,7 @@ pub(crate) async fn list(
     let mut scoped = filter.clone();
     if let Some(own) = &caller.affiliate {
         if filter.affiliate_id.as_deref().is_some_and(|other| other != own.as_str()) {
-            return Ok(Json(LinkList { links: Vec::new(), next_cursor: None }));
+            return Ok(Found { links: Vec::new(), primary: None, next_cursor: None });
         }
         scoped.affiliate_id = Some(own.as_str().to_owned());
     }
@@ -265,11 +298,10 @@ pub(crate) async fn list(
     let more = found.len() > limit as usize;
     found.truncate(limit as usize);
     let next_cursor = match found.last() {
-        Some(last) if more => Some(LinkCursor { before: last.position, filter }.write(&app.vault, &caller)?),
+        Some(last) if more => Some(LinkCursor { before: last.position, filter }.write(&app.vault, caller)?),
         _ => None,
     };
-    let links = found.into_iter().map(|link| app.detail(link, primary.as_deref(), now)).collect();
-    Ok(Json(LinkList { links, next_cursor }))
+    Ok(Found { links: found, primary, next_cursor })
 }
 
 fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
@@ -303,14 +335,19 @@ pub(crate) async fn get(
     LinkWriter(caller): LinkWriter,
     Path(link_id): Path<String>,
 ) -> Result<Json<LinkDetail>, ApiError> {
+    Ok(Json(get_for(&app, &caller, &link_id).await?))
+}
+
+/// A link of whoever calls.
+pub(crate) async fn get_for(app: &App, caller: &Caller, link_id: &str) -> Result<LinkDetail, ApiError> {
     let mut reader = app.db.read().await?;
-    let link = find(&mut reader.conn(), &caller, &link_id).await?;
+    let link = find(&mut reader.conn(), caller, link_id).await?;
     let primary = domains::primary_of(&mut reader.conn(), &caller.tenant).await?;
-    Ok(Json(app.detail(link, primary.as_deref(), app.clock.now())))
+    Ok(app.detail(link, primary.as_deref(), app.clock.now()))
 }
 
 /// A link of the caller's; what is not the caller's is not there.
-pub(super) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Link, ApiError> {
+pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Link, ApiError> {
     if !is_link_id(link_id) {
         return Err(ApiError::not_found());
     }
@@ -347,7 +384,17 @@ pub(crate) async fn update(
 ) -> Result<Json<LinkDetail>, ApiError> {
     find(&mut app.db.read().await?.conn(), &caller, &link_id).await?;
     let body = json_body(request, BODY_LIMIT).await?;
-    let patch: Arc<LinkPatch> = Arc::new(parse::<UpdateLink>(&body)?.check()?);
+    Ok(Json(update_for(app, caller, link_id, parse::<UpdateLink>(&body)?).await?))
+}
+
+/// Changes a link of whoever calls.
+pub(crate) async fn update_for(
+    app: Shared,
+    caller: Arc<Caller>,
+    link_id: String,
+    update: UpdateLink,
+) -> Result<LinkDetail, ApiError> {
+    let patch: Arc<LinkPatch> = Arc::new(update.check()?);
     app.threats.check_patch(&patch)?;
     let now = app.clock.now();
     App::to_the_end(async move {
@@ -370,7 +417,7 @@ pub(crate) async fn update(
             })
             .await?;
         app.links.drop_link(caller.tenant.as_str(), &link_id);
-        Ok(Json(app.detail(link, primary.as_deref(), now)))
+        Ok(app.detail(link, primary.as_deref(), now))
     })
     .await
 }
@@ -392,6 +439,12 @@ pub(crate) async fn delete(
     FullScope(caller): FullScope,
     Path(link_id): Path<String>,
 ) -> Result<Response, ApiError> {
+    delete_for(app, caller, link_id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Deletes a link of whoever calls.
+pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, link_id: String) -> Result<(), ApiError> {
     if !is_link_id(&link_id) {
         return Err(ApiError::not_found());
     }
@@ -417,7 +470,7 @@ pub(crate) async fn delete(
             })
             .await?;
         app.links.drop_link(caller.tenant.as_str(), &link_id);
-        Ok(StatusCode::NO_CONTENT.into_response())
+        Ok(())
     })
     .await
 }

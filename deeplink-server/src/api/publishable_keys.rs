@@ -21,7 +21,7 @@ use crate::error::ApiError;
 use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
 use crate::http::once::{Answer, Once, created};
-use crate::state::Shared;
+use crate::state::{App, Shared};
 
 /// Lists publishable keys, newest first.
 #[utoipa::path(
@@ -67,7 +67,17 @@ pub(crate) async fn create(
     let headers = request.headers().clone();
     let body = json_body(request, BODY_LIMIT).await?;
     let once = Once::read(&headers, &caller, "POST", "/v1/auth/publishable-keys", &body)?.sealed(&app.vault);
-    let domain = parse::<CreatePublishableKey>(&body)?.check()?;
+    create_for(&app, caller, once, parse::<CreatePublishableKey>(&body)?).await
+}
+
+/// Makes a publishable key for whoever calls.
+pub(crate) async fn create_for(
+    app: &App,
+    caller: Arc<Caller>,
+    once: Once,
+    asked: CreatePublishableKey,
+) -> Result<Answer, ApiError> {
+    let domain = asked.check()?;
     let now = app.clock.now();
     let (id, key) = app.random(|random| (PublishableKeyId::new(now, random), PublishableKey::generate(random)));
     let key = NewPublishableKey { id, tenant: caller.tenant.clone(), domain, key, created_at: now };

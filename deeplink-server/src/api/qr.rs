@@ -70,18 +70,29 @@ pub(crate) async fn get(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    draw_for(&app, &caller, (&link_id, &format), uri.query().unwrap_or_default(), &headers).await
+}
+
+/// Draws a link of whoever calls.
+pub(crate) async fn draw_for(
+    app: &Shared,
+    caller: &Caller,
+    (link_id, format): (&str, &str),
+    query: &str,
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
     let format = QrFormat::ALL.iter().copied().find(|known| known.as_str() == format).ok_or_else(unknown_format)?;
-    let url = address(&app, &caller, &link_id).await?;
+    let url = address(app, caller, link_id).await?;
     let is_allowed = |address| app.config.outbound_allow.contains(address);
-    let style = QrOptions::from_query(uri.query().unwrap_or_default(), is_allowed)?.check()?;
+    let style = QrOptions::from_query(query, is_allowed)?.check()?;
     let layout = Layout::of(&style, format, &url).map_err(Invalid::from)?;
-    let file = File { link_id: &link_id, format, has_logo: style.logo.is_some() };
+    let file = File { link_id, format, has_logo: style.logo.is_some() };
     let logo = match &style.logo {
-        Some(logo) => Some(app.logos.get(&app, &caller.tenant, logo).await?),
+        Some(logo) => Some(app.logos.get(app, &caller.tenant, logo).await?),
         None => None,
     };
     let tag = tag(&style, format, &url, logo.as_deref());
-    if etag::is_known(&headers, &tag) {
+    if etag::is_known(headers, &tag) {
         return file.answer(StatusCode::NOT_MODIFIED, &tag, Bytes::new());
     }
     if let Some(image) = app.codes.finished(&tag) {

@@ -115,3 +115,31 @@ pub(crate) async fn uncount_domains(db: &mut Conn<'_>, tenant: &TenantId, domain
     on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(domains).execute(c).await.map(|_| ()))?;
     Ok(())
 }
+
+/// How much an account has of what a plan counts, and of what it begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) tier: Tier,
+    pub(crate) links: i64,
+    pub(crate) domains: i64,
+    pub(crate) verified_domains: i64,
+    /// Those who were invited, too.
+    pub(crate) people: i64,
+    /// Secret keys of its own.
+    pub(crate) keys: i64,
+}
+
+/// Reads how much an account has.
+pub(crate) async fn usage(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Usage, DbError> {
+    const SQL: &str = "
+        SELECT plan_tier, link_count, domain_count,
+            (SELECT COUNT(*) FROM domains WHERE tenant_id = $1 AND verified_at IS NOT NULL),
+            (SELECT COUNT(*) FROM users WHERE tenant_id = $1),
+            (SELECT COUNT(*) FROM secret_keys WHERE tenant_id = $1 AND affiliate_id IS NULL)
+        FROM tenants WHERE id = $1";
+    let found: Option<(String, i64, i64, i64, i64, i64)> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
+    let (tier, links, domains, verified_domains, people, keys) =
+        found.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
+    Ok(Usage { tier: Tier::from(tier.as_str()), links, domains, verified_domains, people, keys })
+}

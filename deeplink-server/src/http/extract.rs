@@ -132,6 +132,11 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
+    /// Every pair.
+    pub(crate) fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
     /// The value of a parameter. A repeated one has no single meaning and is refused.
     pub(crate) fn one(&self, name: &'static str) -> Result<Option<&str>, ApiError> {
         let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());

@@ -21,10 +21,12 @@ use crate::api::health;
 use crate::error::{ApiError, Record};
 use crate::http::listen::{self, Limits, RequestBody, Stop};
 use crate::http::request_id;
+use crate::pages;
 use crate::state::{App, Shared};
 
 /// Statuses that the service answers with; what is not among them is counted as `other`.
-const STATUSES: [u16; 18] = [200, 201, 204, 302, 304, 400, 401, 402, 403, 404, 405, 409, 410, 413, 415, 429, 500, 503];
+const STATUSES: [u16; 19] =
+    [200, 201, 204, 302, 303, 304, 400, 401, 402, 403, 404, 405, 409, 410, 413, 415, 429, 500, 503];
 /// Upper edges of the time buckets, in milliseconds.
 const BUCKETS: [u64; 11] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500];
 
@@ -79,9 +81,10 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
+        let pages = pages::PATHS.iter().flat_map(|path| ["GET", "POST"].map(|method| Operation::new(method, path)));
         Self {
             visits: Statuses::default(),
-            operations: routes::ALL.iter().map(|route| Operation::new(route.method, route.path)).collect(),
+            operations: routes::ALL.iter().map(|route| Operation::new(route.method, route.path)).chain(pages).collect(),
             others: Operation::new("any", "other"),
             stale_answers: AtomicU64::new(0),
             certificates_issued: AtomicU64::new(0),

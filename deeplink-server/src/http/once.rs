@@ -70,6 +70,18 @@ impl Once {
         Ok(Self { key: Some(Key { id, request: hex::encode(Sha256::digest(body)) }), vault: None })
     }
 
+    /// A form that somebody was shown. `id` is the form's own, drawn when it was shown; the same form filled in otherwise
+    /// is another request.
+    pub(crate) fn form(caller: &Caller, path: &str, id: &str, filled: &str) -> Self {
+        let filled = sha256_hex(filled);
+        let by = match &caller.by {
+            Actor::Key(key) => key.as_str(),
+            Actor::User(user) => user.as_str(),
+        };
+        let id = sha256_hex(&format!("{}\n{by}\nform\n{path}\n{id}\n{filled}", caller.tenant));
+        Self { key: Some(Key { id, request: filled }), vault: None }
+    }
+
     /// Claims the key; a reply means that the work was done before and this is what was said.
     pub(crate) async fn claim(&self, db: &mut Conn<'_>, now: Timestamp) -> Result<Option<Reply>, ApiError> {
         let Some(key) = &self.key else { return Ok(None) };

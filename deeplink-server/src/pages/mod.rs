@@ -1,4 +1,78 @@
-//! Pages of the service's own host, for people: made on the server, without a script.
+//! Pages for people: signing in, and the account with its forms.
+//!
+//! They are rendered here and need no script. What a form does is what the operation of the same name does: the
+//! handlers call the same functions. Everything goes through [`around::around`]: these pages are on the service's own
+//! host only, no other site can send their forms, and what is refused is a page too.
 
+mod account;
+mod affiliates;
+mod apps;
+mod around;
 pub(crate) mod auth;
+mod domains;
+mod form;
+mod frame;
 pub(crate) mod headers;
+mod keys;
+mod links;
+mod notice;
+mod person;
+mod plan;
+mod secret;
+mod signin;
+mod team;
+mod when;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::{get, post};
+
+use crate::state::Shared;
+
+macro_rules! table {
+    ($(.route($path:literal, $methods:expr))+) => {
+        /// The paths of the pages, as the router has them.
+        pub(crate) const PATHS: &[&str] = &[$($path),+];
+
+        fn table() -> Router<Shared> {
+            Router::new()$(.route($path, $methods))+
+        }
+    };
+}
+
+table! {
+    .route("/signin", get(signin::show).post(signin::send))
+    .route("/account", get(account::show))
+    .route("/account/signout", post(account::sign_out))
+    .route("/account/links", get(links::list))
+    .route("/account/new-link", get(links::new).post(links::create))
+    .route("/account/links/{link_id}", get(links::show))
+    .route("/account/links/{link_id}/edit", get(links::edit).post(links::update))
+    .route("/account/links/{link_id}/delete", get(links::confirm).post(links::delete))
+    .route("/account/links/{link_id}/qr.{format}", get(links::qr))
+    .route("/account/domains", get(domains::list).post(domains::create))
+    .route("/account/domains/{domain}", get(domains::show).post(domains::verify))
+    .route("/account/domains/{domain}/delete", get(domains::confirm).post(domains::delete))
+    .route("/account/apps", get(apps::list))
+    .route("/account/new-app", get(apps::new).post(apps::create))
+    .route("/account/apps/{app_id}/delete", get(apps::confirm).post(apps::delete))
+    .route("/account/keys", get(keys::list).post(keys::issue))
+    .route("/account/keys/{key_id}/delete", get(keys::confirm).post(keys::delete))
+    .route("/account/keys/publishable", post(keys::create))
+    .route("/account/keys/publishable/{key_id}/delete", get(keys::confirm_publishable).post(keys::delete_publishable))
+    .route("/account/affiliates", get(affiliates::list).post(affiliates::create))
+    .route("/account/affiliates/{affiliate_id}", get(affiliates::show).post(affiliates::update))
+    .route("/account/affiliates/{affiliate_id}/delete", get(affiliates::confirm).post(affiliates::delete))
+    .route("/account/affiliates/{affiliate_id}/credentials", post(affiliates::mint))
+    .route(
+        "/account/affiliates/{affiliate_id}/credentials/{key_id}/delete",
+        get(affiliates::confirm_credential).post(affiliates::delete_credential)
+    )
+    .route("/account/team", get(team::list).post(team::invite))
+    .route("/account/team/{user_id}/remove", get(team::confirm).post(team::remove))
+}
+
+/// Every page.
+pub(crate) fn routes(app: &Shared) -> Router<Shared> {
+    table().layer(middleware::from_fn_with_state(app.clone(), around::around))
+}

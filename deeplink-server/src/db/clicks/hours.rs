@@ -1,7 +1,9 @@
 //! Counts of clicks: by link, hour and kind for what is folded, straight from the log for the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use deeplink_core::id::TenantId;
+use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::ClickKind;
 use sqlx::FromRow;
 
@@ -170,4 +172,34 @@ async fn count_slice(
         .bind(after).bind(until).bind(link).bind(kind).bind(from).bind(to).bind(ROWS)
         .fetch_one(c).await)?;
     Ok((found, last.filter(|_| rows == ROWS)))
+}
+
+/// Clicks that the funnel counts, of each link of a tenant whose position is between two (both included), since the start
+/// of the hour of a moment. Links without any are absent.
+pub(crate) async fn counts_since(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    (first, last): (i64, i64),
+    since: Timestamp,
+) -> Result<HashMap<i64, i64>, DbError> {
+    // One statement, so that no click is missed or counted twice while a fold goes on.
+    const SQL: &str = "
+        SELECT link, CAST(SUM(clicks) AS BIGINT) FROM (
+            SELECT h.link AS link, h.clicks AS clicks
+            FROM links l JOIN click_hours h ON h.link = l.position
+            WHERE l.tenant_id = $1 AND l.position >= $2 AND l.position <= $3
+                AND h.hour >= $4 AND (h.kind = $5 OR h.kind = $6)
+            UNION ALL
+            SELECT c.link, 1
+            FROM clicks c JOIN links l ON l.position = c.link
+            WHERE c.position > (SELECT position FROM click_marks WHERE name = 'folded')
+                AND l.tenant_id = $1 AND l.position >= $2 AND l.position <= $3
+                AND c.at >= $4 AND (c.kind = $5 OR c.kind = $6)
+        ) AS counted GROUP BY link";
+    let since = since.as_millis() - since.as_millis().rem_euclid(HOUR);
+    let [one, other] = [ClickKind::Human, ClickKind::Agent].map(|kind| i64::from(kind.code()));
+    let counts: Vec<(i64, i64)> = on!(db, c => sqlx::query_as(SQL)
+        .bind(tenant.as_str()).bind(first).bind(last).bind(since).bind(one).bind(other)
+        .fetch_all(c).await)?;
+    Ok(counts.into_iter().collect())
 }

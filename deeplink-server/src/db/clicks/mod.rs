@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use sqlx::SqliteConnection;
 
 pub(crate) use batch::{NewText, insert, insert_texts};
-pub(crate) use hours::{Folded, fold, hourly};
+pub(crate) use hours::{Folded, counts_since, fold, hourly};
 pub(crate) use sweep::{forget_spills, remove_clicks, remove_texts};
 
 use super::{Conn, DbError, on};

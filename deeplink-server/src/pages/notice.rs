@@ -1,0 +1,26 @@
+//! What a page says of the form that led to it: a fixed word in the address stands for a fixed sentence.
+
+/// The sentence for a word; an unknown word says nothing.
+pub(super) fn sentence(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "link-made" => "Your link is ready.",
+        "link-saved" => "The link is changed. The next tap goes there.",
+        "link-deleted" => "The link is deleted.",
+        "domain-added" => "The domain is added. Set the two records below, then verify it.",
+        "domain-verified" => "The domain is verified. Your links live there now.",
+        "domain-deleted" => "The domain is deleted.",
+        "app-saved" => "The app is saved. Phones learn of it when they next ask.",
+        "app-deleted" => "The app is deleted.",
+        "key-deleted" => "The key is deleted. It no longer works.",
+        "key-shown" => {
+            "That form was sent already. A key is shown only once; if you have lost it, delete it and make a new one."
+        }
+        "invited" => "The invitation is on its way. It works for 7 days.",
+        "person-removed" => "They are removed from the team and signed out everywhere.",
+        "affiliate-made" => "The affiliate is added. Make a credential for it below.",
+        "affiliate-saved" => "The affiliate is changed.",
+        "affiliate-deleted" => "The affiliate is deleted, and its credentials no longer work.",
+        "credential-deleted" => "The credential is deleted. It no longer works.",
+        _ => return None,
+    })
+}

@@ -1,0 +1,66 @@
+//! Who looks at a page. [`Person`] in a handler's signature is the permission; without a session it leads to the sign-in.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse, Response};
+use deeplink_core::session::NextPath;
+use http::Method;
+use http::request::Parts;
+
+use super::headers::see_other;
+use crate::http::auth::Caller;
+use crate::http::session::{self, Presented, SignedIn};
+use crate::state::Shared;
+
+/// Somebody who is signed in. Only the session's cookie counts here.
+pub(super) struct Person {
+    pub(super) who: Arc<SignedIn>,
+    /// The same person as what they do acts for.
+    pub(super) caller: Arc<Caller>,
+}
+
+impl FromRequestParts<Shared> for Person {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Response> {
+        let presented = session::presented(&parts.headers);
+        let found = match &presented {
+            Presented::One(token) => session::find(app, token).await.map_err(IntoResponse::into_response)?,
+            Presented::None | Presented::Several => None,
+        };
+        let had_one = !matches!(presented, Presented::None);
+        match found {
+            Some(who) => Ok(Self { caller: Arc::new(who.caller()), who }),
+            None => Err(to_signin(parts, had_one)),
+        }
+    }
+}
+
+/// Leads to the sign-in and from there back to a page; a form cannot be sent again by itself.
+fn to_signin(parts: &Parts, had_one: bool) -> Response {
+    let here = parts.uri.path_and_query().map_or(NextPath::ACCOUNT, |path| path.as_str());
+    let next = if parts.method == Method::GET { NextPath::read(here) } else { NextPath::default() };
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    if had_one {
+        query.append_pair("error", "session_expired");
+    }
+    query.append_pair("next", next.as_str());
+    see_other(&format!("/signin?{}", query.finish()))
+}
+
+/// Whoever is signed in, if anybody is.
+pub(super) struct Anybody(pub(super) Option<Arc<SignedIn>>);
+
+impl FromRequestParts<Shared> for Anybody {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Infallible> {
+        Ok(Self(match session::presented(&parts.headers) {
+            // The sign-in is shown also while nobody can be looked up.
+            Presented::One(token) => session::find(app, &token).await.ok().flatten(),
+            Presented::None | Presented::Several => None,
+        }))
+    }
+}

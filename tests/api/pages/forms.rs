@@ -1,0 +1,155 @@
+//! Domains, apps, keys, people and affiliates through their pages.
+
+use serde_json::json;
+
+use super::{Visitor, secret_in, text_of, went};
+use crate::common::spawn;
+
+/// A domain from its form to its end; what DNS says is said on the page.
+#[tokio::test]
+async fn a_domain_is_added_verified_and_deleted() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for (name, status, text) in [("", 400, "Not "), ("localhost", 400, ""), ("go.example.com/x", 400, "")] {
+        let reply = visitor.post("/account/domains", &[("domain", name)]).await;
+        assert_eq!(reply.status, status, "{name}");
+        assert!(reply.text().contains("id=\"domain-error\">"), "{name} {text}");
+    }
+    let added = visitor.post("/account/domains", &[("domain", "GO.example.com."), ("role", "primary")]).await;
+    assert_eq!(went(&added), (303, "/account/domains/go.example.com?done=domain-added"));
+    assert_eq!(visitor.post("/account/domains", &[("domain", "go.example.com")]).await.status, 409);
+    let page = visitor.get("/account/domains/go.example.com").await.text();
+    let token = page.split("<code class=\"take\">").nth(2).and_then(|rest| rest.split('<').next()).expect("a token");
+    assert!(token.len() == 64 && page.contains("_deeplink-verify.go.example.com") && page.contains("Not verified"));
+    let looked = visitor.post("/account/domains/go.example.com", &[]).await;
+    assert_eq!(looked.status, 200);
+    assert!(text_of(&looked).contains("It is not verified yet"), "{}", looked.text());
+    world.dns.txt("_deeplink-verify.go.example.com", &["<b>other</b>"]);
+    let looked = visitor.post("/account/domains/go.example.com", &[]).await;
+    assert!(looked.text().contains("&#60;b&#62;other&#60;/b&#62;"), "what others wrote is text: {}", looked.text());
+    world.dns.txt("_deeplink-verify.go.example.com", &[token]);
+    let verified = visitor.post("/account/domains/go.example.com", &[]).await;
+    assert_eq!(went(&verified), (303, "/account/domains/go.example.com?done=domain-verified"));
+    assert!(visitor.get("/account/domains").await.text().contains("Verified"));
+    assert!(visitor.get("/account/keys").await.text().contains("<option value=\"go.example.com\">"));
+    let gone = visitor.post("/account/domains/go.example.com/delete", &[]).await;
+    assert_eq!(went(&gone), (303, "/account/domains?done=domain-deleted"));
+    assert_eq!(visitor.get("/account/domains/go.example.com").await.status, 404);
+}
+
+#[tokio::test]
+async fn an_app_is_saved_and_deleted() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let fingerprints = format!("{}\n{}", "ab".repeat(32), "cd".repeat(32));
+    let android = [
+        ("platform", "android"),
+        ("package_name", "com.example.app"),
+        ("sha256_fingerprints", &*fingerprints),
+        ("app_name", "Greenhouse"),
+    ];
+    assert_eq!(went(&visitor.post("/account/new-app", &android).await), (303, "/account/apps?done=app-saved"));
+    let stored = world.a.get("/v1/apps").await.json();
+    assert_eq!(stored[0]["sha256_fingerprints"].as_array().expect("a list").len(), 2);
+    for (fields, at) in [
+        (vec![("platform", "ios"), ("bundle_id", "com.example.app")], "team-id"),
+        (vec![("platform", "ios"), ("bundle_id", "x"), ("team_id", "ABCDE12345")], "bundle-id"),
+        (
+            vec![("platform", "android"), ("package_name", "com.example.app"), ("sha256_fingerprints", "x")],
+            "sha256-fingerprints",
+        ),
+    ] {
+        let reply = visitor.post("/account/new-app", &fields).await;
+        assert_eq!(reply.status, 400);
+        assert!(reply.text().contains(&format!("id=\"{at}-error\">")), "{at}: {}", reply.text());
+    }
+    let id = stored[0]["id"].as_str().expect("an id");
+    assert!(text_of(&visitor.get("/account/apps").await).contains("Greenhouse"));
+    let gone = visitor.post(&format!("/account/apps/{id}/delete"), &[]).await;
+    assert_eq!(went(&gone), (303, "/account/apps?done=app-deleted"));
+    assert_eq!(world.a.get("/v1/apps").await.json(), json!([]));
+}
+
+#[tokio::test]
+async fn keys_end_at_their_limits() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for _ in 0..4 {
+        let id = visitor.form_id("/account/keys").await;
+        let shown = visitor.post("/account/keys", &[("form", &id)]).await;
+        let secret = secret_in(&shown);
+        world.note_secret(&secret);
+    }
+    let full = visitor.post("/account/keys", &[("form", "one-more")]).await;
+    assert_eq!(full.status, 409);
+    assert!(text_of(&full).contains("as many keys as there can be"));
+    let keys = world.a.get("/v1/auth/secret-keys").await.json();
+    let ids: Vec<_> =
+        keys["keys"].as_array().expect("keys").iter().map(|key| key["id"].as_str().expect("an id")).collect();
+    assert_eq!(ids.len(), 5);
+    for id in &ids[..4] {
+        let gone = visitor.post(&format!("/account/keys/{id}/delete"), &[]).await;
+        assert_eq!(went(&gone), (303, "/account/keys?done=key-deleted"));
+    }
+    let last = visitor.post(&format!("/account/keys/{}/delete", ids[4]), &[]).await;
+    assert_eq!(last.status, 409);
+    assert!(text_of(&last).contains("This is the last key"));
+    assert_eq!(
+        visitor.post("/account/keys/publishable", &[("domain", "go.example.com"), ("form", "x")]).await.status,
+        400
+    );
+}
+
+#[tokio::test]
+async fn the_team_grows_and_shrinks() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    assert_eq!(visitor.post("/account/team", &[("email", "x")]).await.status, 400);
+    let taken = visitor.post("/account/team", &[("email", "a@example.com")]).await;
+    assert_eq!(taken.status, 409);
+    assert!(text_of(&taken).contains("They belong to your team already."));
+    let invited = visitor.post("/account/team", &[("email", "New@example.com")]).await;
+    assert_eq!(went(&invited), (303, "/account/team?done=invited"));
+    let users = world.a.get("/v1/auth/users").await.json();
+    let (own, new): (Vec<_>, Vec<_>) =
+        users["users"].as_array().expect("people").iter().partition(|user| user["email"] == "a@example.com");
+    let page = visitor.get("/account/team").await.text();
+    assert!(page.contains("new@example.com") && page.contains("Invited"));
+    let own = own[0]["id"].as_str().expect("an id");
+    assert!(!page.contains(&format!("/account/team/{own}/remove")), "nobody removes themselves here");
+    assert_eq!(visitor.post(&format!("/account/team/{own}/remove"), &[]).await.status, 404);
+    let new = new[0]["id"].as_str().expect("an id");
+    let removed = visitor.post(&format!("/account/team/{new}/remove"), &[]).await;
+    assert_eq!(went(&removed), (303, "/account/team?done=person-removed"));
+    assert!(!visitor.get("/account/team").await.text().contains("new@example.com"));
+}
+
+#[tokio::test]
+async fn an_affiliate_is_added_changed_and_deleted() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for (fields, status, at) in [
+        (vec![("name", ""), ("partner_key", "ok")], 400, "name"),
+        (vec![("name", "P"), ("partner_key", "NO")], 400, "partner-key"),
+        (vec![("name", "P"), ("partner_key", "partner-1")], 409, "partner-key"),
+    ] {
+        let reply = visitor.post("/account/affiliates", &fields).await;
+        assert_eq!(reply.status, status);
+        assert!(reply.text().contains(&format!("id=\"{at}-error\">")), "{at}: {}", reply.text());
+    }
+    let added = visitor.post("/account/affiliates", &[("name", "Spring"), ("partner_key", "spring")]).await;
+    let path = added.header("location").split('?').next().expect("a path").to_owned();
+    assert!(added.status == 303 && path.starts_with("/account/affiliates/aff_"));
+    let shown = visitor.post(&format!("{path}/credentials"), &[("form", "1")]).await;
+    let secret = secret_in(&shown);
+    let partner = world.somebody_with(&secret);
+    assert_eq!(partner.get("/v1/links").await.status, 200);
+    let saved = visitor.post(&path, &[("name", "Summer"), ("status", "disabled")]).await;
+    assert_eq!(went(&saved), (303, &*format!("{path}?done=affiliate-saved")));
+    assert_eq!(partner.get("/v1/links").await.status, 401, "disabled affiliates call no more");
+    assert!(text_of(&visitor.get(&path).await).contains("Summer"));
+    assert_eq!(visitor.post(&path, &[("name", ""), ("status", "active")]).await.status, 400);
+    let gone = visitor.post(&format!("{path}/delete"), &[]).await;
+    assert_eq!(went(&gone), (303, "/account/affiliates?done=affiliate-deleted"));
+    assert_eq!(visitor.get(&path).await.status, 404);
+}

@@ -1,0 +1,114 @@
+//! Links through their pages.
+
+use serde_json::json;
+
+use super::{Visitor, text_of, went};
+use crate::common::spawn;
+
+/// A link from its form to its end.
+#[tokio::test]
+async fn a_link_is_made_changed_and_deleted() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let id = visitor.form_id("/account/new-link").await;
+    let fields = [
+        ("form", &*id),
+        ("custom_id", "spring-sale"),
+        ("web_url", " https://shop.example.com/sale "),
+        ("social_preview.title", "Sale"),
+        ("social_preview.description", "one\r\ntwo"),
+        ("agent_context.action", "purchase"),
+        ("ios_deep_link", ""),
+    ];
+    for _ in 0..2 {
+        let made = visitor.post("/account/new-link", &fields).await;
+        assert_eq!(went(&made), (303, "/account/links/spring-sale?done=link-made"), "twice sent is once made");
+    }
+    let stored = world.a.get("/v1/links/spring-sale").await.json();
+    assert_eq!(stored["web_url"], "https://shop.example.com/sale");
+    assert_eq!(stored["social_preview"], json!({"title": "Sale", "description": "one\ntwo", "image_url": null}));
+    assert_eq!(stored["agent_context"]["action"], "purchase");
+    assert_eq!(stored["ios_deep_link"], json!(null));
+    let page = text_of(&visitor.get("/account/links/spring-sale?done=link-made").await);
+    assert!(page.contains("Your link is ready.") && page.contains("https://shop.example.com/sale"));
+    assert!(!text_of(&visitor.get("/account/links/spring-sale?done=%3Cb%3E").await).contains("notice"));
+
+    for (change, status, at, text) in [
+        (vec![("custom_id", "spring-sale")], 409, "custom-id", "This id is taken. Choose another one."),
+        (vec![("custom_id", "-")], 400, "custom-id", ""),
+        (vec![("web_url", "shop"), ("custom_id", "kept-id")], 400, "web-url", "Write the whole address"),
+        (vec![("ios_store_url", "https://example.com/")], 400, "ios-store-url", "Must be an App Store address"),
+        (vec![("agent_context.action", "steal")], 400, "agent-context-action", ""),
+        (
+            vec![("agent_context.cta", &"x".repeat(121))],
+            400,
+            "agent-context-cta",
+            "This has 121 characters; 120 are allowed.",
+        ),
+    ] {
+        let reply = visitor.post("/account/new-link", &change).await;
+        let page = reply.text();
+        assert_eq!(reply.status, status, "{change:?}");
+        let error = page.split(&format!("id=\"{at}-error\">")).nth(1).and_then(|rest| rest.split('<').next());
+        let error = error.unwrap_or_else(|| panic!("{change:?} has no error at {at}"));
+        assert!(error.starts_with(text) && error.ends_with('.'), "{error}");
+        assert!(page.contains(&format!("aria-describedby=\"{at}")) || at == "agent-context-action", "{page}");
+        assert!(page.contains("<title>Not yet: "));
+        if let Some((_, kept)) = change.iter().find(|(_, value)| *value == "kept-id") {
+            assert!(page.contains(&format!("value=\"{kept}\"")), "what was filled in stays");
+        }
+    }
+
+    let form = visitor.get("/account/links/spring-sale/edit").await.text();
+    assert!(form.contains("value=\"https://shop.example.com/sale\"") && form.contains("value=\"purchase\" selected"));
+    let saved = visitor.post("/account/links/spring-sale/edit", &[("web_url", "https://shop.example.com/new")]).await;
+    assert_eq!(went(&saved), (303, "/account/links/spring-sale?done=link-saved"));
+    let stored = world.a.get("/v1/links/spring-sale").await.json();
+    assert_eq!((&stored["web_url"], &stored["social_preview"]), (&json!("https://shop.example.com/new"), &json!(null)));
+    let refused = visitor.post("/account/links/spring-sale/edit", &[("web_url", "nothing")]).await;
+    assert_eq!(refused.status, 400);
+
+    let code = visitor.get("/account/links/spring-sale/qr.png").await;
+    assert_eq!((code.status, code.header("content-type")), (200, "image/png"));
+    assert_eq!(code.header("content-disposition"), "attachment; filename=\"spring-sale.png\"");
+    assert_eq!(visitor.get("/account/links/spring-sale/qr.gif").await.status, 400);
+
+    assert!(text_of(&visitor.get("/account/links/spring-sale/delete").await).contains("cannot be taken back"));
+    assert_eq!(world.a.get("/v1/links/spring-sale").await.status, 200, "asking is not doing");
+    let gone = visitor.post("/account/links/spring-sale/delete", &[]).await;
+    assert_eq!(went(&gone), (303, "/account/links?done=link-deleted"));
+    assert_eq!(world.a.get("/v1/links/spring-sale").await.status, 404);
+    assert_eq!(visitor.post("/account/links/spring-sale/delete", &[]).await.status, 404);
+}
+
+/// The list goes on by its cursors and counts the clicks of people.
+#[tokio::test]
+async fn the_list_of_links_has_pages_and_counts() {
+    let world = spawn().await;
+    for number in 0..30 {
+        world.a.make(&format!("link-{number:02}")).await;
+    }
+    for _ in 0..3 {
+        world.a.tap("link-29").await;
+    }
+    world.a.tap("link-04").await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let first = visitor.get("/account/links").await.text();
+    assert_eq!(first.matches("<tr role=\"row\">\n<th scope=\"row\"").count(), 25);
+    assert!(first.contains(">link-29<") && !first.contains(">link-04<"));
+    let clicks_in = |page: &str, id: &str| {
+        let row = page.split(&format!(">{id}<")).nth(1).expect("a row").to_owned();
+        row.split("class=\"number\">").nth(1).and_then(|rest| rest.split('<').next()).map(str::to_owned)
+    };
+    assert_eq!(clicks_in(&first, "link-29").as_deref(), Some("3"));
+    assert_eq!(clicks_in(&first, "link-28").as_deref(), Some("0"));
+    let next = first.split("href=\"/account/links?cursor=").nth(1).and_then(|rest| rest.split('"').next());
+    let second = visitor.get(&format!("/account/links?cursor={}", next.expect("a next page"))).await.text();
+    assert_eq!(second.matches("<tr role=\"row\">\n<th scope=\"row\"").count(), 5);
+    assert_eq!(clicks_in(&second, "link-04").as_deref(), Some("1"));
+    assert!(second.contains("href=\"/account/links\"") && !second.contains("?cursor="));
+    let broken = visitor.get("/account/links?cursor=nonsense").await;
+    assert_eq!(broken.status, 400);
+    assert!(text_of(&broken).contains("This list has moved on"));
+    assert_eq!(visitor.get("/account/links/link-29").await.text().matches("<dd>3</dd>").count(), 1);
+}

@@ -1,0 +1,162 @@
+//! The pages of signing in and of the account, over HTTP: who gets in, what each form does, and what is refused how.
+
+mod forms;
+mod guards;
+mod links;
+mod signin;
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use serde_json::json;
+
+use crate::common::{Ask, Caller, Reply, Role, World};
+
+/// Somebody's browser.
+struct Visitor<'a> {
+    caller: &'a Caller,
+    cookie: Option<String>,
+}
+
+impl<'a> Visitor<'a> {
+    async fn signed_in(world: &World, caller: &'a Caller) -> Self {
+        Self { caller, cookie: Some(world.session_of(caller).await) }
+    }
+
+    fn stranger(world: &'a World) -> Self {
+        Self { caller: &world.nobody, cookie: None }
+    }
+
+    fn ask(&self, method: Method, path: &str) -> Ask {
+        let ask = self.caller.browse(method, path);
+        match &self.cookie {
+            Some(token) => ask.header("cookie", format!("session_token={token}")),
+            None => ask,
+        }
+    }
+
+    async fn get(&self, path: &str) -> Reply {
+        self.ask(Method::GET, path).send().await
+    }
+
+    async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Reply {
+        self.posting(path, fields).send().await
+    }
+
+    /// A form as a browser of today sends it.
+    fn posting(&self, path: &str, fields: &[(&str, &str)]) -> Ask {
+        let origin = self.caller.base().to_owned();
+        let ask = self.ask(Method::POST, path).header("origin", origin).header("sec-fetch-site", "same-origin");
+        ask.body_as("application/x-www-form-urlencoded", form(fields))
+    }
+
+    /// The id that a page gives its forms.
+    async fn form_id(&self, path: &str) -> String {
+        let page = self.get(path).await.text();
+        let after = page.split("name=\"form\" value=\"").nth(1).unwrap_or_else(|| panic!("{path} has no form id"));
+        after.split('"').next().expect("a value").to_owned()
+    }
+}
+
+fn form(fields: &[(&str, &str)]) -> String {
+    url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
+}
+
+fn went(reply: &Reply) -> (u16, &str) {
+    (reply.status, reply.header("location"))
+}
+
+/// What people read of a page.
+fn text_of(reply: &Reply) -> String {
+    let page = reply.text().replace("&#39;", "'").replace("&quot;", "\"").replace("&#x27;", "'");
+    page.split("<main").nth(1).unwrap_or_default().to_owned()
+}
+
+/// Everything that is stored, without the mails that go out meanwhile.
+async fn stored(world: &World) -> BTreeMap<String, Vec<String>> {
+    let mut tables = world.db.dump_without_clicks().await;
+    tables.remove("mails").expect("a table of mails");
+    tables
+}
+
+/// The new secret that a page shows.
+fn secret_in(page: &Reply) -> String {
+    let page = page.text();
+    let after = page.split("<code id=\"secret\">").nth(1).unwrap_or_else(|| panic!("no secret: {page}"));
+    after.split('<').next().expect("a secret").to_owned()
+}
+
+/// Every page that a GET answers, for an account that has one of everything.
+async fn all_pages(world: &World, caller: &Caller) -> Vec<String> {
+    let link = caller.make("spring-42").await;
+    let app = caller
+        .post("/v1/apps", &json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"}))
+        .await;
+    let (app, affiliate) = (
+        app.member("id"),
+        caller.post("/v1/affiliates", &json!({"name": "P", "partner_key": "page"})).await.member("id"),
+    );
+    let credential = caller.post_nothing(&format!("/v1/affiliates/{affiliate}/credentials")).await;
+    world.note_secret(&credential.member("api_key"));
+    let credential = credential.member("id");
+    world.own_domain(caller, "go.example.com", Role::Primary).await;
+    let publishable = caller.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await;
+    world.note_secret(&publishable.member("key"));
+    let publishable = publishable.member("id");
+    let keys = caller.get("/v1/auth/secret-keys").await.json();
+    let key = keys["keys"][0]["id"].as_str().expect("a key").to_owned();
+    let user = caller.post("/v1/auth/users", &json!({"email": "new@example.com"})).await.member("id");
+    let mut pages: Vec<String> =
+        ["", "/links", "/new-link", "/domains", "/apps", "/new-app", "/keys", "/affiliates", "/team"]
+            .iter()
+            .map(|path| format!("/account{path}"))
+            .collect();
+    pages.extend([
+        format!("/account/links/{link}"),
+        format!("/account/links/{link}/edit"),
+        format!("/account/links/{link}/delete"),
+        "/account/domains/go.example.com".to_owned(),
+        "/account/domains/go.example.com/delete".to_owned(),
+        format!("/account/apps/{app}/delete"),
+        format!("/account/keys/{key}/delete"),
+        format!("/account/keys/publishable/{publishable}/delete"),
+        format!("/account/affiliates/{affiliate}"),
+        format!("/account/affiliates/{affiliate}/delete"),
+        format!("/account/affiliates/{affiliate}/credentials/{credential}/delete"),
+        format!("/account/team/{user}/remove"),
+    ]);
+    pages
+}
+
+/// Every form with what would make it do something, beside the page that shows it.
+fn all_forms(pages: &[String]) -> Vec<(String, Vec<(&'static str, &'static str)>)> {
+    let mut forms = vec![
+        ("/account/signout".to_owned(), vec![]),
+        ("/account/new-link".to_owned(), vec![("web_url", "https://example.com/")]),
+        ("/account/domains".to_owned(), vec![("domain", "other.example.com")]),
+        (
+            "/account/new-app".to_owned(),
+            vec![("platform", "ios"), ("bundle_id", "com.example.b"), ("team_id", "ABCDE12345")],
+        ),
+        ("/account/keys".to_owned(), vec![("form", "1")]),
+        ("/account/keys/publishable".to_owned(), vec![("form", "2"), ("domain", "go.example.com")]),
+        ("/account/affiliates".to_owned(), vec![("name", "Q"), ("partner_key", "qq")]),
+        ("/account/team".to_owned(), vec![("email", "other@example.com")]),
+    ];
+    for page in pages {
+        let fields = if page.ends_with("/edit") {
+            vec![("web_url", "https://example.com/elsewhere")]
+        } else if page.ends_with("/delete") || page.ends_with("/remove") || page.starts_with("/account/domains/") {
+            vec![]
+        } else if page.starts_with("/account/affiliates/") {
+            vec![("name", "R"), ("status", "disabled")]
+        } else {
+            continue;
+        };
+        forms.push((page.clone(), fields));
+        if page.starts_with("/account/affiliates/") && !page.contains("/credentials/") && !page.ends_with("/delete") {
+            forms.push((format!("{page}/credentials"), vec![("form", "3")]));
+        }
+    }
+    forms
+}

@@ -1,0 +1,244 @@
+//! How the pages of the account and of signing in look: on every size of screen, in light and in dark, empty, with what
+//! is usual, and with the longest that can be stored.
+
+use deeplink_server::config::{Config, OauthProvider};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::axe;
+use crate::browser::{Browser, browse};
+use crate::common::{Caller, Role, spawn, spawn_with};
+use crate::device::{Device, IPHONE, WINDOWS};
+use crate::scene::{longest, sentence};
+
+/// The widths that the pages are made for, in CSS pixels, the narrowest phone included.
+const SCREENS: [(&str, Device); 4] = [
+    ("small-phone", Device { width: 320, height: 568, ..IPHONE }),
+    ("phone", IPHONE),
+    ("tablet", Device { width: 768, height: 1_024, ..IPHONE }),
+    ("desktop", Device { width: 1_280, height: 800, ..WINDOWS }),
+];
+
+/// What a page says of itself.
+#[derive(Debug, Deserialize)]
+struct Page {
+    refused: Vec<String>,
+    width: f64,
+    scroll_width: f64,
+    /// Elements that reach beyond the left or right edge.
+    outside: Vec<String>,
+    /// What is tapped and smaller than 24 by 24 (WCAG 2.2), unless it stands in a sentence.
+    small: Vec<String>,
+    /// Scripts, and attributes that would run one.
+    scripts: Vec<String>,
+}
+
+const MEASURE: &str = "(() => {
+  const name = (e) => e.tagName + '#' + e.id + '.' + e.className + ' ' + e.textContent.slice(0, 40);
+  const boxes = [...document.body.querySelectorAll('*')].map((e) => [e, e.getBoundingClientRect()])
+    .filter(([e, box]) => box.width > 1 && !e.closest('.skip, pre, .cut'));
+  const tapped = (e) => ['A', 'BUTTON', 'INPUT', 'SELECT', 'TEXTAREA'].includes(e.tagName) && getComputedStyle(e).display !== 'inline';
+  const runs = (e) => e.tagName === 'SCRIPT' || [...e.attributes].some((a) => a.name.startsWith('on') || a.name === 'style');
+  return {
+    refused: seen.refused, width: innerWidth, scroll_width: document.documentElement.scrollWidth,
+    outside: boxes.filter(([e, box]) => box.left < -0.5 || box.right > innerWidth + 0.5).map(([e]) => name(e)),
+    small: boxes.filter(([e, box]) => tapped(e) && (box.width < 24 || box.height < 24)).map(([e]) => name(e)),
+    scripts: [...document.querySelectorAll('*')].filter(runs).map(name),
+  };
+})()";
+const TWO_FRAMES: &str = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))";
+
+async fn look_at_all<P: AsRef<str>>(browser: &Browser, kind: &str, pages: &[(&str, P)]) {
+    for (name, path) in pages {
+        browser.open(&browser.service(path.as_ref())).await;
+        look(browser, &format!("{kind}-{name}")).await;
+    }
+}
+
+/// Looks at the page that is open.
+async fn look(browser: &Browser, name: &str) {
+    for (screen, device) in SCREENS {
+        for scheme in ["light", "dark"] {
+            browser.be(device, scheme).await;
+            let () = browser.eval(TWO_FRAMES).await;
+            let what = format!("{name} {screen} {scheme}");
+            let page: Page = browser.eval(MEASURE).await;
+            browser.picture(&format!("account-{name}-{screen}-{scheme}")).await;
+            assert!(page.refused.is_empty() && page.scripts.is_empty(), "{what}: {page:?}");
+            let fits = page.scroll_width <= page.width && page.outside.is_empty();
+            assert!(fits && page.small.is_empty(), "{what} does not fit its screen: {page:?}");
+            if screen == "phone" || screen == "desktop" {
+                assert_eq!(axe::violations(browser).await, [""; 0], "{what}");
+            }
+        }
+    }
+}
+
+/// Gives the browser a session, as if somebody had signed in there.
+pub(crate) async fn enter(browser: &Browser, caller: &Caller) {
+    let value = browser.world.session_of(caller).await;
+    let url = browser.service("/");
+    let cookie = json!({"name": "session_token", "value": value, "url": url, "httpOnly": true, "sameSite": "Lax"});
+    browser.command("Network.setCookie", cookie).await;
+}
+
+#[tokio::test]
+async fn every_page_fits_every_screen_without_content() {
+    browse(spawn().await, async |browser| {
+        enter(browser, &browser.world.a).await;
+        let pages = [
+            ("overview", "/account"),
+            ("links", "/account/links"),
+            ("new-link", "/account/new-link"),
+            ("domains", "/account/domains"),
+            ("apps", "/account/apps"),
+            ("ios-app", "/account/new-app?platform=ios"),
+            ("android-app", "/account/new-app?platform=android"),
+            ("keys", "/account/keys"),
+            ("team", "/account/team"),
+            ("nothing", "/account/links/no-such-link"),
+        ];
+        look_at_all(browser, "empty", &pages).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_page_fits_every_screen_with_what_is_usual() {
+    let world = spawn_with(|config| config.enforce_quotas = true).await;
+    world.db.execute("UPDATE tenants SET plan_tier = 'pro'").await;
+    let owner = world.b.clone();
+    world.own_domain(&owner, "go.example.com", Role::Primary).await;
+    world.claim_domain(&owner, "open.example.com", Role::Alternate).await;
+    for (id, title) in [("spring-sale", "Spring sale at the greenhouse"), ("welcome", "Welcome"), ("menu", "The menu")]
+    {
+        owner
+            .make_of(&json!({
+                "custom_id": id, "web_url": format!("https://shop.example.com/{id}"), "ios_deep_link": "shop://sale",
+                "android_store_url": "https://play.google.com/store/apps/details?id=com.example.app",
+                "social_preview": {"title": title, "description": "Seeds, tools and pots."}, "metadata": {"campaign": 42},
+                "agent_context": {"action": "purchase", "cta": "Claim the discount", "description": "Once per customer."},
+            }))
+            .await;
+    }
+    world.db.execute("UPDATE links SET status = 'flagged' WHERE link_id = 'menu'").await;
+    for _ in 0..3 {
+        owner.browse(http::Method::GET, "/spring-sale").header("host", "go.example.com").send().await;
+    }
+    let app =
+        json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345", "app_name": "Greenhouse"});
+    let app = owner.post("/v1/apps", &app).await.member("id");
+    let affiliate = owner.post("/v1/affiliates", &json!({"name": "Spring partner", "partner_key": "spring"})).await;
+    let affiliate = affiliate.member("id");
+    let minted = owner.post_nothing(&format!("/v1/affiliates/{affiliate}/credentials")).await;
+    world.note_secret(&minted.member("api_key"));
+    let made = owner.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await;
+    world.note_secret(&made.member("key"));
+    let user = owner.post("/v1/auth/users", &json!({"email": "new@example.com"})).await.member("id");
+    browse(world, async |browser| {
+        enter(browser, &browser.world.b).await;
+        let affiliate = format!("/account/affiliates/{affiliate}");
+        let pages = [
+            ("overview", "/account".to_owned()),
+            ("links", "/account/links?done=link-deleted".to_owned()),
+            ("link", "/account/links/spring-sale?done=link-made".to_owned()),
+            ("edit", "/account/links/spring-sale/edit".to_owned()),
+            ("delete", "/account/links/spring-sale/delete".to_owned()),
+            ("domains", "/account/domains".to_owned()),
+            ("domain", "/account/domains/go.example.com".to_owned()),
+            ("claim", "/account/domains/open.example.com?done=domain-added".to_owned()),
+            ("apps", "/account/apps".to_owned()),
+            ("delete-app", format!("/account/apps/{app}/delete")),
+            ("keys", "/account/keys".to_owned()),
+            ("affiliates", "/account/affiliates".to_owned()),
+            ("affiliate", affiliate),
+            ("team", "/account/team".to_owned()),
+            ("remove", format!("/account/team/{user}/remove")),
+        ];
+        look_at_all(browser, "usual", &pages).await;
+        // What forms answer.
+        browser.open(&browser.service("/account/domains/open.example.com")).await;
+        browser.click("main form button").await;
+        look(browser, "usual-not-verified").await;
+        browser.open(&browser.service("/account/keys")).await;
+        browser.click("#issue").await;
+        look(browser, "usual-secret").await;
+        let secret: String = browser.eval("document.getElementById('secret').textContent").await;
+        browser.world.note_secret(&secret);
+        browser.open(&browser.service("/account/new-link")).await;
+        browser.fill("web-url", "shop.example.com").await;
+        browser.click("main form button").await;
+        look(browser, "usual-wrong").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_page_fits_every_screen_with_the_longest_content() {
+    let world = spawn().await;
+    let owner = world.a.clone();
+    let long = "Donaudampfschifffahrtsgesellschaft";
+    for (id, text) in
+        [("a", long), ("b", "The quick brown fox jumps over the lazy dog, and "), ("c", "تخفيضات الربيع في المشتل ")]
+    {
+        let mut link = longest(text);
+        link["custom_id"] = format!("{id}{}", "x".repeat(63)).into();
+        link["web_url"] = format!("https://shop.example.com/{}", "path".repeat(300)).into();
+        link["ios_deep_link"] = format!("shop://{}", "deep".repeat(300)).into();
+        owner.make_of(&link).await;
+    }
+    let domain = format!("{}.{}.example.com", "a".repeat(63), "b".repeat(63));
+    world.claim_domain(&owner, &domain, Role::Primary).await;
+    let app = json!({"platform": "ios", "bundle_id": format!("com.{}", "example".repeat(20)), "team_id": "ABCDE12345", "app_name": sentence(long, 100)});
+    owner.post("/v1/apps", &app).await;
+    let affiliate = json!({"name": sentence(long, 64), "partner_key": "p".repeat(32)});
+    let affiliate = owner.post("/v1/affiliates", &affiliate).await.member("id");
+    let email = format!("{}@{}.example.com", "e".repeat(64), "f".repeat(63));
+    world.db.execute(format!("UPDATE users SET email = '{email}' WHERE email = 'a@example.com'")).await;
+    browse(world, async |browser| {
+        enter(browser, &browser.world.a).await;
+        let id = format!("a{}", "x".repeat(63));
+        let pages = [
+            ("links", "/account/links".to_owned()),
+            ("link", format!("/account/links/{id}")),
+            ("link-arabic", format!("/account/links/c{}", "x".repeat(63))),
+            ("edit", format!("/account/links/{id}/edit")),
+            ("delete", format!("/account/links/{id}/delete")),
+            ("domains", "/account/domains".to_owned()),
+            ("domain", format!("/account/domains/{domain}")),
+            ("apps", "/account/apps".to_owned()),
+            ("affiliates", "/account/affiliates".to_owned()),
+            ("affiliate", format!("/account/affiliates/{affiliate}")),
+            ("team", "/account/team".to_owned()),
+        ];
+        look_at_all(browser, "longest", &pages).await;
+    })
+    .await;
+}
+
+fn with_providers(config: &mut Config) {
+    let provider = || Some(OauthProvider::new("id", "secret", "http://127.0.0.1:1".parse().expect("a URL")));
+    (config.oauth.google, config.oauth.github) = (provider(), provider());
+}
+
+#[tokio::test]
+async fn signing_in_fits_every_screen() {
+    browse(spawn_with(with_providers).await, async |browser| {
+        let pages = [
+            ("signin", "/signin"),
+            ("expired", "/signin?error=link_expired"),
+            ("joined", "/signin?invite=accepted"),
+            ("sent", "/signin?sent=1"),
+        ];
+        look_at_all(browser, "signin", &pages).await;
+        browser.open(&browser.service("/signin")).await;
+        browser.fill("email", "you@example").await;
+        browser.click("main form button").await;
+        look(browser, "signin-wrong").await;
+    })
+    .await;
+    browse(spawn_with(|config| config.sessions = false).await, async |browser| {
+        look_at_all(browser, "signin", &[("off", "/signin")]).await;
+    })
+    .await;
+}

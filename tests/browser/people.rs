@@ -1,0 +1,233 @@
+//! How people get through the pages of the account: without having read anything, without a script, with the keyboard
+//! alone, and with other sites that would send their forms for them.
+
+use serde_json::json;
+
+use crate::account::enter;
+use crate::browser::{Browser, browse};
+use crate::common::{spawn, token_in};
+use crate::device::{IPHONE, WINDOWS};
+use crate::plain::{focus, press};
+
+/// The link in the newest mail, as a path.
+async fn mailed_link(browser: &Browser, count: usize) -> String {
+    let mails = browser.world.mails(count).await;
+    let token = mails.iter().find_map(|mail| token_in(mail)).expect("a token");
+    browser.world.note_secret(&token);
+    format!("/v1/auth/callback?token={token}")
+}
+
+/// From the sign-in to a key that works and a link that leads somewhere, by what the pages say.
+async fn begin(browser: &Browser) {
+    let world = &browser.world;
+    browser.open(&browser.service("/account")).await;
+    browser.until_it_says("h1", "Sign in").await;
+    browser.fill("email", "somebody-new@example.com").await;
+    browser.click("form button").await;
+    browser.until_it_says("h1", "Look into your mail").await;
+    browser.open(&browser.service(&mailed_link(browser, 1).await)).await;
+    browser.click("form button").await;
+    browser.until_it_says("h1", "Overview").await;
+    assert_eq!(browser.path().await, "/account");
+    browser.until_it_says(".steps li:first-child a", "Make a key").await;
+
+    browser.click(".steps li:first-child a").await;
+    browser.until_it_says("h1", "Keys").await;
+    browser.click("#issue").await;
+    browser.until_it_says("h1", "Your new secret key").await;
+    let secret = browser.text("#secret").await;
+    let program = world.somebody_with(&secret);
+    assert_eq!(program.get("/v1/links").await.json()["links"], json!([]), "the key works");
+    browser.click(".end a").await;
+    browser.until_it_says("h1", "Keys").await;
+
+    browser.open(&browser.service("/account")).await;
+    browser.until_it_says(".steps li.done a", "Make a key").await;
+    browser.click(".steps li:not(.done) a").await;
+    browser.until_it_says("h1", "New link").await;
+    browser.fill("web-url", "https://shop.example.com/sale").await;
+    browser.click("main form button").await;
+    browser.until_it_says(".notice", "Your link is ready.").await;
+    let id = browser.text("h1").await;
+    let tapped = world.nobody.tap(&id).await;
+    assert_eq!((tapped.status, tapped.header("location")), (302, "https://shop.example.com/sale"));
+    assert!(browser.text("p.take").await.ends_with(&id));
+
+    browser.click(".leave button").await;
+    browser.until_it_says(".notice", "You are signed out.").await;
+    browser.open(&browser.service("/account")).await;
+    browser.until_it_says("h1", "Sign in").await;
+}
+
+#[tokio::test]
+async fn somebody_new_gets_to_a_key_and_a_link() {
+    browse(spawn().await, async |browser| {
+        browser.be(IPHONE, "light").await;
+        begin(browser).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn everything_works_without_scripts() {
+    browse(spawn().await, async |browser| {
+        browser.be(WINDOWS, "dark").await;
+        browser.command("Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
+        begin(browser).await;
+    })
+    .await;
+}
+
+/// S19: whoever loads the page with a new key again sees the list, and no second key is made.
+#[tokio::test]
+async fn s19_a_reload_neither_shows_nor_makes_a_key() {
+    browse(spawn().await, async |browser| {
+        let world = &browser.world;
+        let count = async || world.db.number("SELECT COUNT(*) FROM secret_keys WHERE affiliate_id IS NULL").await;
+        browser.be(WINDOWS, "light").await;
+        enter(browser, &world.a).await;
+        browser.open(&browser.service("/account/keys")).await;
+        let before = count().await;
+        browser.click("#issue").await;
+        let secret = browser.text("#secret").await;
+        world.note_secret(&secret);
+        assert_eq!(count().await, before + 1);
+        browser.command("Page.reload", json!({})).await;
+        browser.until("location.search === '?done=key-shown' && document.readyState === 'complete'").await;
+        assert!(browser.text(".notice").await.starts_with("That form was sent already."));
+        let page: String = browser.eval("document.documentElement.outerHTML").await;
+        assert!(!page.contains(&secret) && page.contains(&secret[..18]));
+        for way in ["history.back()", "history.forward()"] {
+            let () = browser.eval(&format!("({way}, null)")).await;
+            let () = browser.eval("new Promise((done) => setTimeout(() => done(null), 300))").await;
+            let page: String = browser.eval("document.documentElement.outerHTML").await;
+            assert!(!page.contains(&secret), "{way}");
+        }
+        assert_eq!(count().await, before + 1, "no second key is made");
+    })
+    .await;
+}
+
+async fn tab_to(browser: &Browser, id: &str) {
+    for _ in 0..30 {
+        press(browser, "Tab", 9).await;
+        let focus = focus(browser).await;
+        assert!(focus.ring >= 2.0 && focus.in_sight, "{focus:?}");
+        if focus.id == id {
+            return;
+        }
+    }
+    panic!("the keyboard does not get to {id}");
+}
+
+async fn write(browser: &Browser, text: &str) {
+    browser.command("Input.insertText", json!({"text": text})).await;
+}
+
+#[tokio::test]
+async fn the_keyboard_is_enough() {
+    browse(spawn().await, async |browser| {
+        browser.be(WINDOWS, "light").await;
+        browser.open(&browser.service("/signin?next=/account/new-link")).await;
+        tab_to(browser, "email").await;
+        write(browser, "somebody-new@example.com").await;
+        press(browser, "Enter", 13).await;
+        browser.until("location.search === '?sent=1'").await;
+        browser.open(&browser.service(&mailed_link(browser, 1).await)).await;
+        press(browser, "Tab", 9).await;
+        press(browser, "Enter", 13).await;
+        browser.until("location.pathname === '/account/new-link' && document.readyState === 'complete'").await;
+
+        // The way around can be skipped.
+        press(browser, "Tab", 9).await;
+        let skip: String = browser.eval("document.activeElement.textContent").await;
+        assert_eq!(skip, "Skip to the content");
+        press(browser, "Enter", 13).await;
+        browser.until("document.activeElement.id === 'content'").await;
+        tab_to(browser, "web-url").await;
+        write(browser, "no address").await;
+        press(browser, "Enter", 13).await;
+        browser.until("document.title.startsWith('Not yet: ')").await;
+        let at: String = browser.eval("document.activeElement.id").await;
+        assert_eq!(at, "web-url", "what is wrong has the focus");
+        let () = browser.eval("(document.activeElement.select(), null)").await;
+        write(browser, "https://shop.example.com/sale").await;
+        tab_to(browser, "custom-id").await;
+        write(browser, "by-keyboard").await;
+        press(browser, "Enter", 13).await;
+        browser.until("location.pathname === '/account/links/by-keyboard'").await;
+    })
+    .await;
+    // Each thing that can be reached is in sight while it has the focus, also on a narrow screen.
+    let world = spawn().await;
+    world.a.make("page").await;
+    browse(world, async |browser| {
+        browser.be(IPHONE, "dark").await;
+        enter(browser, &browser.world.a).await;
+        for path in ["/account", "/account/links", "/account/links/page", "/account/keys", "/account/team"] {
+            browser.open(&browser.service(path)).await;
+            let count: usize = browser
+                .eval("document.querySelectorAll('a, button, input:not([type=hidden]), select, textarea, pre').length")
+                .await;
+            for _ in 0..count {
+                press(browser, "Tab", 9).await;
+                let focus = focus(browser).await;
+                assert!(focus.ring >= 2.0 && focus.in_sight, "{path}: {focus:?}");
+            }
+        }
+    })
+    .await;
+}
+
+/// S8: a page of another site sends the forms of whoever is signed in here, in every way that a page can.
+#[tokio::test]
+async fn s8_another_sites_page_can_do_nothing() {
+    browse(spawn().await, async |browser| {
+        let world = &browser.world;
+        browser.be(WINDOWS, "light").await;
+        enter(browser, &world.a).await;
+        browser.open(&browser.service("/account")).await;
+        browser.until_it_says("h1", "Overview").await;
+        let before = world.db.dump_without_clicks().await;
+        for (path, fields) in [
+            ("/account/keys", "form=1"),
+            ("/account/new-link", "web_url=https://shop.example.com/"),
+            ("/account/team", "email=evil@example.com"),
+            ("/account/signout", ""),
+            ("/signin", "email=a@example.com"),
+        ] {
+            browser.open("http://other.example.com/").await;
+            let action = browser.service(path);
+            let send = format!(
+                "(() => {{
+                   const form = document.createElement('form');
+                   form.method = 'post'; form.action = '{action}';
+                   for (const [name, value] of new URLSearchParams('{fields}')) {{
+                     const input = document.createElement('input');
+                     [input.name, input.value] = [name, value];
+                     form.append(input);
+                   }}
+                   document.body.append(form); form.submit();
+                   return null;
+                 }})()"
+            );
+            let () = browser.eval(&send).await;
+            // The refusal leads to the sign-in, and whoever is signed in goes on from there.
+            browser.until("location.hostname === 'localhost' && document.readyState === 'complete'").await;
+            browser.until_it_says("h1", "Overview").await;
+            assert_eq!(browser.path().await, "/account", "{path}");
+            // A cookie that goes along with nothing but taps is one more reason why nothing happens.
+            let fetched = format!(
+                "fetch('{action}', {{method: 'POST', body: new URLSearchParams('{fields}'), credentials: 'include', mode: 'no-cors'}})
+                   .then(() => null, () => null)"
+            );
+            browser.open("http://other.example.com/").await;
+            let () = browser.eval(&fetched).await;
+        }
+        assert!(before == world.db.dump_without_clicks().await, "something was done");
+        browser.open(&browser.service("/account")).await;
+        // And whoever was signed in still is.
+        browser.until_it_says("h1", "Overview").await;
+    })
+    .await;
+}
