@@ -58,12 +58,27 @@ mod with_keyring {
     fn reason(error: &Error) -> String {
         let text = match error {
             Error::NoDefaultStore => match Entry::store_status() {
-                Err(why) => why.to_string(),
+                Err(why) => return without_store(why),
                 Ok(()) => error.to_string(),
             },
+            Error::PlatformFailure(why) | Error::NoStorageAccess(why) => why.to_string(),
             Error::BadDataFormat(..) => "what is kept there cannot be read".to_owned(),
             _ => error.to_string(),
         };
-        text.lines().next().unwrap_or_default().to_owned()
+        one_line(&text)
+    }
+
+    /// Why the system's keyring cannot be had at all.
+    fn without_store(why: &Error) -> String {
+        match why {
+            Error::PlatformFailure(why) | Error::NoStorageAccess(why) => one_line(&why.to_string()),
+            why => one_line(&why.to_string()),
+        }
+    }
+
+    /// The first line, without the operating system's number.
+    fn one_line(text: &str) -> String {
+        let line = text.lines().next().unwrap_or_default();
+        line.split(" (os error ").next().unwrap_or(line).to_owned()
     }
 }

@@ -93,22 +93,25 @@ impl SecretStore for Fake {
 }
 
 /// Somebody's files.
-struct Home(tempfile::TempDir, Dirs);
+struct Home {
+    dirs: Dirs,
+    _dir: tempfile::TempDir,
+}
 
 impl Home {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |below: &str| Path::new(dir.path()).join(below);
         let dirs = Dirs { config: at("config"), state: at("state") };
-        Self(dir, dirs)
+        Self { dirs, _dir: dir }
     }
 
     fn stores(&self, fake: &Fake) -> Stores<'_> {
-        Stores { file: FileStore(&self.1), keyring: Ok(Keyring::impatient(Arc::new(fake.clone()))) }
+        Stores { file: FileStore(&self.dirs), keyring: Ok(Keyring::impatient(Arc::new(fake.clone()))) }
     }
 
     fn without(&self, why: &str) -> Stores<'_> {
-        Stores { file: FileStore(&self.1), keyring: Err(why.to_owned()) }
+        Stores { file: FileStore(&self.dirs), keyring: Err(why.to_owned()) }
     }
 }
 

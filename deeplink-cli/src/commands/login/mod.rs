@@ -20,10 +20,11 @@ use crate::store::StoreName;
 /// Sign in and keep a secret key for this service
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "dl login mails a link, asks for it without showing it, and makes a secret key of the account: paste the link here and \
-     do not press Continue in the browser, for it works once. A first sign-in opens an account. The key is kept in the \
-     keyring, or where there is none in a file that only you can read, and is sent to this service only. With \
-     --with-key, a key that you have is kept once the service has accepted it.",
+    "dl login mails a link, asks for it without showing it, and makes a secret key of the account: paste the link here \
+     and do not press Continue in the browser, for it works once. A first sign-in opens an account. The key is sent to \
+     this service only. It is kept in the keyring, or where there is none in a file that only you can read; \
+     DL_KEYRING=off leaves the keyring alone, DL_KEYRING=require takes nothing else. With --with-key, a key that you \
+     have is kept once the service has accepted it.",
     &[
     "dl login --email you@example.com --link-stdin < link.txt",
     "dl login --with-key --base-url https://dl.example.com",

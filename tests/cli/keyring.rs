@@ -1,0 +1,73 @@
+//! A keyring that takes a call and never answers it: its bus is there, and nobody speaks.
+
+use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
+
+use crate::dl::{Dl, KEY};
+use crate::double::{Double, with_links};
+use crate::terminal::Screen;
+
+/// Somebody with such a bus.
+fn with_silent_bus(dl: Dl) -> Dl {
+    let path = dl.dir().join("bus");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for caller in listener.incoming() {
+            held.push(caller);
+        }
+    });
+    dl.env("DBUS_SESSION_BUS_ADDRESS", &format!("unix:path={}", path.display()))
+}
+
+/// Somebody whose key is in the keyring.
+fn with_key_in_keyring(double: &Double) -> Dl {
+    let dl = Dl::new().stored("default", &double.url, KEY);
+    let config = std::fs::read_to_string(dl.config("config.toml")).expect("it is there");
+    std::fs::write(dl.config("config.toml"), config.replace("\"file\"", "\"keyring\"")).expect("a file");
+    with_silent_bus(dl)
+}
+
+/// P3: after 3 s the key goes into the file, with the reason; the process does not wait for the call to end.
+#[test]
+fn p3_a_silent_keyring_is_given_up() {
+    let double = with_links(0);
+    let dl = with_silent_bus(Dl::new());
+    let start = Instant::now();
+    let ran = dl.run_with(&format!("login --with-key --base-url {}", double.url), KEY);
+    assert!(ran.ok().is_empty() && ran.stderr.contains("warning: no keyring (no answer within 3 s)"), "{ran}");
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    // The profile's store is the file now, so the keyring is not asked again.
+    let start = Instant::now();
+    dl.run("links list").ok();
+    dl.run_with("login --with-key", KEY).ok();
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_key_in_a_silent_keyring_is_not_replaced() {
+    let double = with_links(0);
+    let ran = with_key_in_keyring(&double).run("links list");
+    assert!(
+        ran.fails(4).starts_with("error[keyring_unavailable]") && ran.stderr.contains("no answer within 3 s"),
+        "{ran}"
+    );
+    assert!(double.requests().is_empty());
+}
+
+/// Somebody at a terminal is told what is waited for, and need not wait.
+#[test]
+fn ctrl_c_ends_the_wait_for_a_keyring() {
+    let double = with_links(0);
+    for line in
+        ["links list".to_owned(), format!("login --email you@example.com --store keyring --base-url {}", double.url)]
+    {
+        let start = Instant::now();
+        let screen = Screen::open(with_key_in_keyring(&double), &line);
+        screen.wait_for("waiting for the keyring");
+        screen.send("\u{3}");
+        assert_eq!(screen.end().0, Some(130), "{line}");
+        assert!(start.elapsed() < Duration::from_secs(12), "{line}: {:?}", start.elapsed());
+    }
+    assert!(double.requests().is_empty());
+}
