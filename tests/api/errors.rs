@@ -306,6 +306,9 @@ async fn x2_what_failed_inside_stays_inside() {
         world.nobody.ask(Method::GET, "/.well-known/apple-app-site-association").header("host", "go.example.com"),
         world.nobody.ask(Method::GET, "/.well-known/assetlinks.json").header("host", "go.example.com"),
         world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
+        world.a.ask(Method::GET, "/v1/auth/users"),
+        world.a.ask(Method::POST, "/v1/auth/users").json(&json!({"email": "new@example.com"})),
+        world.a.ask(Method::DELETE, "/v1/auth/users/usr_0123456789abcdef01234567"),
         world.nobody.ask(Method::GET, "/r/other-one").header("accept", "application/json"),
     ] {
         let reply = ask.send().await;

@@ -6,6 +6,7 @@ mod authority;
 
 use std::time::{Duration, Instant};
 
+use base64::Engine;
 use deeplink_server::config::{Config, MailTransport, TrustedRoots};
 use serde_json::json;
 
@@ -82,13 +83,17 @@ async fn mails_say_the_same_as_text_and_as_html() {
 #[tokio::test]
 async fn mails_go_to_the_mail_server_over_a_connection_that_is_used_again() {
     let server = MailServer::start(Mood::Takes, None).await;
-    let world = world_with(&server).await;
+    let password = "a-long-password-of-a-mailbox";
+    let url = format!("smtp://mailer:{password}@{}", server.address);
+    let world = spawn_with(|config| smtp(config, &url)).await;
+    world.note_secret(password);
     for number in 1..=3 {
         ask_for_link(&world, &format!("n{number}@example.com")).await;
         eventually("the mail arrives", PATIENCE, || async { server.mails().len() == number }).await;
         eventually("it is off the list", PATIENCE, || async { waiting(&world).await == 0 }).await;
     }
-    assert_eq!(server.connections(), 1);
+    let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0mailer\0{password}"));
+    assert_eq!((server.connections(), server.signed_in()), (1, vec![format!("AUTH PLAIN {plain}")]));
     note_tokens(&world, &server);
     let mail = &server.mails()[0];
     assert!(mail.contains("To: n1@example.com\n") && mail.contains("/v1/auth/callback?token="), "{mail}");
@@ -149,6 +154,25 @@ async fn a_server_that_hangs_delays_one_mail() {
     .await;
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
     note_tokens(&world, &server);
+}
+
+/// Where TLS is asked for, a server that does not offer it is told nothing.
+#[tokio::test]
+async fn no_mail_goes_out_in_the_clear_where_tls_is_asked_for() {
+    let server = MailServer::start(Mood::Takes, None).await;
+    let password = "a-long-password-of-a-mailbox";
+    let url = format!("smtp://mailer:{password}@{}?tls=required", server.address);
+    let world = spawn_with(|config| smtp(config, &url)).await;
+    world.note_secret(password);
+    ask_for_link(&world, "new@example.com").await;
+    let put_off =
+        format!("SELECT CAST(count(*) AS BIGINT) FROM mails WHERE due_at < {}", world.clock.now().as_millis() + 30_000);
+    let tried = "SELECT CAST(count(*) AS BIGINT) FROM mails WHERE attempts >= 1";
+    eventually("it was tried and put off", PATIENCE, || async {
+        world.db.number(tried).await == 1 && world.db.number(&*put_off).await == 1
+    })
+    .await;
+    assert_eq!((server.connections(), server.signed_in().len(), server.mails().len()), (1, 0, 0));
 }
 
 /// Over TLS the server must be who it should be; the operator's own authority counts.

@@ -29,6 +29,7 @@ struct State {
     /// Moods of the next connections; after them, `mood` holds.
     first: Vec<Mood>,
     connections: usize,
+    signed_in: Vec<String>,
     mails: Vec<String>,
 }
 
@@ -37,7 +38,8 @@ impl MailServer {
     pub(crate) async fn start(mood: Mood, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
-        let state = Arc::new(Mutex::new(State { mood, first: Vec::new(), connections: 0, mails: Vec::new() }));
+        let state = State { mood, first: Vec::new(), connections: 0, signed_in: Vec::new(), mails: Vec::new() };
+        let state = Arc::new(Mutex::new(state));
         tokio::spawn({
             let state = Arc::clone(&state);
             async move {
@@ -77,6 +79,11 @@ impl MailServer {
         self.state().mails.clone()
     }
 
+    /// How it was told who sends (RFC 4954).
+    pub(crate) fn signed_in(&self) -> Vec<String> {
+        self.state().signed_in.clone()
+    }
+
     /// How many connections there were.
     pub(crate) fn connections(&self) -> usize {
         self.state().connections
@@ -102,7 +109,11 @@ async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin, state: &Mutex<State>
     while let Some(line) = lines.next_line().await? {
         let verb = line.split([' ', ':']).next().unwrap_or_default().to_ascii_uppercase();
         let answer = match (&*verb, mood()) {
-            ("EHLO", _) => "250-mail.example.com\r\n250 8BITMIME",
+            ("EHLO", _) => "250-mail.example.com\r\n250-8BITMIME\r\n250 AUTH PLAIN",
+            ("AUTH", _) => {
+                state.lock().unwrap_or_else(PoisonError::into_inner).signed_in.push(line);
+                "235 welcome"
+            }
             ("RCPT", Mood::Answers(answer)) => answer,
             ("DATA", _) => {
                 write.write_all(b"354 go on\r\n").await?;
