@@ -94,9 +94,9 @@ impl NextPath {
             return None;
         }
         let bytes = text.as_bytes();
-        let hides_one = bytes.windows(3).any(|three| {
-            three[0] == b'%' && hex::decode(&three[1..]).is_ok_and(|byte| is_dangerous(byte[0]))
-        });
+        let hides_one = bytes
+            .windows(3)
+            .any(|three| three[0] == b'%' && hex::decode(&three[1..]).is_ok_and(|byte| is_dangerous(byte[0])));
         let starts_doubled = |path: &str| {
             let rest = path.get(1..).unwrap_or_default().to_ascii_lowercase();
             rest.starts_with('/') || rest.starts_with("%2f")

@@ -111,7 +111,7 @@ async fn who_is_issued_a_key_and_how_it_is_asked() {
     let own = ask().session(&session).header("sec-fetch-site", "same-origin").header("origin", world.a.base());
     assert_eq!(own.body("{}").send().await.status, 201);
 
-    world.clock.advance(Duration::from_secs(30 * 86_400));
+    world.clock.advance(Duration::from_hours(30 * 24));
     assert_eq!(issue(&world.a, &session).await.outcome(), "401 unauthorized", "a session lasts 30 days");
 
     let off = spawn_with(|config| config.sessions = false).await;
@@ -216,7 +216,7 @@ async fn s13_five_wrong_codes() {
     .await;
     let count = |of: &str| outcomes.iter().filter(|outcome| *outcome == of).count();
     assert_eq!((count("400 invalid_code token"), count("429 too_many_attempts")), (5, 95), "{outcomes:?}");
-    world.clock.advance(Duration::from_secs(60));
+    world.clock.advance(Duration::from_mins(1));
     let right = confirm(&world.a, "a@example.com", &code).await;
     assert_eq!((right.outcome().as_str(), right.header("retry-after")), ("429 too_many_attempts", "540"));
     let again = request(&world.a, "a@example.com").await;

@@ -177,7 +177,9 @@ pub(crate) async fn update_for(
                 async move { job.run(&mut tx).await }.boxed()
             })
             .await?;
-        hashes.iter().for_each(|hash| app.forget_key(hash));
+        for hash in &hashes {
+            app.forget_key(hash);
+        }
         Ok(affiliate)
     })
     .await
@@ -248,7 +250,9 @@ pub(crate) async fn delete(
                 .boxed()
             })
             .await?;
-        hashes.iter().for_each(|hash| app.forget_key(hash));
+        for hash in &hashes {
+            app.forget_key(hash);
+        }
         Ok(StatusCode::NO_CONTENT.into_response())
     })
     .await
