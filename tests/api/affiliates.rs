@@ -186,6 +186,19 @@ async fn k2_three_credentials() {
     assert_eq!(world.a.post("/v1/auth/secret-keys", &json!({"email": "a@example.com"})).await.status, 200);
 }
 
+#[tokio::test]
+async fn a_repeat_makes_no_second_affiliate() {
+    let world = spawn().await;
+    let ask = || world.a.ask(Method::POST, AFFILIATES).header("idempotency-key", "key");
+    let body = json!({"name": "Partner", "partner_key": "summer"});
+    let [first, again] = [ask().json(&body).send().await, ask().json(&body).send().await];
+    assert_eq!((first.status, again.status, again.header("idempotency-replayed")), (201, 201, "true"));
+    assert_eq!((&first.body, first.header("location")), (&again.body, again.header("location")));
+    let other = ask().json(&json!({"name": "Partner", "partner_key": "winter"})).send().await;
+    assert_eq!(other.outcome(), "409 idempotency_conflict Idempotency-Key");
+    assert_eq!(world.a.post(AFFILIATES, &body).await.outcome(), "409 partner_key_taken partner_key");
+}
+
 /// The unique index decides who gets a partner key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_for_one_partner_key() {

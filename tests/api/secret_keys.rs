@@ -252,6 +252,77 @@ async fn s14_a_code_is_of_one_account_and_address() {
     assert_eq!(confirm(&world.a, "a@example.com", &code).await.status, 201);
 }
 
+/// S16: a code ends with its person's place in the team, and nobody asks for another one for them. (Their sessions and
+/// invitations are in `team`.)
+#[tokio::test]
+async fn s16_a_code_ends_with_its_person() {
+    let world = spawn().await;
+    let friend = world.join(&world.a, "friend@example.com").await;
+    world.clock.advance(Duration::from_millis(1));
+    assert_eq!(request(&world.a, "friend@example.com").await.status, 200);
+    let mailed = || world.mails_to("friend@example.com").iter().find_map(|mail| code_in(mail));
+    eventually("the code is mailed", Duration::from_secs(15), async || mailed().is_some()).await;
+    let code = mailed().expect("a code");
+    assert_eq!(world.a.delete(&format!("/v1/auth/users/{friend}")).await.status, 204);
+    assert_eq!(confirm(&world.a, "friend@example.com", &code).await.outcome(), "400 invalid_code token");
+    assert_eq!(request(&world.a, "friend@example.com").await.outcome(), "403 not_a_member");
+    assert_eq!(stored(&world, &world.a).await, 1);
+}
+
+/// S16, with a key that is issued at the same instant: it is the account's and nobody's in particular, or it was refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s16_a_key_is_issued_during_the_removal() {
+    let world = spawn_nodes(2).await;
+    for round in 0..10 {
+        let email = format!("friend-{round}@example.com");
+        let friend = world.join(&world.a, &email).await;
+        let session = world.sign_in(&email).await;
+        let callers = [world.at(0, &world.a), world.at(1, &world.nobody)];
+        let replies = at_once(2, |number| {
+            let (caller, path, session) =
+                (callers[number].clone(), format!("/v1/auth/users/{friend}"), session.clone());
+            async move { if number == 0 { caller.delete(&path).await } else { issue(&caller, &session).await } }
+        })
+        .await;
+        let (removed, issued) = (replies[0].outcome(), replies[1].outcome());
+        assert_eq!(removed, "204", "round {round}");
+        assert!(matches!(issued.as_str(), "201" | "401 unauthorized"), "round {round}: {issued}");
+        for key in listed(&world.a).await.iter().filter(|key| key["key_prefix"] != json!(prefix(&world.a))) {
+            assert_eq!(key["created_by"], Value::Null, "round {round}");
+            let path = format!("{KEYS}/{}", key["id"].as_str().expect("an id"));
+            assert_eq!(world.a.delete(&path).await.status, 204);
+        }
+    }
+}
+
+fn prefix(caller: &Caller) -> String {
+    format!("{}...", &caller.key().expect("a key")[..18])
+}
+
+/// X21: who is signed in has Idempotency-Keys of their own: another one of the team is issued another key.
+#[tokio::test]
+async fn x21_two_people_with_one_idempotency_key() {
+    let world = spawn().await;
+    world.join(&world.a, "friend@example.com").await;
+    let sessions = [world.sign_in("a@example.com").await, world.sign_in("friend@example.com").await];
+    let ask = async |session: &str| {
+        let ask = world.nobody.ask(Method::POST, ISSUE).session(session).header("idempotency-key", "key");
+        ask.body("{}").send().await
+    };
+    let [one, other] = [ask(&sessions[0]).await, ask(&sessions[1]).await];
+    assert_eq!((one.status, other.status, other.header("idempotency-replayed")), (201, 201, ""));
+    assert_ne!(one.member("id"), other.member("id"));
+    assert_eq!(ask(&sessions[0]).await.body, one.body);
+    let conflict = world.nobody.ask(Method::POST, ISSUE).session(&sessions[0]).header("idempotency-key", "key");
+    assert_eq!(conflict.body("{ }").send().await.outcome(), "409 idempotency_conflict Idempotency-Key");
+    // A request for a code has a reply without a secret; it is kept too, and mails nothing more.
+    let request = || world.a.ask(Method::POST, KEYS).header("idempotency-key", "key");
+    for replayed in ["", "true"] {
+        let asked = request().json(&json!({"email": "a@example.com"})).send().await;
+        assert_eq!((asked.status, asked.header("idempotency-replayed")), (200, replayed));
+    }
+}
+
 #[tokio::test]
 async fn a_key_is_deleted_by_another() {
     let world = spawn().await;

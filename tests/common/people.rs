@@ -14,7 +14,7 @@ impl World {
     /// The mails that an address has been sent so far.
     pub(crate) fn mails_to(&self, email: &str) -> Vec<String> {
         let to = format!("To: {email}\r\n");
-        mails_in(&self.home().join("mail")).into_iter().filter(|mail| mail.contains(&to)).collect()
+        mails_in(self.home()).into_iter().filter(|mail| mail.contains(&to)).collect()
     }
 
     /// The token of the one mail more that an address gets for what `ask` does.

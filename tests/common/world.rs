@@ -11,7 +11,7 @@ use deeplink_core::secret::{Random, SecretKey, Token};
 use deeplink_core::session::SESSION_SECS;
 use deeplink_core::time::Timestamp;
 use deeplink_server::clock::Clock;
-use deeplink_server::config::{Config, MailTransport};
+use deeplink_server::config::Config;
 use deeplink_server::http::listen::{Limits, Stop};
 use deeplink_server::start::{Running, start_with};
 use http::Method;
@@ -103,7 +103,6 @@ async fn make(nodes: usize, adjust: impl Fn(&mut Config)) -> World {
             // Nodes of one service share its address and nothing else but the database.
             config.public_url = Some("http://localhost".parse().expect("a URL"));
             config.data_dir = home.path().join(format!("node-{}", running.len()));
-            config.mail.get_or_insert_with(|| MailTransport::Directory(home.path().join("mail")));
         }
         let node = start_with(config.clone(), clock.clone(), Limits::default()).await.expect("the server starts");
         running.push(Arc::new(node));
@@ -245,17 +244,20 @@ impl World {
 
     /// The files that hold mails, once there are `count`.
     pub(crate) async fn mails(&self, count: usize) -> Vec<String> {
-        let read = || mails_in(&self.home.path().join("mail"));
+        let read = || mails_in(self.home.path());
         eventually("the mails are out", PATIENCE, || async { read().len() >= count }).await;
         read()
     }
 }
 
-/// The tokens of mailed links are secrets too.
-pub(super) fn mails_in(folder: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+/// The mails in a world's directory, the oldest first. Each of several nodes writes to a directory of its own.
+pub(super) fn mails_in(home: &Path) -> Vec<String> {
+    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let homes = entries(home).map(|entry| entry.path()).filter(|path| path.join("mail").is_dir());
+    let folders = homes.chain([home.to_owned()]).map(|home| home.join("mail"));
+    let files = folders.flat_map(|folder| entries(&folder).map(|entry| entry.path()).collect::<Vec<_>>());
     let mut mails: Vec<_> = files.filter(|path| path.extension().is_some_and(|kind| kind == "eml")).collect();
-    mails.sort();
+    mails.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
     mails.iter().map(|path| std::fs::read_to_string(path).expect("a mail").replace("=\r\n", "")).collect()
 }
 
@@ -277,7 +279,7 @@ pub(crate) fn code_in(mail: &str) -> Option<String> {
 impl Drop for World {
     fn drop(&mut self) {
         let (secrets, db) = (Arc::clone(&self.secrets), self.db.apart());
-        for mail in mails_in(&self.home.path().join("mail")) {
+        for mail in mails_in(self.home.path()) {
             match token_in(&mail) {
                 Some(token) => secrets.note(&token),
                 // The only mails without a link that signs somebody in.
