@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Ask, Role, World, eventually, spawn};
+use crate::common::{Ask, Role, World, code_in, eventually, spawn};
 
 const SOON: Duration = Duration::from_secs(15);
 
@@ -20,6 +20,11 @@ fn reads(world: &World) -> Vec<Ask> {
         ask("/v1/links/spring-42/qr.png"),
         ask("/v1/domains"),
         ask("/v1/apps"),
+        ask("/v1/auth/secret-keys"),
+        ask("/v1/auth/publishable-keys"),
+        ask("/v1/affiliates"),
+        ask(&format!("/v1/affiliates/{}", world.a1.affiliate_id())),
+        ask(&format!("/v1/affiliates/{}/credentials", world.a1.affiliate_id())),
         ask("/.well-known/apple-app-site-association").header("host", "unknown.example.com"),
         ask("/.well-known/assetlinks.json").header("host", "unknown.example.com"),
         ask("/r/unknown"),
@@ -31,8 +36,55 @@ fn ios(bundle: &str) -> Value {
     json!({"platform": "ios", "bundle_id": bundle, "team_id": "ABCDE12345"})
 }
 
-fn writes(world: &World, app: &str) -> Vec<Ask> {
+/// Keys and partners of A's that are changed while the database is away.
+struct Things {
+    session: String,
+    code: String,
+    key: String,
+    publishable: String,
+    partner: String,
+    credential: String,
+}
+
+const ISSUE: &str = "/v1/auth/secret-keys/issue";
+
+async fn things_of_a(world: &World) -> Things {
+    world.own_domain(&world.a, "keys.example.com", Role::Primary).await;
+    let session = world.session_of(&world.a).await;
+    let key = world.nobody.ask(Method::POST, ISSUE).session(&session).json(&json!({})).send().await.member("id");
+    let domain = json!({"domain": "keys.example.com"});
+    let publishable = world.a.post("/v1/auth/publishable-keys", &domain).await.member("id");
+    let partner = world.a.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "summer"})).await;
+    let partner = partner.member("id");
+    let credential = world.a.post_nothing(&format!("/v1/affiliates/{partner}/credentials")).await.member("id");
+    world.a.post("/v1/auth/secret-keys", &json!({"email": "a@example.com"})).await;
+    let code = world.mails(1).await.iter().find_map(|mail| code_in(mail)).expect("a code");
+    let waiting = "SELECT CAST(count(*) AS BIGINT) FROM mails";
+    eventually("no mail waits", SOON, || async { world.db.number(waiting).await == 0 }).await;
+    Things { session, code, key, publishable, partner, credential }
+}
+
+fn key_writes(world: &World, of_a: &Things) -> Vec<Ask> {
+    let ask = |method, path: &str| world.a.ask(method, path);
+    let partner = format!("/v1/affiliates/{}", of_a.partner);
+    let confirm = json!({"email": "a@example.com", "token": of_a.code});
     vec![
+        world.nobody.ask(Method::POST, ISSUE).session(&of_a.session).json(&json!({})),
+        ask(Method::POST, "/v1/auth/secret-keys/confirm").json(&confirm),
+        ask(Method::POST, "/v1/auth/secret-keys").json(&json!({"email": "a@example.com"})),
+        ask(Method::DELETE, &format!("/v1/auth/secret-keys/{}", of_a.key)),
+        ask(Method::POST, "/v1/auth/publishable-keys").json(&json!({"domain": "keys.example.com"})),
+        ask(Method::DELETE, &format!("/v1/auth/publishable-keys/{}", of_a.publishable)),
+        ask(Method::POST, "/v1/affiliates").json(&json!({"name": "New", "partner_key": "new"})),
+        ask(Method::PATCH, &partner).json(&json!({"name": "Newer"})),
+        ask(Method::POST, &format!("{partner}/credentials")),
+        ask(Method::DELETE, &format!("{partner}/credentials/{}", of_a.credential)),
+        ask(Method::DELETE, &partner),
+    ]
+}
+
+fn writes(world: &World, app: &str, of_a: &Things) -> Vec<Ask> {
+    let mut all = vec![
         world.a.ask(Method::POST, "/v1/links").json(&json!({"custom_id": "made-meanwhile"})),
         world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "custom_ids": ["bulk-meanwhile"]})),
         world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": "https://example.com/changed"})),
@@ -43,7 +95,9 @@ fn writes(world: &World, app: &str) -> Vec<Ask> {
         world.a.ask(Method::POST, "/v1/apps").json(&ios("com.example.meanwhile")),
         world.a.ask(Method::DELETE, &format!("/v1/apps/{app}")),
         world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
-    ]
+    ];
+    all.extend(key_writes(world, of_a));
+    all
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,13 +118,14 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
     // Another tenant's change makes nobody forget it.
     world.a.post("/v1/apps", &ios("com.example.other")).await;
     assert_eq!(world.nobody.tap("spring-42").await.status, 302);
+    let of_a = things_of_a(&world).await;
     // The keys are known too, so that it is the operation that meets the missing database.
     assert_eq!(world.a.get("/v1/links").await.status, 200);
     let before = world.db.dump_without_clicks().await;
 
     let away = world.db.take_away().await;
     let began = Instant::now();
-    for reply in join_all(writes(&world, &app).into_iter().map(Ask::send)).await {
+    for reply in join_all(writes(&world, &app, &of_a).into_iter().map(Ask::send)).await {
         assert!(matches!(reply.outcome().as_str(), "503 database_unavailable" | "503 overloaded"), "{}", reply.text());
     }
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
@@ -89,7 +144,7 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
     eventually("the database is back", SOON, || async { world.a.get("/v1/links").await.status == 200 }).await;
     assert_eq!(world.db.dump_without_clicks().await, before, "a 503 means: not applied");
     world.expect_clicks(&[(0, 12)]).await;
-    for ask in writes(&world, &app) {
+    for ask in writes(&world, &app, &of_a) {
         eventually("writes go on", SOON, || {
             let ask = ask.clone();
             async move { ask.send().await.status < 300 }
