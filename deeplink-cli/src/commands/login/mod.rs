@@ -26,6 +26,7 @@ use crate::store::StoreName;
      DL_KEYRING=off leaves the keyring alone, DL_KEYRING=require takes nothing else. With --with-key, a key that you \
      have is kept once the service has accepted it.",
     &[
+    "dl login --email you@example.com --base-url https://dl.example.com",
     "dl login --email you@example.com --link-stdin < link.txt",
     "dl login --with-key --base-url https://dl.example.com",
     "dl login --with-key --profile staging --store file < key.txt",
