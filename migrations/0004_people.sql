@@ -23,7 +23,6 @@ CREATE TABLE sign_ins (
     next       TEXT,
     expires_at BIGINT NOT NULL
 );
-CREATE INDEX sign_ins_email ON sign_ins (email);
 CREATE INDEX sign_ins_expiry ON sign_ins (expires_at);
 
 -- How many mails of a kind an address was sent in the hour that began with the first of them.

@@ -36,7 +36,7 @@ impl FromStr for Email {
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let wrong = || Invalid::field(ErrorCode::InvalidEmail, "email", "not an e-mail address");
-        let text = text.trim().to_lowercase();
+        let text = lower(text.trim());
         let (local, domain) = text.rsplit_once('@').ok_or_else(wrong)?;
         let label = |label: &str| {
             !label.is_empty()
@@ -58,6 +58,16 @@ impl FromStr for Email {
             && domain.split('.').all(label);
         if ok { Ok(Self(text.into())) } else { Err(wrong()) }
     }
+}
+
+/// Lower case letter by letter. A letter that would become an ASCII one, such as the Kelvin sign, stays what it is: nobody
+/// else's address may come of it.
+fn lower(text: &str) -> String {
+    let letter = |c: char| {
+        let lower: String = c.to_lowercase().collect();
+        if c.is_ascii() || !lower.chars().any(|c| c.is_ascii()) { lower } else { c.to_string() }
+    };
+    text.chars().map(letter).collect()
 }
 
 /// The body of a sign-up.
@@ -212,9 +222,12 @@ mod tests {
 
     #[test]
     fn addresses() {
-        for (text, stored) in
-            [("  You@Example.COM ", "you@example.com"), ("a+b.c@sub.example.co", "a+b.c@sub.example.co")]
-        {
+        for (text, stored) in [
+            ("  You@Example.COM ", "you@example.com"),
+            ("a+b.c@sub.example.co", "a+b.c@sub.example.co"),
+            ("\u{c9}@example.com", "\u{e9}@example.com"),
+            ("\u{212a}@example.com", "\u{212a}@example.com"),
+        ] {
             assert_eq!(text.parse::<Email>().expect("an address").as_str(), stored);
         }
         for text in [

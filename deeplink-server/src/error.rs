@@ -4,12 +4,18 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use deeplink_core::bulk::RowError;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use deeplink_core::time::Timestamp;
 use http::{HeaderValue, StatusCode, header};
 
 use crate::db::{DbError, WriteError};
 
 /// Seconds after which a request refused for load may be repeated.
 const RETRY_SOON: u64 = 1;
+
+/// Whole seconds until a moment, so many that it has come then: what `Retry-After` says.
+pub(crate) fn seconds_until(now: Timestamp, then: Timestamp) -> u64 {
+    u64::try_from(then.as_millis() - now.as_millis()).unwrap_or(0).div_ceil(1_000).max(1)
+}
 
 /// Why a request was refused or failed.
 #[derive(Debug, thiserror::Error)]

@@ -41,6 +41,19 @@ fn note_tokens(world: &World, server: &MailServer) {
     }
 }
 
+/// A link that is over is not sent any more, whenever the mail server is back.
+#[tokio::test]
+async fn what_is_over_is_not_sent() {
+    let server = MailServer::start(Mood::Answers("451 later"), None).await;
+    let world = world_with(&server).await;
+    ask_for_link(&world, "new@example.com").await;
+    eventually("it was tried", PATIENCE, || async { server.connections() > 0 }).await;
+    server.set(Mood::Takes);
+    world.clock.advance(Duration::from_mins(15));
+    eventually("it is given up", PATIENCE, || async { waiting(&world).await == 0 }).await;
+    assert!(server.mails().is_empty());
+}
+
 /// Each mail is plain text and HTML that say the same; the link stands in full on a line of its own.
 #[tokio::test]
 async fn mails_say_the_same_as_text_and_as_html() {

@@ -6,7 +6,7 @@ use deeplink_server::config::{Config, OauthProvider};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::provider::{CLIENT_ID, CLIENT_SECRET, Fault, Provider};
+use crate::common::provider::{ACCESS_TOKEN, CLIENT_ID, CLIENT_SECRET, Fault, Provider};
 use crate::common::{Reply, World, at_once, spawn_with};
 
 /// A world with both providers, which are one double.
@@ -32,6 +32,7 @@ async fn scene_with(says: Value, adjust: impl Fn(&mut Config)) -> Scene {
     })
     .await;
     world.note_secret(CLIENT_SECRET);
+    world.note_secret(ACCESS_TOKEN);
     Scene { world, provider }
 }
 
@@ -56,7 +57,7 @@ impl Scene {
         let callback = format!("{}/v1/auth/oauth/{name}/callback", self.world.a.base());
         let scope = if name == "google" { "openid email" } else { "user:email" };
         let (code, state) = self.provider.consent(started.header("location"), &callback, scope);
-        for secret in [&state, cookie.split('=').nth(1).expect("a value")] {
+        for secret in [&code, &state, cookie.split('=').nth(1).expect("a value")] {
             self.world.note_secret(secret);
         }
         Back { code, state, cookie }
@@ -177,6 +178,28 @@ async fn a_provider_that_is_not_set_up_says_so() {
         let reply = world.nobody.get(&format!("/v1/auth/oauth/{name}/callback?state={}", "0".repeat(64))).await;
         assert_eq!(refused(&reply), "oauth_state_invalid");
     }
+}
+
+/// S18: where no new accounts are taken, a provider opens none either; and where sign-in is off, so are the providers.
+#[tokio::test]
+async fn s18_closed_is_closed_for_providers_too() {
+    let scene = scene_with(user("new@example.com"), |config| config.signup_open = false).await;
+    assert_eq!(scene.fails("google").await, "signup_closed");
+    scene.provider.says(user("a@example.com"));
+    let back = scene.consented("google", "").await;
+    assert!(session_of(&scene.returned("google", &back).await).is_some(), "who has an account comes in");
+    let off = scene_with(user("a@example.com"), |config| config.sessions = false).await;
+    assert_eq!(off.start("google", "").await.outcome(), "503 oauth_not_configured");
+}
+
+/// A service on this machine goes by several names. The provider leads back to one of them, so everything happens there.
+#[tokio::test]
+async fn a_sign_in_happens_at_the_public_url() {
+    let scene = scene(user("new@example.com")).await;
+    let ask = scene.world.nobody.ask(Method::GET, "/v1/auth/oauth/google/start?next=/account/keys");
+    let sent = ask.header("host", "localhost:1").send().await;
+    let there = format!("{}/v1/auth/oauth/google/start?next=%2Faccount%2Fkeys", scene.world.a.base());
+    assert_eq!((sent.status, sent.header("location"), sent.header("set-cookie")), (302, there.as_str(), ""));
 }
 
 #[tokio::test]

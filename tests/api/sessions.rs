@@ -6,7 +6,7 @@ use deeplink_server::config::MailTransport;
 use http::Method;
 use serde_json::json;
 
-use crate::common::{Caller, Reply, World, at_once, spawn, spawn_nodes, spawn_with};
+use crate::common::{Caller, Reply, World, at_once, eventually, spawn, spawn_nodes, spawn_with};
 
 const EXPIRED: &str = "/signin?error=link_expired";
 
@@ -133,6 +133,20 @@ async fn s5_tokens_work_for_their_own_purpose_only() {
     }
 }
 
+/// S18: a service that takes no new accounts opens none by a sign-in either; who has one comes in.
+#[tokio::test]
+async fn s18_closed_is_closed_for_sign_ins_too() {
+    let world = spawn_with(|config| config.signup_open = false).await;
+    let before = world.db.dump().await["tenants"].clone();
+    let token = world.magic_link("new@example.com").await;
+    let refused = world.nobody.use_link(&token).await;
+    assert_eq!((refused.status, refused.header("location")), (303, "/signin?error=signup_closed"));
+    assert!(refused.session().is_none() && expired(&world.nobody.use_link(&token).await), "and the link is used up");
+    assert_eq!(world.db.dump().await["tenants"], before);
+    let session = world.sign_in("a@example.com").await;
+    assert_eq!(world.nobody.me(&session).await.json()["tenant"]["id"], world.a.tenant.as_str());
+}
+
 /// S6: a magic link works for 15 minutes, an invitation and the link of a sign-up for 7 days, a session for 30 days,
 /// whatever is done in it.
 #[tokio::test]
@@ -249,6 +263,8 @@ async fn s17_an_invitation_is_for_one_address_and_signs_nobody_in() {
         (body.as_object().expect("an object").keys().cloned().collect::<Vec<_>>(), body["status"].clone())
     };
     assert_eq!(shape(&fresh), shape(&taken));
+    eventually("both are mailed", Duration::from_secs(15), || async { world.mails_to("b@example.com").len() == 1 })
+        .await;
     let token = world.invite(&world.a, "b@example.com").await;
     for _ in 0..2 {
         let reply = world.nobody.accept(&token).await;
@@ -277,8 +293,10 @@ async fn s18_nobody_waits_in_an_account_for_its_victim() {
     assert_ne!(me["tenant"]["id"], world.db.texts(of_attacker).await[0].as_str());
     assert!(expired(&world.nobody.use_link(&signup).await));
     assert!(invalid_invite(&world.nobody.accept(&invite).await));
-    // A new invitation into the attacker's account does not take the address along, either.
-    let again = world.invite(&attacker, "v@example.org").await;
+    // The attacker invites nobody, and an invitation into another's account does not take the address along, either.
+    let refused = attacker.post("/v1/auth/users", &json!({"email": "v@example.org"})).await;
+    assert_eq!(refused.outcome(), "403 user_unverified");
+    let again = world.invite(&world.b, "v@example.org").await;
     assert!(invalid_invite(&world.nobody.accept(&again).await));
     assert_eq!(world.nobody.me(&session).await.json(), me);
 }

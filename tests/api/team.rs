@@ -96,6 +96,33 @@ async fn an_address_gets_five_invitations_an_hour_whoever_sends_them() {
     world.invite(&world.b, "friend@example.com").await;
 }
 
+/// Invitations go to people who never asked for mail: a team sends so many, and only once somebody in it is known.
+#[tokio::test]
+async fn a_team_sends_fifty_invitations_an_hour_and_none_while_nobody_is_known() {
+    let world = spawn().await;
+    let numbered =
+        async |number: usize| world.a.post("/v1/auth/users", &json!({"email": format!("n{number}@example.com")})).await;
+    for number in 0..50 {
+        assert_eq!(numbered(number).await.status, 201);
+    }
+    world.clock.advance(Duration::from_secs(10));
+    let refused = numbered(50).await;
+    assert_eq!((refused.outcome().as_str(), refused.header("retry-after")), ("429 rate_limited", "3590"));
+    assert_eq!(users(&world.a).await.len(), 51, "and nobody was stored");
+    assert_eq!(invite(&world.b, "friend@example.com").await, "201", "others are not in its way");
+    world.clock.advance(Duration::from_secs(3_590));
+    assert_eq!(numbered(50).await.status, 201);
+
+    let opened = world.nobody.post("/v1/auth/signup", &json!({"email": "new@example.com"})).await;
+    eventually("the mail is out", Duration::from_secs(30), || async { !world.mails_to("new@example.com").is_empty() })
+        .await;
+    let stranger = world.somebody_with(&opened.member("api_key"));
+    assert_eq!(invite(&stranger, "friend@example.com").await, "403 user_unverified");
+    let token = crate::common::token_in(&world.mails_to("new@example.com").remove(0)).expect("a token");
+    assert!(world.nobody.use_link(&token).await.session().is_some());
+    assert_eq!(invite(&stranger, "friend@example.com").await, "201");
+}
+
 #[tokio::test]
 async fn a_repeat_with_the_same_key_invites_once() {
     let world = spawn().await;
@@ -252,7 +279,7 @@ async fn what_is_over_is_taken_away() {
             + (SELECT count(*) FROM tokens) AS BIGINT)";
         world.db.number(count).await
     };
-    assert_eq!(rows().await, 4);
+    assert_eq!(rows().await, 5);
     world.clock.advance(Duration::from_hours(24 * 7));
     eventually("they are gone", Duration::from_secs(90), || async { rows().await == 0 }).await;
 }
@@ -264,7 +291,5 @@ async fn an_invitation_says_who_invites() {
     world.invite(&world.a, "friend@example.com").await;
     assert!(world.mails_to("friend@example.com")[0].contains("a@example.com invites you to their team"));
     let key = world.nobody.post("/v1/auth/signup", &json!({"email": "ceo@example.org"})).await.member("api_key");
-    world.invite(&world.somebody_with(&key), "victim@example.com").await;
-    let mail = &world.mails_to("victim@example.com")[0];
-    assert!(!mail.contains("ceo@example.org") && mail.contains("you are invited to a team"), "{mail}");
+    assert_eq!(invite(&world.somebody_with(&key), "victim@example.com").await, "403 user_unverified");
 }

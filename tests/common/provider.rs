@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 /// What we are called at it, and our password.
 pub(crate) const CLIENT_ID: &str = "client-of-tests";
 pub(crate) const CLIENT_SECRET: &str = "5d1c90f3-client-secret-of-tests";
-const ACCESS_TOKEN: &str = "3f0c9a-access-token-of-tests";
+pub(crate) const ACCESS_TOKEN: &str = "3f0c9a-access-token-of-tests";
 
 /// What goes wrong at an endpoint.
 #[derive(Debug, Clone)]

@@ -159,6 +159,9 @@ fn sign_in(config: &Config) -> Finding {
     let providers = [provider("Google", &config.oauth.google), provider("GitHub", &config.oauth.github)];
     let by_mail = config.mail_at(&config.public_url_at(config.listen)).map(|_| "mail".to_owned());
     let ways: Vec<_> = by_mail.into_iter().chain(providers.into_iter().flatten()).collect();
+    if !config.sessions {
+        return Note("switched off by DEEPLINK_SESSIONS".into());
+    }
     if ways.is_empty() {
         Note("nobody can: there is neither mail nor a provider".into())
     } else {

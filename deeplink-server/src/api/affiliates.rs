@@ -76,19 +76,20 @@ pub(crate) async fn create_for(
     let now = app.clock.now();
     let id = app.random(|random| AffiliateId::new(now, random));
     let new = NewAffiliate { id, tenant: caller.tenant.clone(), name, partner_key, created_at: now };
-    let job = Arc::new((once, new));
+    let job = Arc::new((caller.clone(), once, new));
     app.db
         .write(move |mut tx| {
             let job = Arc::clone(&job);
-            async move { insert(&mut tx, &job.0, &job.1).await }.boxed()
+            async move { insert(&mut tx, &job.0, &job.1, &job.2).await }.boxed()
         })
         .await
 }
 
-async fn insert(tx: &mut Conn<'_>, once: &Once, new: &NewAffiliate) -> Result<Answer, ApiError> {
+async fn insert(tx: &mut Conn<'_>, caller: &Caller, once: &Once, new: &NewAffiliate) -> Result<Answer, ApiError> {
     if let Some(reply) = once.claim(tx, new.created_at).await? {
         return Ok(Answer { reply, replayed: true });
     }
+    caller.hold(tx).await?;
     if !affiliates::insert(tx, new).await? {
         let message = format!("another affiliate is called \"{}\"", new.partner_key);
         return Err(Invalid::field(ErrorCode::PartnerKeyTaken, "partner_key", message).into());
@@ -196,6 +197,7 @@ impl Update {
     /// The affiliate, and the hashes of the keys that may stand for somebody else than before.
     async fn run(&self, tx: &mut Conn<'_>) -> Result<(AffiliateDetail, Vec<String>), ApiError> {
         let tenant = &self.caller.tenant;
+        self.caller.hold(tx).await?;
         let changed = affiliates::update(tx, tenant, &self.id, &self.change, self.now).await?;
         let changed = changed.ok_or_else(ApiError::not_found)?;
         let mut hashes = Vec::new();
@@ -240,6 +242,7 @@ pub(crate) async fn delete(
                 let job = Arc::clone(&job);
                 async move {
                     let (caller, id, now) = &*job;
+                    caller.hold(&mut tx).await?;
                     if !affiliates::delete(&mut tx, &caller.tenant, id, *now).await? {
                         return Err(ApiError::not_found());
                     }

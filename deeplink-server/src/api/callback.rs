@@ -30,6 +30,8 @@ use crate::state::{App, Shared};
 /// Where a form leads that another site sent.
 pub(crate) const FOREIGN: &str = "/signin?error=invalid_request";
 const EXPIRED: &str = "/signin?error=link_expired";
+/// Where somebody is led whose address has no account, while none are opened.
+pub(crate) const CLOSED: &str = "/signin?error=signup_closed";
 
 /// Shows the form of a mailed link. Nothing is used up by it, however often it is opened.
 #[utoipa::path(
@@ -59,7 +61,7 @@ pub(crate) async fn page(State(app): State<Shared>, _: OnServiceHost, query: Que
     post, path = "/v1/auth/callback", operation_id = "callback", tag = "sessions",
     request_body(content = CallbackForm, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 303, description = "Signed in: to where the sign-in was to lead, with the cookie `session_token`; else to `/signin?error=link_expired`, or `invalid_request` for a form of another site", headers(("Location" = String), ("Set-Cookie" = String))),
+        (status = 303, description = "Signed in: to where the sign-in was to lead, with the cookie `session_token`; else to `/signin?error=link_expired`, `signup_closed` for an address without an account while none are opened, or `invalid_request` for a form of another site", headers(("Location" = String), ("Set-Cookie" = String))),
         (status = 400, description = "A field stands more than once", body = ErrorBody),
         (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
         (status = 415, description = "The body is not a form", body = ErrorBody),
@@ -88,8 +90,11 @@ pub(crate) async fn create(State(app): State<Shared>, request: Request) -> Resul
             }
         })
         .await?;
-    let Some(stored) = used else { return Ok(see_other(EXPIRED)) };
-    Ok(entry.signed_in(&app, &stored.or(next).unwrap_or_default()))
+    Ok(match used {
+        Used::Up(stored) => entry.signed_in(&app, &stored.or(next).unwrap_or_default()),
+        Used::Not => see_other(EXPIRED),
+        Used::Closed => see_other(CLOSED),
+    })
 }
 
 /// The form of a mailed link.
@@ -103,9 +108,20 @@ pub(crate) struct CallbackForm {
     next: Option<String>,
 }
 
+/// What became of a mailed token.
+enum Used {
+    /// It signs in; where that was to lead, if it was said.
+    Up(Option<NextPath>),
+    /// It is no token of these kinds, or no longer.
+    Not,
+    /// Its address has no account, and none are opened.
+    Closed,
+}
+
 /// A sign-in with everything that is drawn for it, before it is known who signs in.
 pub(crate) struct Entry {
-    ids: EnterIds,
+    /// Of an account, if one may be opened.
+    ids: Option<EnterIds>,
     session: SessionId,
     token: Token,
     /// Hash of the token that the browser presented.
@@ -122,7 +138,7 @@ impl Entry {
             Presented::None | Presented::Several => None,
         };
         app.random(|random| Self {
-            ids: EnterIds::draw(now, random),
+            ids: app.config.signup_open.then(|| EnterIds::draw(now, random)),
             session: SessionId::new(now, random),
             token: Token::generate(random),
             presented,
@@ -130,10 +146,12 @@ impl Entry {
         })
     }
 
-    /// Signs in whoever has just proved that an address is theirs.
-    pub(crate) async fn enter(&self, tx: &mut Conn<'_>, email: &Email) -> Result<(), DbError> {
-        let entered = people::enter(tx, email, self.ids.clone(), self.now).await?;
-        self.begin(tx, entered).await
+    /// Signs in whoever has just proved that an address is theirs; `false` when it has no account and none are opened.
+    pub(crate) async fn enter(&self, tx: &mut Conn<'_>, email: &Email) -> Result<bool, DbError> {
+        match people::enter(tx, email, self.ids.clone(), self.now).await? {
+            Some(entered) => self.begin(tx, entered).await.map(|()| true),
+            None => Ok(false),
+        }
     }
 
     async fn begin(&self, tx: &mut Conn<'_>, Entered { tenant, user }: Entered) -> Result<(), DbError> {
@@ -148,18 +166,17 @@ impl Entry {
         begin_session(tx, &session, self.presented.as_deref()).await
     }
 
-    /// Uses a mailed token up. `None`: it is no token of these kinds, or no longer; else where its sign-in was to lead.
-    async fn by_mail(&self, tx: &mut Conn<'_>, hash: &str) -> Result<Option<Option<NextPath>>, DbError> {
+    /// Uses a mailed token up.
+    async fn by_mail(&self, tx: &mut Conn<'_>, hash: &str) -> Result<Used, DbError> {
         if let Some((email, next)) = sign_ins::consume(tx, hash, self.now).await? {
-            self.enter(tx, &email).await?;
-            return Ok(Some(next));
+            return Ok(if self.enter(tx, &email).await? { Used::Up(next) } else { Used::Closed });
         }
-        let Some(entered) = tokens::consume(tx, hash, Purpose::Signup, self.now).await? else { return Ok(None) };
+        let Some(entered) = tokens::consume(tx, hash, Purpose::Signup, self.now).await? else { return Ok(Used::Not) };
         if !people::confirm(tx, &entered.user).await? {
-            return Ok(None);
+            return Ok(Used::Not);
         }
         self.begin(tx, entered).await?;
-        Ok(Some(None))
+        Ok(Used::Up(None))
     }
 
     /// The answer once the session is stored.

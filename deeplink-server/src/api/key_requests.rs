@@ -19,7 +19,7 @@ use crate::db::key_requests::{self, NewRequest};
 use crate::db::replies::Reply;
 use crate::db::users::{self, Standing};
 use crate::db::{Conn, mails};
-use crate::error::ApiError;
+use crate::error::{ApiError, seconds_until};
 use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::{BODY_LIMIT, json_body, parse};
 use crate::http::once::{Answer, Once};
@@ -118,7 +118,7 @@ impl Ask {
         };
         if let Some(pending) = key_requests::insert(&mut tx, &new).await? {
             let message = "a code was sent to this address, and is pending";
-            return Err(ApiError::TryLater(ErrorCode::RequestPending, message, seconds(self.now, pending)));
+            return Err(ApiError::TryLater(ErrorCode::RequestPending, message, seconds_until(self.now, pending)));
         }
         mails::insert(&mut tx, &self.mail, &self.sealed, self.now, self.until).await?;
         let body = serde_json::to_string(&CodeSent::new()).map_err(|error| ApiError::Internal(error.to_string()))?;
@@ -126,11 +126,6 @@ impl Ask {
         self.once.keep(&mut tx, &reply).await?;
         Ok(Answer { reply, replayed: false })
     }
-}
-
-/// Whole seconds until a moment, so many that it has come then.
-fn seconds(now: Timestamp, until: Timestamp) -> u64 {
-    u64::try_from(until.as_millis() - now.as_millis()).unwrap_or(0).div_ceil(1_000).max(1)
 }
 
 /// Makes a secret key with a mailed code.
@@ -214,7 +209,7 @@ impl Confirm {
         let tried = key_requests::attempt(&mut tx, tenant, &self.email, now).await?.ok_or_else(invalid_code)?;
         if tried.attempts > MAX_ATTEMPTS {
             self.once.release(&mut tx).await?;
-            return Ok(Tried::Dead(seconds(now, tried.expires_at)));
+            return Ok(Tried::Dead(seconds_until(now, tried.expires_at)));
         }
         let is_right = |code| self.app.vault.code_is(tenant, &self.email, code, &tried.code_mac);
         if !self.code.as_ref().is_some_and(is_right) {

@@ -16,7 +16,7 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use subtle::ConstantTimeEq;
 
-use super::callback::Entry;
+use super::callback::{CLOSED, Entry};
 use crate::db::oauth_states::{self, Begun, NewState};
 use crate::error::ApiError;
 use crate::http::client_ip::{client_ip, limit_key};
@@ -60,9 +60,13 @@ pub(crate) async fn start(
     if !app.providers.has(name) {
         return Err(ApiError::Plain(ErrorCode::OauthNotConfigured, "nobody can sign in with this provider here"));
     }
-    let client = client_ip(peer, request.headers(), &app.config.trusted_proxies);
+    let (parts, _) = request.into_parts();
+    let client = client_ip(peer, &parts.headers, &app.config.trusted_proxies);
     app.limits.signins.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
     let next = query.one("next")?.map(NextPath::read).unwrap_or_default();
+    if app.asked_host(peer, &parts)? != app.service_host {
+        return elsewhere(&app, name, &next);
+    }
     let [state, browser, verifier] = app.random(|random| [(); 3].map(|()| Token::generate(random)));
     let to = app.providers.address(name, &state, &verifier);
     let to = to.and_then(|url| HeaderValue::try_from(url.as_str()).ok());
@@ -85,13 +89,23 @@ pub(crate) async fn start(
     Ok((StatusCode::FOUND, [(header::LOCATION, to), (header::SET_COOKIE, cookie), NO_STORE]).into_response())
 }
 
+/// The same at the public URL: a machine's own service goes by several names, the provider leads back to one, and cookies
+/// are kept by name.
+fn elsewhere(app: &App, name: Name, next: &NextPath) -> Result<Response, ApiError> {
+    let mut url = app.public_url.clone();
+    url.set_path(&format!("/v1/auth/oauth/{}/start", name.as_str()));
+    url.query_pairs_mut().append_pair("next", next.as_str());
+    let to = HeaderValue::try_from(url.as_str()).map_err(|error| ApiError::Internal(error.to_string()))?;
+    Ok((StatusCode::FOUND, [(header::LOCATION, to), NO_STORE]).into_response())
+}
+
 const NO_STORE: (header::HeaderName, HeaderValue) = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 
 /// Where an identity provider leads back to.
 ///
 /// A person whose address the provider has verified is signed in; an address that has no account opens one. Every failure
 /// leads to `/signin?error=` and one of `oauth_denied`, `oauth_state_invalid`, `oauth_provider_error`,
-/// `oauth_email_unverified`, `oauth_no_email`.
+/// `oauth_email_unverified`, `oauth_no_email`, `signup_closed`.
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/callback", operation_id = "oauth_callback", tag = "sessions",
     params(
@@ -133,7 +147,8 @@ fn named(provider: &str) -> Result<Name, ApiError> {
 /// Begins the session of somebody whose address the provider vouches for.
 async fn sign_in(app: &App, email: Email, next: &NextPath, headers: &HeaderMap) -> Result<Response, ApiError> {
     let entry = Arc::new((Entry::draw(app, headers), email));
-    app.db
+    let entered = app
+        .db
         .write({
             let entry = Arc::clone(&entry);
             move |mut tx| {
@@ -142,7 +157,7 @@ async fn sign_in(app: &App, email: Email, next: &NextPath, headers: &HeaderMap) 
             }
         })
         .await?;
-    Ok(entry.0.signed_in(app, next))
+    Ok(if entered { entry.0.signed_in(app, next) } else { see_other(CLOSED) })
 }
 
 /// What a provider sent a browser back with.

@@ -149,7 +149,11 @@ pub(crate) async fn delete(
         .db
         .write(move |mut tx| {
             let job = Arc::clone(&job);
-            async move { Ok::<_, ApiError>(publishable_keys::delete(&mut tx, &job.0.tenant, &job.1).await?) }.boxed()
+            async move {
+                job.0.hold(&mut tx).await?;
+                Ok::<_, ApiError>(publishable_keys::delete(&mut tx, &job.0.tenant, &job.1).await?)
+            }
+            .boxed()
         })
         .await?;
     if gone { Ok(StatusCode::NO_CONTENT.into_response()) } else { Err(ApiError::not_found()) }

@@ -15,7 +15,7 @@ use deeplink_core::user::Email;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::db::mail_allowances::{self, Purpose};
+use crate::db::mail_allowances::{self, Allowed, Purpose};
 use crate::db::sign_ins::{self, SignIn};
 use crate::db::{Conn, DbError, mails};
 use crate::error::ApiError;
@@ -102,7 +102,8 @@ struct SendLink {
 impl SendLink {
     async fn run(&self, mut tx: Conn<'_>) -> Result<(), DbError> {
         let sign_in = &self.sign_in;
-        if mail_allowances::take(&mut tx, Purpose::Signin, &sign_in.email, self.now).await? {
+        let address = sign_in.email.as_str();
+        if mail_allowances::take(&mut tx, Purpose::Signin, address, self.now).await? == Allowed::Now {
             sign_ins::insert(&mut tx, sign_in).await?;
             mails::insert(&mut tx, &self.mail, &self.sealed, self.now, sign_in.expires_at).await?;
         }

@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use http::{HeaderValue, StatusCode, header};
 
 use crate::db::accounts::{self, NewAccount};
+use crate::db::mail_allowances::{self, Allowed};
 use crate::db::tokens::{self, Purpose};
 use crate::db::users::Standing;
 use crate::db::{Conn, mails};
@@ -109,8 +110,12 @@ impl Open {
         }
         let owner = &self.account.owner;
         let until = owner.created_at.plus_days(TOKEN_DAYS);
-        tokens::insert(&mut tx, &self.token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
-        mails::insert(&mut tx, &self.mail, &self.sealed, owner.created_at, until).await?;
+        let (address, now) = (owner.email.as_str(), owner.created_at);
+        // The account is opened all the same: its key is in the reply, whoever owns the address.
+        if mail_allowances::take(&mut tx, mail_allowances::Purpose::Signup, address, now).await? == Allowed::Now {
+            tokens::insert(&mut tx, &self.token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
+            mails::insert(&mut tx, &self.mail, &self.sealed, now, until).await?;
+        }
         Ok(())
     }
 }

@@ -14,11 +14,11 @@ use futures_util::FutureExt;
 use http::StatusCode;
 
 use super::signin::{require_mail, unreachable};
-use crate::db::mail_allowances::{self, Purpose};
+use crate::db::mail_allowances::{self, Allowed, Purpose};
 use crate::db::replies::Reply;
 use crate::db::users::{NewUser, Standing};
 use crate::db::{Conn, mails, tenants, tokens, users};
-use crate::error::ApiError;
+use crate::error::{ApiError, seconds_until};
 use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
 use crate::http::once::{Answer, Once};
@@ -47,7 +47,7 @@ pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<UserList, Api
 /// Invites somebody into the team.
 ///
 /// The mailed link works for 7 days. Inviting somebody again sends a new link, and the old one ends; an address gets at
-/// most five invitations in an hour. Whether the address belongs to another account is not said: then its invitation
+/// most five invitations in an hour, and a team sends at most 50. Whether the address belongs to another account is not said: then its invitation
 /// cannot be accepted.
 #[utoipa::path(
     post, path = "/v1/auth/users", operation_id = "invite_user", tag = "team", security(("secret_key" = [])),
@@ -58,10 +58,11 @@ pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<UserList, Api
         (status = 400, description = "Not an e-mail address (`invalid_email`)", body = ErrorBody),
         (status = 401, description = "No valid key", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 403, description = "Nobody in the team has confirmed their address (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
         (status = 409, description = "They are in the team (`user_exists`), or the idempotency key was used for another request", body = ErrorBody),
         (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
         (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 429, description = "The team has sent 50 invitations within an hour", body = ErrorBody, headers(("Retry-After" = u64))),
         (status = 503, description = "Not applied: mail is not set up (`sessions_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
@@ -83,6 +84,11 @@ pub(crate) async fn invite_for(app: &Shared, caller: &Caller, email: Email, once
     require_mail(app)?;
     let now = app.clock.now();
     let from = users::spokesperson(&mut app.db.read().await?.conn(), &caller.tenant, caller.user()).await?;
+    // Mails to others go out for people whose own address is known to be theirs.
+    if from.is_none() {
+        let message = "nobody in this team has confirmed their address yet, so nobody can be invited";
+        return Err(ApiError::Plain(ErrorCode::UserUnverified, message));
+    }
     let (user, mail, token) =
         app.random(|random| (UserId::new(now, random), MailId::new(now, random), Token::generate(random)));
     let until = now.plus_days(INVITE_DAYS);
@@ -136,7 +142,12 @@ impl Invite {
                 new.id.clone()
             }
         };
-        if mail_allowances::take(&mut tx, Purpose::Invite, &new.email, new.created_at).await? {
+        let team = mail_allowances::take(&mut tx, Purpose::Team, new.tenant.as_str(), new.created_at).await?;
+        if let Allowed::From(then) = team {
+            return Err(ApiError::RateLimited(seconds_until(new.created_at, then)));
+        }
+        let allowed = mail_allowances::take(&mut tx, Purpose::Invite, new.email.as_str(), new.created_at).await?;
+        if allowed == Allowed::Now {
             tokens::end(&mut tx, &id, tokens::Purpose::Invite).await?;
             tokens::insert(&mut tx, &self.token, tokens::Purpose::Invite, &new.tenant, &id, self.until).await?;
             mails::insert(&mut tx, &self.mail, &self.sealed, new.created_at, self.until).await?;

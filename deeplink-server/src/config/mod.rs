@@ -87,10 +87,10 @@ pub struct Settings {
     /// Networks of the proxies whose forwarding headers count, separated by commas [default: none]
     #[arg(long, global = true, env = "DEEPLINK_TRUSTED_PROXIES", value_name = "CIDRS")]
     trusted_proxies: Option<String>,
-    /// Whether anybody may open an account: open, closed
+    /// Whether anybody may open an account, by signing up or by a first sign-in: open, closed
     #[arg(long, global = true, env = "DEEPLINK_SIGNUP", value_name = "WORD", default_value = "open")]
     signup: String,
-    /// Whether people may sign up and sign in by mail: on, off
+    /// Whether people may sign up and sign in, by mail or with a provider: on, off
     #[arg(long, global = true, env = "DEEPLINK_SESSIONS", value_name = "WORD", default_value = "on")]
     sessions: String,
     /// Directory that each mail is written to as one .eml file [default: mail in the data directory when the public URL

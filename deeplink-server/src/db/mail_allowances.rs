@@ -1,12 +1,9 @@
-//! How many mails of a kind an address gets: whoever names it, nobody's mailbox is flooded.
+//! How many mails of a kind an address gets, and a team sends: whoever names it, nobody's mailbox is flooded.
 
 use deeplink_core::time::Timestamp;
-use deeplink_core::user::Email;
 
 use super::{Conn, DbError, on};
 
-/// Mails of one kind that an address gets in an hour.
-const PER_HOUR: i64 = 5;
 const HOUR_MILLIS: i64 = 3_600_000;
 
 /// A kind of mail.
@@ -14,49 +11,66 @@ const HOUR_MILLIS: i64 = 3_600_000;
 pub(crate) enum Purpose {
     /// A link to sign in with.
     Signin,
+    /// A link that confirms a sign-up.
+    Signup,
     /// An invitation.
     Invite,
+    /// Invitations of a team, whoever gets them.
+    Team,
 }
 
 impl Purpose {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Signin => "signin",
+            Self::Signup => "signup",
             Self::Invite => "invite",
+            Self::Team => "team",
+        }
+    }
+
+    /// How many there are in an hour.
+    const fn per_hour(self) -> i64 {
+        match self {
+            Self::Signin | Self::Signup | Self::Invite => 5,
+            Self::Team => 50,
         }
     }
 }
 
-/// Counts a mail; `false` when the address has had all it gets in the hour that began with the first of them, and this
-/// one must not be sent.
+/// Whether a mail may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Allowed {
+    Now,
+    /// Not before this moment.
+    From(Timestamp),
+}
+
+/// Counts a mail to an address, or of a team by its tenant's id, in the hour that began with the first of them.
 pub(crate) async fn take(
     db: &mut Conn<'_>,
     purpose: Purpose,
-    address: &Email,
+    address: &str,
     now: Timestamp,
-) -> Result<bool, DbError> {
+) -> Result<Allowed, DbError> {
     const SQL: &str = "
         INSERT INTO mail_allowances (purpose, address, since, sent) VALUES ($1, $2, $3, 1)
         ON CONFLICT (purpose, address) DO UPDATE SET
             since = CASE WHEN mail_allowances.since <= $4 THEN $3 ELSE mail_allowances.since END,
             sent = CASE WHEN mail_allowances.since <= $4 THEN 1 ELSE mail_allowances.sent + 1 END
-        WHERE mail_allowances.since <= $4 OR mail_allowances.sent < $5";
-    let counted = on!(db, c => sqlx::query(SQL)
-        .bind(purpose.as_str()).bind(address.as_str()).bind(now.as_millis())
-        .bind(now.plus_millis(-HOUR_MILLIS).as_millis()).bind(PER_HOUR)
-        .execute(c).await.map(|done| done.rows_affected()))?;
-    Ok(counted == 1)
+        RETURNING sent, since";
+    // What is over the allowance is counted too: a write that changes nothing would be answered sooner.
+    let (sent, since): (i64, i64) = on!(db, c => sqlx::query_as(SQL)
+        .bind(purpose.as_str()).bind(address).bind(now.as_millis())
+        .bind(now.plus_millis(-HOUR_MILLIS).as_millis())
+        .fetch_one(c).await)?;
+    if sent <= purpose.per_hour() {
+        return Ok(Allowed::Now);
+    }
+    Ok(Allowed::From(Timestamp::from_millis(since + HOUR_MILLIS)))
 }
 
-/// Counts that one sweep removes.
-const SWEEP: i64 = 500;
-
-/// Removes some counts whose hour is over; `true` when more may be left.
-pub(crate) async fn sweep(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
-    const SQL: &str = "
-        DELETE FROM mail_allowances WHERE (purpose, address) IN (
-            SELECT purpose, address FROM mail_allowances WHERE since <= $1 LIMIT $2)";
-    let removed = on!(db, c => sqlx::query(SQL).bind(now.plus_millis(-HOUR_MILLIS).as_millis()).bind(SWEEP)
-        .execute(c).await.map(|done| done.rows_affected()))?;
-    Ok(i64::try_from(removed).unwrap_or(0) == SWEEP)
-}
+/// Takes away some rows whose time is over; see [`super::expired`].
+pub(crate) const EXPIRED: &str = "
+    DELETE FROM mail_allowances WHERE since <= $1 - 3600000 AND (purpose, address) IN
+        (SELECT purpose, address FROM mail_allowances WHERE since <= $1 - 3600000 LIMIT $2)";

@@ -16,6 +16,7 @@ pub(crate) mod certificates;
 pub(crate) mod clicks;
 pub(crate) mod domain_proofs;
 pub(crate) mod domains;
+pub(crate) mod expired;
 pub(crate) mod hosts;
 pub(crate) mod inspect;
 pub(crate) mod key_requests;

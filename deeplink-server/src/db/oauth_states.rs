@@ -47,14 +47,6 @@ pub(crate) async fn consume(db: &mut Conn<'_>, hash: &str, now: Timestamp) -> Re
     Ok(on!(db, c => sqlx::query_as(SQL).bind(hash).bind(now.as_millis()).fetch_optional(c).await)?)
 }
 
-/// States that one sweep removes.
-const SWEEP: i64 = 500;
-
-/// Removes some states whose time is over; `true` when more may be left.
-pub(crate) async fn sweep(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
-    const SQL: &str = "
-        DELETE FROM oauth_states WHERE hash IN (SELECT hash FROM oauth_states WHERE expires_at <= $1 LIMIT $2)";
-    let removed = on!(db, c => sqlx::query(SQL).bind(now.as_millis()).bind(SWEEP)
-        .execute(c).await.map(|done| done.rows_affected()))?;
-    Ok(i64::try_from(removed).unwrap_or(0) == SWEEP)
-}
+/// Takes away some rows whose time is over; see [`super::expired`].
+pub(crate) const EXPIRED: &str = "
+    DELETE FROM oauth_states WHERE expires_at <= $1 AND hash IN (SELECT hash FROM oauth_states WHERE expires_at <= $1 LIMIT $2)";

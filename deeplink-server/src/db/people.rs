@@ -32,21 +32,29 @@ pub(crate) struct Entered {
 }
 
 /// Lets somebody in who has just proved that an address is theirs: into the account it is verified in, else into a new
-/// one. Never into an account that only says the address is its owner's: whoever opened it may be somebody else.
-pub(crate) async fn enter(db: &mut Conn<'_>, email: &Email, ids: EnterIds, now: Timestamp) -> Result<Entered, DbError> {
+/// one. Never into an account that only says the address is its owner's: whoever opened it may be somebody else. `None`:
+/// the address has no account, and `ids` are not there because none may be opened.
+pub(crate) async fn enter(
+    db: &mut Conn<'_>,
+    email: &Email,
+    ids: Option<EnterIds>,
+    now: Timestamp,
+) -> Result<Option<Entered>, DbError> {
     if let Some(known) = users::hold_address(db, email).await? {
-        return Ok(known);
+        return Ok(Some(known));
     }
+    let Some(ids) = ids else { return Ok(None) };
     tenants::insert(db, &ids.tenant, now).await?;
     let EnterIds { tenant, user } = ids;
     let owner = NewUser { id: user, tenant, email: email.clone(), standing: Standing::Verified, created_at: now };
     if users::insert_owner(db, &owner).await? {
         tokens::lapse(db, email).await?;
-        return Ok(Entered { tenant: owner.tenant, user: owner.id });
+        return Ok(Some(Entered { tenant: owner.tenant, user: owner.id }));
     }
     // The same person was faster elsewhere.
     tenants::delete_empty(db, &owner.tenant).await?;
-    users::hold_address(db, email).await?.ok_or_else(|| DbError::Deadlock("an address changed hands".into()))
+    let known = users::hold_address(db, email).await?;
+    known.map(Some).ok_or_else(|| DbError::Deadlock("an address changed hands".into()))
 }
 
 /// Notes that somebody has proved their address, and lets lapse what others began with it. `false`: the address is

@@ -7,8 +7,6 @@ use super::{Conn, DbError, on};
 
 /// How long a reply is kept.
 pub(crate) const KEPT_MILLIS: i64 = 24 * 3_600_000;
-/// Most expired replies that one sweep removes.
-const SWEEP: i64 = 500;
 
 /// A reply as it went out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +41,8 @@ pub(crate) async fn claim(db: &mut Conn<'_>, id: &str, request: &str, now: Times
     const INSERT: &str =
         "INSERT INTO replies (id, request, expires_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING";
     const SELECT: &str = "SELECT request, status, location, body, expires_at FROM replies WHERE id = $1";
-    const RENEW: &str =
-        "UPDATE replies SET request = $2, expires_at = $3, status = NULL, location = NULL, body = NULL WHERE id = $1";
+    const RENEW: &str = "UPDATE replies SET request = $2, expires_at = $3, status = NULL, location = NULL, body = NULL
+        WHERE id = $1 AND expires_at <= $4";
     let until = now.plus_millis(KEPT_MILLIS).as_millis();
     let inserted = on!(db, c => sqlx::query(INSERT).bind(id).bind(request).bind(until)
         .execute(c).await.map(|done| done.rows_affected()))?;
@@ -64,8 +62,10 @@ pub(crate) async fn claim(db: &mut Conn<'_>, id: &str, request: &str, now: Times
             }
         }
         _ => {
-            on!(db, c => sqlx::query(RENEW).bind(id).bind(request).bind(until).execute(c).await.map(|_| ()))?;
-            Ok(Claim::First)
+            let renewed = on!(db, c => sqlx::query(RENEW).bind(id).bind(request).bind(until).bind(now.as_millis())
+                .execute(c).await.map(|done| done.rows_affected()))?;
+            // Another request renewed it, or a sweep took it away meanwhile: the write begins again and sees that.
+            if renewed == 1 { Ok(Claim::First) } else { Err(DbError::Deadlock("an expired reply was renewed".into())) }
         }
     }
 }
@@ -101,11 +101,6 @@ pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<
     Ok(())
 }
 
-/// Removes some expired replies; `true` when more may be left.
-pub(crate) async fn sweep(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
-    const SQL: &str = "
-        DELETE FROM replies WHERE id IN (SELECT id FROM replies WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)";
-    let removed = on!(db, c => sqlx::query(SQL).bind(now.as_millis()).bind(SWEEP)
-        .execute(c).await.map(|done| done.rows_affected()))?;
-    Ok(i64::try_from(removed).unwrap_or(0) == SWEEP)
-}
+/// Takes away some rows whose time is over; see [`super::expired`].
+pub(crate) const EXPIRED: &str = "
+    DELETE FROM replies WHERE expires_at <= $1 AND id IN (SELECT id FROM replies WHERE expires_at <= $1 LIMIT $2)";

@@ -92,13 +92,6 @@ pub(crate) async fn delete_of(db: &mut Conn<'_>, user: &UserId) -> Result<(), Db
     Ok(())
 }
 
-/// Sessions that one sweep removes.
-const SWEEP: i64 = 500;
-
-/// Removes some sessions whose time is over; `true` when more may be left.
-pub(crate) async fn sweep(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
-    const SQL: &str = "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= $1 LIMIT $2)";
-    let removed = on!(db, c => sqlx::query(SQL).bind(now.as_millis()).bind(SWEEP)
-        .execute(c).await.map(|done| done.rows_affected()))?;
-    Ok(i64::try_from(removed).unwrap_or(0) == SWEEP)
-}
+/// Takes away some rows whose time is over; see [`super::expired`].
+pub(crate) const EXPIRED: &str = "
+    DELETE FROM sessions WHERE expires_at <= $1 AND id IN (SELECT id FROM sessions WHERE expires_at <= $1 LIMIT $2)";

@@ -46,14 +46,6 @@ pub(crate) async fn consume(
     Ok(Some((email, row.next.as_deref().map(NextPath::read))))
 }
 
-/// Magic links that one sweep removes.
-const SWEEP: i64 = 500;
-
-/// Removes some magic links whose time is over; `true` when more may be left.
-pub(crate) async fn sweep(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
-    const SQL: &str = "
-        DELETE FROM sign_ins WHERE hash IN (SELECT hash FROM sign_ins WHERE expires_at <= $1 LIMIT $2)";
-    let removed = on!(db, c => sqlx::query(SQL).bind(now.as_millis()).bind(SWEEP)
-        .execute(c).await.map(|done| done.rows_affected()))?;
-    Ok(i64::try_from(removed).unwrap_or(0) == SWEEP)
-}
+/// Takes away some rows whose time is over; see [`super::expired`].
+pub(crate) const EXPIRED: &str = "
+    DELETE FROM sign_ins WHERE expires_at <= $1 AND hash IN (SELECT hash FROM sign_ins WHERE expires_at <= $1 LIMIT $2)";

@@ -65,9 +65,13 @@ pub(crate) async fn in_team(
     found.map(person).transpose()
 }
 
-/// Where an account's owners are reached. An address that nobody has confirmed counts too: there may be no other.
+/// Where an account's owners are reached; where they have left, everybody whose address is proved. An owner's address that
+/// nobody has confirmed counts too: there may be no other.
 pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
-    const SQL: &str = "SELECT email FROM users WHERE tenant_id = $1 AND is_owner ORDER BY id";
+    const SQL: &str = "
+        SELECT email FROM users WHERE tenant_id = $1 AND (is_owner OR
+            (verified AND NOT EXISTS (SELECT 1 FROM users owner WHERE owner.tenant_id = $1 AND owner.is_owner)))
+        ORDER BY id";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_all(c).await)?)
 }
 

@@ -1,5 +1,6 @@
 //! Who calls. The extractor in a handler's signature is the permission: [`FullScope`] is a tenant's own key,
-//! [`LinkWriter`] also an affiliate's. A handler without one is public.
+//! [`LinkWriter`] also an affiliate's, and [`super::session::Session`] somebody who signed in. A handler without one is
+//! public.
 
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ pub(crate) struct KnownKey {
 pub(crate) enum Actor {
     /// A secret key.
     Key(SecretKeyId),
-    /// The session of somebody in the team; only pages take it.
+    /// The session of somebody in the team, which pages and session operations take.
     User(UserId),
 }
 

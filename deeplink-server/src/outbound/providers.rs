@@ -114,7 +114,7 @@ impl Providers {
     /// As the operator set them up.
     pub(crate) fn new(config: &Config, public_url: &Url) -> Self {
         let provider = |name: Name| {
-            let made = Provider::new(name, name.of(config)?, public_url);
+            let made = Provider::new(name, name.of(config).filter(|_| config.sessions)?, public_url);
             // The parts were URLs before, so this is only said in case.
             made.inspect_err(|error| tracing::error!(provider = name.as_str(), %error, "cannot be used")).ok()
         };
@@ -284,12 +284,14 @@ struct Address {
     verified: bool,
 }
 
-/// The primary address if it is verified, else the first one that is.
+/// The primary address if it is verified, else the first one that is. What GitHub makes up for people is no address of
+/// theirs: no mail reaches it.
 fn verified_of(emails: &[Address]) -> Result<Email, Unidentified> {
     if emails.is_empty() {
         return Err(Unidentified::NoEmail);
     }
-    let mut verified = emails.iter().filter(|address| address.verified);
+    let is_theirs = |address: &&Address| !address.email.ends_with("@users.noreply.github.com");
+    let mut verified = emails.iter().filter(|address| address.verified).filter(is_theirs);
     let primary = verified.clone().find(|address| address.primary).or_else(|| verified.next());
     address(&primary.ok_or(Unidentified::Unverified)?.email)
 }
@@ -336,6 +338,10 @@ mod tests {
                 "b@example.com",
             ),
             (r#"[{"email":"a@example.com","primary":true,"verified":false}]"#, &unverified),
+            (
+                r#"[{"email":"a@example.com","primary":true},{"email":"1+a@users.noreply.github.com","verified":true}]"#,
+                &unverified,
+            ),
             ("[]", &none),
         ] {
             assert_eq!(github(json), expected, "{json}");

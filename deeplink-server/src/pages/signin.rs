@@ -58,6 +58,9 @@ fn words(error: &str) -> &'static str {
             "Your address is not confirmed there yet. Confirm it with that service first, or sign in by mail."
         }
         "oauth_no_email" => "That service told us no e-mail address of yours. Sign in by mail instead.",
+        "signup_closed" => {
+            "Nobody has an account here with that address, and this service opens no new ones. Ask to be invited."
+        }
         "session_expired" => "You have been signed out. Sign in again to go on.",
         _ => "That did not work. Please try again.",
     }

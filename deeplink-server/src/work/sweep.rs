@@ -4,13 +4,9 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 
-use crate::db::{
-    Conn, DbError, key_requests, mail_allowances, oauth_states, replies, sessions, sign_ins, tenants, tokens,
-};
+use crate::db::{DbError, expired, tenants};
 use crate::state::App;
 
 /// How long a stop may go unnoticed.
@@ -19,19 +15,6 @@ const LOOK: Duration = Duration::from_secs(5);
 const SMALL: u32 = 12;
 /// Looks between two sweeps of the click log: an hour.
 const LARGE: u32 = 720;
-
-/// One batch of one kind of rows; `true` when more may be left.
-type Sweep = for<'c> fn(Conn<'c>, Timestamp) -> BoxFuture<'c, Result<bool, DbError>>;
-
-const SWEEPS: &[Sweep] = &[
-    |mut tx, now| async move { replies::sweep(&mut tx, now).await }.boxed(),
-    |mut tx, now| async move { tokens::sweep(&mut tx, now).await }.boxed(),
-    |mut tx, now| async move { sessions::sweep(&mut tx, now).await }.boxed(),
-    |mut tx, now| async move { key_requests::sweep(&mut tx, now).await }.boxed(),
-    |mut tx, now| async move { sign_ins::sweep(&mut tx, now).await }.boxed(),
-    |mut tx, now| async move { mail_allowances::sweep(&mut tx, now).await }.boxed(),
-    |mut tx, now| async move { oauth_states::sweep(&mut tx, now).await }.boxed(),
-];
 
 pub(super) async fn run(app: Weak<App>) {
     // The first ones soon after the start, but not in its way.
@@ -44,8 +27,8 @@ pub(super) async fn run(app: Weak<App>) {
             return;
         }
         if looks.is_multiple_of(SMALL) {
-            for sweep in SWEEPS.iter().copied() {
-                report(all(&app, sweep).await);
+            for statement in expired::STATEMENTS {
+                report(all(&app, statement).await);
             }
         }
         if looks % LARGE == SMALL {
@@ -61,9 +44,9 @@ fn report(outcome: Result<(), DbError>) {
 }
 
 /// Runs one kind of sweep to its end, in batches so that no write waits long behind it.
-async fn all(app: &App, sweep: Sweep) -> Result<(), DbError> {
+async fn all(app: &App, statement: &'static str) -> Result<(), DbError> {
     let now = app.clock.now();
-    while app.db.write(move |tx| sweep(tx, now)).await? {}
+    while app.db.write(move |mut tx| async move { expired::sweep(&mut tx, statement, now).await }.boxed()).await? {}
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use deeplink_core::time::Timestamp;
 use futures_util::{FutureExt, StreamExt, stream};
 
 pub(crate) use self::letter::Mail;
@@ -41,6 +42,8 @@ enum Failed {
     NoSender,
     #[error("mail is switched off")]
     Off,
+    #[error("what it says is over")]
+    Over,
     #[error("it cannot be addressed: {0}")]
     Address(#[from] lettre::address::AddressError),
     #[error("it cannot be written as a mail: {0}")]
@@ -105,6 +108,9 @@ async fn round(app: &App) -> Result<bool, DbError> {
 }
 
 async fn send(app: &App, waiting: &Waiting) -> Result<(), Failed> {
+    if waiting.expires_at <= app.clock.now().as_millis() {
+        return Err(Failed::Over);
+    }
     let transport = app.config.mail_at(&app.public_url).ok_or(Failed::Off)?;
     let message = Mail::open(&app.vault, waiting)?.message(app, &waiting.id)?;
     let directory = match transport {
@@ -139,7 +145,9 @@ async fn settle(app: &App, waiting: Waiting, outcome: Result<(), Failed>) -> Res
             false
         }
     };
-    let again = now.plus_millis(1_000 * wait_after(waiting.attempts));
+    // Looked at once more at its end, so that what is over does not wait for another hour.
+    let again = now.plus_millis(1_000 * wait_after(waiting.attempts)).as_millis().min(waiting.expires_at);
+    let again = Timestamp::from_millis(again);
     app.db
         .write(move |mut tx| {
             let id = waiting.id.clone();
