@@ -9,6 +9,7 @@ use deeplink_core::secret::sha256_hex;
 use deeplink_core::time::Timestamp;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::auth::{Actor, Caller};
@@ -141,6 +142,13 @@ pub(crate) fn created(location: String, body: &impl Serialize) -> Result<Reply, 
 pub(crate) struct Answer {
     pub(crate) reply: Reply,
     pub(crate) replayed: bool,
+}
+
+impl Answer {
+    /// What the reply says.
+    pub(crate) fn said<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        serde_json::from_str(&self.reply.body).map_err(|error| ApiError::Internal(error.to_string()))
+    }
 }
 
 impl IntoResponse for Answer {

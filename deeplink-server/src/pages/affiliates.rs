@@ -10,7 +10,8 @@ use deeplink_core::affiliate::{
 };
 use http::{HeaderMap, StatusCode};
 
-use super::form::{ConfirmPage, Field, Form, Group, Kind, Trouble, draw_id, fill, spend};
+use super::confirm::Question;
+use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, spend, status_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
@@ -77,13 +78,10 @@ async fn list_page(
         ],
     )];
     let elsewhere = fill(&mut groups, form, trouble);
-    let mut frame = Frame::of(app, person, Section::AFFILIATES, "Affiliates").failed(trouble.is_some());
-    if let Some(query) = query {
-        frame = frame.after(query);
-    }
+    let frame = Frame::of(app, person, Section::AFFILIATES, "Affiliates").failed(trouble.is_some()).after(query);
     let affiliates = all.affiliates.into_iter().map(Shown::from).collect();
     let page = ListPage { frame: &frame, affiliates, groups, form_id: draw_id(app), trouble: elsewhere };
-    Ok(answer(app, trouble.map_or(StatusCode::OK, |trouble| trouble.status), &frame, &page))
+    Ok(answer(app, status_of(trouble), &frame, &page))
 }
 
 /// Adds an affiliate.
@@ -160,10 +158,8 @@ async fn page(
     )];
     let stored = Form::with([("name", Some(affiliate.name.as_str())), ("status", Some(affiliate.status.as_str()))]);
     let elsewhere = fill(&mut groups, form.unwrap_or(&stored), trouble);
-    let mut frame = Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).failed(trouble.is_some());
-    if let Some(query) = query {
-        frame = frame.after(query);
-    }
+    let frame =
+        Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).failed(trouble.is_some()).after(query);
     let page = AffiliatePage {
         frame: &frame,
         affiliate: affiliate.into(),
@@ -173,7 +169,7 @@ async fn page(
         form_id: draw_id(app),
         trouble: elsewhere,
     };
-    Ok(answer(app, trouble.map_or(StatusCode::OK, |trouble| trouble.status), &frame, &page))
+    Ok(answer(app, status_of(trouble), &frame, &page))
 }
 
 /// Changes an affiliate.
@@ -198,19 +194,18 @@ pub(super) async fn confirm(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let affiliate = named(&app, &person, &id).await?;
-    let frame = Frame::of(&app, &person, Section::AFFILIATES, "Delete this affiliate?");
     let back = format!("/account/affiliates/{id}");
     let action = format!("{back}/delete");
-    let page = ConfirmPage {
-        frame: &frame,
+    let question = Question {
+        section: Section::AFFILIATES,
+        title: "Delete this affiliate?",
         name: &affiliate.name,
         lead: "Its credentials are refused from now on. Its links go on working. This cannot be taken back.",
-        trouble: None,
         action: &action,
         submit: "Delete the affiliate",
         back: &back,
     };
-    Ok(answer(&app, StatusCode::OK, &frame, &page))
+    Ok(question.ask(&app, &person, None))
 }
 
 /// Deletes an affiliate.
@@ -240,8 +235,7 @@ pub(super) async fn mint(
     let minted = api::credentials::create(State(Arc::clone(&app)), caller, Path(id.clone()), HeaderMap::new());
     match minted.await {
         Ok(made) => {
-            let made: CreatedCredential =
-                serde_json::from_str(&made.reply.body).map_err(|error| ApiError::Internal(error.to_string()))?;
+            let made: CreatedCredential = made.said()?;
             let frame = Frame::of(&app, &person, Section::AFFILIATES, "The new credential");
             let secret = Secret {
                 frame: &frame,
@@ -265,19 +259,18 @@ pub(super) async fn confirm_credential(
     let caller = FullScope(Arc::clone(&person.caller));
     let all = api::credentials::list(State(Arc::clone(&app)), caller, Path(id.clone())).await?.0.credentials;
     let found = all.into_iter().find(|found| found.id.as_str() == key).ok_or_else(ApiError::not_found)?;
-    let frame = Frame::of(&app, &person, Section::AFFILIATES, "Delete this credential?");
     let back = format!("/account/affiliates/{id}");
     let action = format!("{back}/credentials/{key}/delete");
-    let page = ConfirmPage {
-        frame: &frame,
+    let question = Question {
+        section: Section::AFFILIATES,
+        title: "Delete this credential?",
         name: &found.key_prefix,
         lead: "Every program that calls with it is refused from now on. This cannot be taken back.",
-        trouble: None,
         action: &action,
         submit: "Delete the credential",
         back: &back,
     };
-    Ok(answer(&app, StatusCode::OK, &frame, &page))
+    Ok(question.ask(&app, &person, None))
 }
 
 /// Deletes a credential.

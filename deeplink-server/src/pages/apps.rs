@@ -8,7 +8,8 @@ use axum::response::Response;
 use deeplink_core::app::{AppDetail, AppPlatform, CreateApp, MAX_APP_NAME, MAX_BUNDLE_ID, MAX_PACKAGE_NAME};
 use http::StatusCode;
 
-use super::form::{ConfirmPage, Field, Form, FormPage, Group, Trouble, draw_id, fill};
+use super::confirm::Question;
+use super::form::{Field, Form, FormPage, Group, Trouble, draw_id, fill, status_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
@@ -132,7 +133,7 @@ fn make_page(app: &App, person: &Person, platform: &AppPlatform, form: &Form, tr
         submit: "Save the app",
         back: "/account/apps",
     };
-    answer(app, trouble.map_or(StatusCode::OK, |trouble| trouble.status), &frame, &page)
+    answer(app, status_of(trouble), &frame, &page)
 }
 
 /// Asks once more.
@@ -143,19 +144,18 @@ pub(super) async fn confirm(
 ) -> Result<Response, ApiError> {
     let all = api::apps::list_for(&app, &person.caller).await?;
     let found = all.into_iter().map(Shown::from).find(|shown| shown.id == id).ok_or_else(ApiError::not_found)?;
-    let frame = Frame::of(&app, &person, Section::APPS, "Delete this app?");
     let action = format!("/account/apps/{id}/delete");
     let name = format!("{} for {}", found.name, found.platform);
-    let page = ConfirmPage {
-        frame: &frame,
+    let question = Question {
+        section: Section::APPS,
+        title: "Delete this app?",
         name: &name,
         lead: "Your links no longer open in it once a phone asks again which apps they belong to, which can take some days.",
-        trouble: None,
         action: &action,
         submit: "Delete the app",
         back: "/account/apps",
     };
-    Ok(answer(&app, StatusCode::OK, &frame, &page))
+    Ok(question.ask(&app, &person, None))
 }
 
 /// Removes an app.

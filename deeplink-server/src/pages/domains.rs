@@ -8,7 +8,8 @@ use axum::response::Response;
 use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification};
 use http::StatusCode;
 
-use super::form::{ConfirmPage, Field, Form, Group, Kind, Trouble, fill};
+use super::confirm::Question;
+use super::form::{Field, Form, Group, Kind, Trouble, fill, status_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
@@ -73,12 +74,9 @@ async fn list_page(
         ],
     )];
     let elsewhere = fill(&mut groups, form, trouble);
-    let mut frame = Frame::of(app, person, Section::DOMAINS, "Domains").failed(trouble.is_some());
-    if let Some(query) = query {
-        frame = frame.after(query);
-    }
+    let frame = Frame::of(app, person, Section::DOMAINS, "Domains").failed(trouble.is_some()).after(query);
     let page = ListPage { frame: &frame, domains, groups, trouble: elsewhere };
-    Ok(answer(app, trouble.map_or(StatusCode::OK, |trouble| trouble.status), &frame, &page))
+    Ok(answer(app, status_of(trouble), &frame, &page))
 }
 
 /// Claims a domain.
@@ -87,15 +85,11 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     domain.role = form.filled("role").map(|role| DomainRole::from(role.as_str()));
     match api::domains::create_for(Arc::clone(&app), &person.caller, Once::none(), domain).await {
         Ok(answer) => {
-            let made: CreatedDomain = said(&answer.reply.body)?;
+            let made: CreatedDomain = answer.said()?;
             Ok(see_other(&format!("/account/domains/{}?done=domain-added", made.domain)))
         }
         Err(error) => list_page(&app, &person, None, &form, Some(&Trouble::of(error)?)).await,
     }
-}
-
-fn said<T: serde::de::DeserializeOwned>(body: &str) -> Result<T, ApiError> {
-    serde_json::from_str(body).map_err(|error| ApiError::Internal(error.to_string()))
 }
 
 #[derive(Template)]
@@ -160,7 +154,7 @@ pub(super) async fn verify(
     };
     let (look, status) = match looked.await {
         Ok(answer) => {
-            let found: DomainVerification = said(&answer.reply.body)?;
+            let found: DomainVerification = answer.said()?;
             if found.verified {
                 let path = format!("/account/domains/{}?done=domain-verified", domain.domain);
                 return Ok(see_other(&path));
@@ -184,7 +178,6 @@ pub(super) async fn confirm(
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
     let domain = named(&app, &person, &name).await?;
-    let frame = Frame::of(&app, &person, Section::DOMAINS, "Delete this domain?");
     let back = format!("/account/domains/{}", domain.domain);
     let action = format!("{back}/delete");
     let lead = if domain.verified {
@@ -192,16 +185,16 @@ pub(super) async fn confirm(
     } else {
         "It is only a claim, so nothing stops. You can add it again, with another token."
     };
-    let page = ConfirmPage {
-        frame: &frame,
+    let question = Question {
+        section: Section::DOMAINS,
+        title: "Delete this domain?",
         name: &domain.domain,
         lead,
-        trouble: None,
         action: &action,
         submit: "Delete the domain",
         back: &back,
     };
-    Ok(answer(&app, StatusCode::OK, &frame, &page))
+    Ok(question.ask(&app, &person, None))
 }
 
 /// Gives a domain up.

@@ -213,6 +213,11 @@ impl Trouble {
     }
 }
 
+/// The status of a page that shows a form.
+pub(super) fn status_of(trouble: Option<&Trouble>) -> StatusCode {
+    trouble.map_or(StatusCode::OK, |trouble| trouble.status)
+}
+
 /// A refusal for people: the messages are written for programs, which know the fields by name.
 fn words(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     let fixed = match code {
@@ -273,20 +278,6 @@ pub(super) struct FormPage<'a> {
     pub(super) action: &'a str,
     /// What the browser sends back unseen.
     pub(super) hidden: Vec<(&'static str, String)>,
-    pub(super) submit: &'static str,
-    pub(super) back: &'a str,
-}
-
-/// A page that asks once more before something is deleted.
-#[derive(Template)]
-#[template(path = "pages/confirm.html")]
-pub(super) struct ConfirmPage<'a> {
-    pub(super) frame: &'a Frame,
-    /// What it is about.
-    pub(super) name: &'a str,
-    pub(super) lead: &'a str,
-    pub(super) trouble: Option<&'a str>,
-    pub(super) action: &'a str,
     pub(super) submit: &'static str,
     pub(super) back: &'a str,
 }

@@ -103,8 +103,8 @@ impl Frame {
     }
 
     /// Takes what the page's address says of the form before.
-    pub(super) fn after(mut self, query: &Query) -> Self {
-        self.notice = query.one("done").ok().flatten().and_then(notice::sentence);
+    pub(super) fn after<'q>(mut self, query: impl Into<Option<&'q Query>>) -> Self {
+        self.notice = query.into().and_then(|query| query.one("done").ok().flatten()).and_then(notice::sentence);
         self
     }
 

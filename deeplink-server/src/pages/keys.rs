@@ -9,7 +9,8 @@ use deeplink_core::publishable_key::{CreatePublishableKey, CreatedPublishableKey
 use deeplink_core::secret_key::{MAX_KEYS, SecretKeyDetail};
 use http::StatusCode;
 
-use super::form::{ConfirmPage, Field, Form, Group, Kind, Trouble, draw_id, fill, spend};
+use super::confirm::Question;
+use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, spend};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
@@ -98,10 +99,7 @@ async fn list_page(
         Some(Wrong::Secret(trouble) | Wrong::Publishable(trouble)) => trouble.status,
         None => StatusCode::OK,
     };
-    let mut frame = Frame::of(app, person, Section::KEYS, "Keys").failed(wrong.is_some());
-    if let Some(query) = query {
-        frame = frame.after(query);
-    }
+    let frame = Frame::of(app, person, Section::KEYS, "Keys").failed(wrong.is_some()).after(query);
     let (trouble, trouble_below) = match wrong {
         Some(Wrong::Secret(trouble)) => (Some(trouble.text), None),
         Some(Wrong::Publishable(trouble)) => (None, fill(&mut groups, form, Some(&trouble))),
@@ -154,8 +152,7 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     let asked = CreatePublishableKey::new(form.value("domain"));
     match api::publishable_keys::create_for(&app, Arc::clone(&person.caller), Once::none(), asked).await {
         Ok(made) => {
-            let made: CreatedPublishableKey =
-                serde_json::from_str(&made.reply.body).map_err(|error| ApiError::Internal(error.to_string()))?;
+            let made: CreatedPublishableKey = made.said()?;
             let frame = Frame::of(&app, &person, Section::KEYS, "Your new publishable key");
             let secret = Secret {
                 frame: &frame,
@@ -182,18 +179,17 @@ pub(super) async fn confirm(
 async fn confirm_page(app: &App, person: &Person, id: &str, trouble: Option<&Trouble>) -> Result<Response, ApiError> {
     let all = api::secret_keys::list_for(app, &person.caller.tenant).await?.keys;
     let key = all.into_iter().find(|key| key.id.as_str() == id).ok_or_else(ApiError::not_found)?;
-    let frame = Frame::of(app, person, Section::KEYS, "Delete this key?").failed(trouble.is_some());
     let action = format!("/account/keys/{id}/delete");
-    let page = ConfirmPage {
-        frame: &frame,
+    let question = Question {
+        section: Section::KEYS,
+        title: "Delete this key?",
         name: &key.key_prefix,
         lead: "Every program that calls with it is refused from now on. This cannot be taken back.",
-        trouble: trouble.map(|trouble| trouble.text.as_str()),
         action: &action,
         submit: "Delete the key",
         back: "/account/keys",
     };
-    Ok(answer(app, trouble.map_or(StatusCode::OK, |trouble| trouble.status), &frame, &page))
+    Ok(question.ask(app, person, trouble))
 }
 
 /// Deletes a secret key.
@@ -217,19 +213,18 @@ pub(super) async fn confirm_publishable(
 ) -> Result<Response, ApiError> {
     let all = publishable_of(&app, &person).await?;
     let key = all.into_iter().find(|key| key.id.as_str() == id).ok_or_else(ApiError::not_found)?;
-    let frame = Frame::of(&app, &person, Section::KEYS, "Delete this key?");
     let action = format!("/account/keys/publishable/{id}/delete");
     let name = format!("{} of {}", key.key_prefix, key.domain);
-    let page = ConfirmPage {
-        frame: &frame,
+    let question = Question {
+        section: Section::KEYS,
+        title: "Delete this key?",
         name: &name,
         lead: "Apps and pages that carry it count nothing any more. This cannot be taken back.",
-        trouble: None,
         action: &action,
         submit: "Delete the key",
         back: "/account/keys",
     };
-    Ok(answer(&app, StatusCode::OK, &frame, &page))
+    Ok(question.ask(&app, &person, None))
 }
 
 /// Deletes a publishable key.

@@ -14,7 +14,8 @@ use deeplink_core::patch::Patch;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
-use super::form::{ConfirmPage, Field, Form, FormPage, Group, Trouble, draw_id, fill};
+use super::confirm::Question;
+use super::form::{Field, Form, FormPage, Group, Trouble, draw_id, fill, status_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
@@ -175,7 +176,7 @@ fn make_page(app: &App, person: &Person, form: &Form, trouble: Option<&Trouble>)
         submit: "Make the link",
         back: "/account/links",
     };
-    answer(app, trouble.map_or(StatusCode::OK, |trouble| trouble.status), &frame, &page)
+    answer(app, status_of(trouble), &frame, &page)
 }
 
 fn web_field() -> Field {
@@ -365,7 +366,7 @@ fn edit_page(app: &App, person: &Person, id: &str, form: &Form, trouble: Option<
         submit: "Save",
         back: &back,
     };
-    answer(app, trouble.map_or(StatusCode::OK, |trouble| trouble.status), &frame, &page)
+    answer(app, status_of(trouble), &frame, &page)
 }
 
 /// Asks once more.
@@ -375,18 +376,17 @@ pub(super) async fn confirm(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let link = api::links::get_for(&app, &person.caller, &id).await?;
-    let frame = Frame::of(&app, &person, Section::LINKS, "Delete this link?");
     let (action, back) = (format!("/account/links/{id}/delete"), format!("/account/links/{id}"));
-    let page = ConfirmPage {
-        frame: &frame,
+    let question = Question {
+        section: Section::LINKS,
+        title: "Delete this link?",
         name: &link.url,
         lead: "Whoever taps it finds nothing any more, wherever it is printed or posted. This cannot be taken back.",
-        trouble: None,
         action: &action,
         submit: "Delete the link",
         back: &back,
     };
-    Ok(answer(&app, StatusCode::OK, &frame, &page))
+    Ok(question.ask(&app, &person, None))
 }
 
 /// Deletes a link.

@@ -9,6 +9,7 @@ mod affiliates;
 mod apps;
 mod around;
 pub(crate) mod auth;
+mod confirm;
 mod domains;
 mod form;
 mod frame;

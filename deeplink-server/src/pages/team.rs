@@ -4,9 +4,9 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::user::{InviteUser, UserDetail, UserStatus};
-use http::StatusCode;
 
-use super::form::{ConfirmPage, Field, Form, Group, Kind, Trouble, draw_id, fill};
+use super::confirm::Question;
+use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, status_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
@@ -67,12 +67,9 @@ async fn list_page(
         groups.push(Group::of("", "", vec![field]));
     }
     let elsewhere = fill(&mut groups, form, trouble);
-    let mut frame = Frame::of(app, person, Section::TEAM, "Team").failed(trouble.is_some());
-    if let Some(query) = query {
-        frame = frame.after(query);
-    }
+    let frame = Frame::of(app, person, Section::TEAM, "Team").failed(trouble.is_some()).after(query);
     let page = ListPage { frame: &frame, people, groups, form_id: draw_id(app), trouble: elsewhere };
-    Ok(answer(app, trouble.map_or(StatusCode::OK, |trouble| trouble.status), &frame, &page))
+    Ok(answer(app, status_of(trouble), &frame, &page))
 }
 
 /// Invites somebody.
@@ -105,18 +102,17 @@ pub(super) async fn confirm(
 }
 
 fn confirm_page(app: &App, person: &Person, user: &UserDetail, trouble: Option<&Trouble>) -> Response {
-    let frame = Frame::of(app, person, Section::TEAM, "Remove them from the team?").failed(trouble.is_some());
     let action = format!("/account/team/{}/remove", user.id);
-    let page = ConfirmPage {
-        frame: &frame,
+    let question = Question {
+        section: Section::TEAM,
+        title: "Remove them from the team?",
         name: &user.email,
         lead: "They are signed out everywhere, and an invitation of theirs ends. Links and keys that they made stay.",
-        trouble: trouble.map(|trouble| trouble.text.as_str()),
         action: &action,
         submit: "Remove them",
         back: "/account/team",
     };
-    answer(app, trouble.map_or(StatusCode::OK, |trouble| trouble.status), &frame, &page)
+    question.ask(app, person, trouble)
 }
 
 /// Removes somebody else.
