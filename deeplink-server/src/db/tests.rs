@@ -333,8 +333,12 @@ async fn expired_tokens_are_swept() {
         })
         .await;
     let later = now().plus_days(2);
-    let more = scratch.write(move |mut tx| async move { tokens::sweep(&mut tx, later).await }.boxed()).await;
-    assert!(!more);
+    let sweep = |statement: &'static str| {
+        scratch.write(move |mut tx| async move { expired::sweep(&mut tx, statement, later).await }.boxed())
+    };
+    for statement in expired::STATEMENTS {
+        assert!(!sweep(statement).await, "{statement}");
+    }
     let mut reader = scratch.db.read().await.expect("a reader");
     let left: i64 = on!(&mut reader.conn(), c => sqlx::query_scalar("SELECT COUNT(*) FROM tokens").fetch_one(c).await)
         .expect("a count");
