@@ -34,7 +34,8 @@ pub(super) async fn prepare(app: &Shared) -> Result<Option<String>, Failure> {
     let email = OWNER.parse().map_err(wrong)?;
     let now = app.clock.now();
     let account = app.random(|random| NewAccount::draw(email, Standing::Verified, now, random));
-    let caller = Caller { by: Actor::Key(account.key.id.clone()), tenant: account.owner.tenant.clone(), affiliate: None };
+    let caller =
+        Caller { by: Actor::Key(account.key.id.clone()), tenant: account.owner.tenant.clone(), affiliate: None };
     let link = new_link(app, &caller, sample().map_err(wrong)?, None, now);
     let banner = banner(app, &account.key.key, &link);
     store(app, account, link).await?;
