@@ -2,10 +2,11 @@
 //! where it is received (`common::check`); here is what provokes them.
 
 use bytes::Bytes;
+use deeplink_server::config::OauthProvider;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Ask, World, operations, spawn, wire};
+use crate::common::{Ask, World, operations, spawn, spawn_with, wire};
 
 /// What no operation can take for its body.
 fn bad_bodies() -> Vec<(&'static str, Bytes)> {
@@ -256,14 +257,22 @@ async fn l17_a_body_may_have_sixty_four_kibibytes() {
 /// X2: when the store fails, the caller learns the request's id and nothing else; the cause is in the log.
 #[tokio::test]
 async fn x2_what_failed_inside_stays_inside() {
-    let world = spawn().await;
+    let world = spawn_with(|config| {
+        let nowhere = "http://127.0.0.1:9".parse().expect("a URL");
+        config.oauth.google = Some(OauthProvider::new("ours", "of ours", nowhere));
+    })
+    .await;
     world.a.make("spring-42").await;
     let session = world.session_of(&world.a).await;
+    let token = "0".repeat(64);
+    let form = |path: &str| world.nobody.ask(Method::POST, path).form(&[("token", &token)]);
     // What tells whose a key is stays.
     let hide = "ALTER TABLE links RENAME TO hidden; ALTER TABLE users RENAME TO hidden_users;
         ALTER TABLE domains RENAME TO hidden_domains; ALTER TABLE apps RENAME TO hidden_apps;
         ALTER TABLE affiliates RENAME COLUMN partner_key TO hidden; ALTER TABLE secret_keys RENAME COLUMN key_prefix TO hidden;
-        ALTER TABLE tenants RENAME COLUMN link_count TO hidden; ALTER TABLE publishable_keys RENAME TO hidden_keys";
+        ALTER TABLE tenants RENAME COLUMN link_count TO hidden; ALTER TABLE publishable_keys RENAME TO hidden_keys;
+        ALTER TABLE sign_ins RENAME TO hidden_sign_ins; ALTER TABLE tokens RENAME TO hidden_tokens;
+        ALTER TABLE mail_allowances RENAME TO hidden_allowances; ALTER TABLE oauth_states RENAME TO hidden_states";
     world.db.execute(hide).await;
     let mark = crate::common::log_mark();
     let app = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
@@ -306,6 +315,13 @@ async fn x2_what_failed_inside_stays_inside() {
         world.nobody.ask(Method::GET, "/.well-known/apple-app-site-association").header("host", "go.example.com"),
         world.nobody.ask(Method::GET, "/.well-known/assetlinks.json").header("host", "go.example.com"),
         world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
+        world.nobody.ask(Method::POST, "/v1/auth/signin").json(&json!({"email": "new@example.com"})),
+        form("/v1/auth/callback"),
+        form("/v1/auth/verify"),
+        world.nobody.ask(Method::GET, "/v1/auth/oauth/google/start"),
+        world.nobody.ask(Method::GET, &format!("/v1/auth/oauth/google/callback?state={token}")),
+        world.nobody.ask(Method::GET, "/v1/auth/me").session(&session),
+        world.nobody.ask(Method::POST, "/v1/auth/signout").session(&session),
         world.a.ask(Method::GET, "/v1/auth/users"),
         world.a.ask(Method::POST, "/v1/auth/users").json(&json!({"email": "new@example.com"})),
         world.a.ask(Method::DELETE, "/v1/auth/users/usr_0123456789abcdef01234567"),

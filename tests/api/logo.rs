@@ -133,7 +133,8 @@ async fn a_logo_is_fetched_once_for_a_tenant_and_never_where_it_is_hidden() {
     assert_eq!(world.a.get(&refused).await.outcome(), "400 invalid_qr_options size");
     assert_eq!(receiver.hits(), 0, "every other check comes first");
     let url = receiver.url();
-    let codes = join_all((0..20).map(|_| with_logo(&world.a, "svg", &url))).await;
+    // As many as are drawn or wait at one time, whatever the machine.
+    let codes = join_all((0..16).map(|_| with_logo(&world.a, "svg", &url))).await;
     assert!(codes.iter().all(|code| code.status == 200 && code.body == codes[0].body));
     assert_eq!(receiver.hits(), 1);
     assert_eq!(world.b.get(&format!("/v1/links/spring-of-b/qr.svg?logo={url}")).await.status, 200);

@@ -6,7 +6,7 @@ use deeplink_server::config::MailTransport;
 use http::Method;
 use serde_json::json;
 
-use crate::common::{Caller, Reply, World, at_once, eventually, spawn, spawn_nodes, spawn_with};
+use crate::common::{Caller, Reply, Role, World, at_once, eventually, spawn, spawn_nodes, spawn_with};
 
 const EXPIRED: &str = "/signin?error=link_expired";
 
@@ -130,6 +130,19 @@ async fn s5_tokens_work_for_their_own_purpose_only() {
     assert!(expired(&world.nobody.use_link(&session).await) && invalid_invite(&world.nobody.accept(&session).await));
     for nothing in ["", "x", "0", &"0".repeat(63), &"A".repeat(64), &"0".repeat(64), &"0".repeat(65)] {
         assert!(expired(&world.nobody.use_link(nothing).await) && invalid_invite(&world.nobody.accept(nothing).await));
+    }
+}
+
+/// Pages of sign-in are on the service's own host alone: nobody else's name shows a form of ours.
+#[tokio::test]
+async fn token_pages_are_on_the_services_host() {
+    let world = spawn().await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
+    for page in ["callback", "verify", "oauth/google/start", "oauth/google/callback"] {
+        for host in ["unknown.example.com", "go.example.com"] {
+            let ask = world.nobody.ask(Method::GET, &format!("/v1/auth/{page}?token={}", "0".repeat(64)));
+            assert_eq!(ask.header("host", host).send().await.status, 404, "{page} at {host}");
+        }
     }
 }
 

@@ -27,7 +27,6 @@ use crate::state::{App, Shared};
         (status = 200, description = "A page with a form", content_type = "text/html", body = String),
         (status = 400, description = "There is no token, or more than one", body = ErrorBody),
         (status = 404, description = "Pages are on the service's own host only", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn page(State(app): State<Shared>, _: OnServiceHost, query: Query) -> Result<Response, ApiError> {
