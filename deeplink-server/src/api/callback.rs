@@ -43,7 +43,6 @@ pub(crate) const CLOSED: &str = "/signin?error=signup_closed";
     responses(
         (status = 200, description = "A page with a form", content_type = "text/html", body = String),
         (status = 400, description = "There is no token, or more than one", body = ErrorBody),
-        (status = 404, description = "Pages are on the service's own host only", body = ErrorBody),
     )
 )]
 pub(crate) async fn page(State(app): State<Shared>, _: OnServiceHost, query: Query) -> Result<Response, ApiError> {
