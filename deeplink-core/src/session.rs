@@ -28,7 +28,6 @@ pub struct Signin {
     pub email: String,
     /// Path of this service to go to after the sign-in; `/account` when it is absent or leads elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub next: Option<String>,
 }
 

@@ -99,10 +99,10 @@ pub(crate) async fn create(State(app): State<Shared>, request: Request) -> Resul
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "describes the fields; they are read one by one")]
 pub(crate) struct CallbackForm {
-    /// The link's token.
+    /// The link's token; without one nobody is signed in.
+    #[schema(required = false)]
     token: String,
     /// Path of this service to go to, unless the sign-in was asked for with one.
-    #[schema(max_length = 2048)]
     next: Option<String>,
 }
 

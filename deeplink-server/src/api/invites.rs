@@ -62,7 +62,8 @@ pub(crate) async fn accept(State(app): State<Shared>, request: Request) -> Resul
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "describes the fields; they are read one by one")]
 pub(crate) struct InviteForm {
-    /// The invitation's token.
+    /// The invitation's token; without one nothing is accepted.
+    #[schema(required = false)]
     token: String,
 }
 

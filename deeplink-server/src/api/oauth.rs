@@ -38,7 +38,7 @@ const STATE_MINUTES: i64 = 10;
     get, path = "/v1/auth/oauth/{provider}/start", operation_id = "oauth_start", tag = "sessions",
     params(
         ("provider" = String, Path, description = "`google` or `github`"),
-        ("next" = Option<String>, Query, description = "Path of this service to go to afterwards; `/account` when it is absent or leads elsewhere", max_length = 2048),
+        ("next" = Option<String>, Query, description = "Path of this service to go to afterwards; `/account` when it is absent or leads elsewhere"),
     ),
     responses(
         (status = 302, description = "To the provider, with a state and a PKCE challenge (S256)", headers(("Location" = String), ("Set-Cookie" = String))),
