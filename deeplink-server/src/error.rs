@@ -62,6 +62,11 @@ impl ApiError {
         Self::Plain(ErrorCode::NotFound, "there is nothing here")
     }
 
+    /// Whether it says that nothing is there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Plain(ErrorCode::NotFound, _))
+    }
+
     /// The link id is in use.
     pub(crate) fn link_id_taken(id: &str) -> Self {
         let message = format!("the id \"{id}\" is already in use");
@@ -155,11 +160,26 @@ impl IntoResponse for ApiError {
 }
 
 impl ApiError {
+    /// The status that its code stands for.
+    pub(crate) fn status(&self) -> StatusCode {
+        let status = self.body().code.status().and_then(|status| StatusCode::from_u16(status).ok());
+        status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Seconds after which the same request may be sent again, where waiting helps.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::RateLimited(seconds) | Self::TryLater(.., seconds) => Some((*seconds).max(1)),
+            _ => {
+                let passes = self.status() == StatusCode::SERVICE_UNAVAILABLE && !self.body().code.is_not_configured();
+                passes.then_some(RETRY_SOON)
+            }
+        }
+    }
+
     /// The answer that says so.
     pub(crate) fn to_response(&self) -> Response {
-        let body = self.body();
-        let status = body.code.status().and_then(|status| StatusCode::from_u16(status).ok());
-        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let (body, status) = (self.body(), self.status());
         let cause = status.is_server_error().then(|| self.to_string());
         let mut response = Response::new(axum::body::Body::empty());
         *response.status_mut() = status;
@@ -171,10 +191,8 @@ impl ApiError {
         if let Self::MethodNotAllowed(Some(methods)) = self {
             headers.insert(header::ALLOW, HeaderValue::from_static(methods));
         }
-        if let Self::RateLimited(seconds) | Self::TryLater(.., seconds) = self {
-            headers.insert(header::RETRY_AFTER, (*seconds).max(1).into());
-        } else if status == StatusCode::SERVICE_UNAVAILABLE && !body.code.is_not_configured() {
-            headers.insert(header::RETRY_AFTER, RETRY_SOON.into());
+        if let Some(seconds) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, seconds.into());
         }
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         // The record is written last, when the request's id is known.

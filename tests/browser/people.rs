@@ -24,7 +24,7 @@ async fn begin(browser: &Browser) {
     browser.until_it_says("h1", "Sign in").await;
     browser.fill("email", "somebody-new@example.com").await;
     browser.click("form button").await;
-    browser.until_it_says("h1", "Look into your mail").await;
+    browser.until_it_says("h1", "Check your mail").await;
     browser.open(&browser.service(&mailed_link(browser, 1).await)).await;
     browser.click("form button").await;
     browser.until_it_says("h1", "Overview").await;
@@ -147,7 +147,7 @@ async fn the_keyboard_is_enough() {
         tab_to(browser, "web-url").await;
         write(browser, "no address").await;
         press(browser, "Enter", 13).await;
-        browser.until("document.title.startsWith('Not yet: ')").await;
+        browser.until("document.title.startsWith('Error: ')").await;
         let at: String = browser.eval("document.activeElement.id").await;
         assert_eq!(at, "web-url", "what is wrong has the focus");
         let () = browser.eval("(document.activeElement.select(), null)").await;
@@ -212,10 +212,12 @@ async fn s8_another_sites_page_can_do_nothing() {
                  }})()"
             );
             let () = browser.eval(&send).await;
-            // The refusal leads to the sign-in, and whoever is signed in goes on from there.
+            // It is refused because of where it comes from: without a cookie alone it would end at the overview.
             browser.until("location.hostname === 'localhost' && document.readyState === 'complete'").await;
-            browser.until_it_says("h1", "Overview").await;
-            assert_eq!(browser.path().await, "/account", "{path}");
+            browser.until_it_says("h1", "You are signed in").await;
+            assert_eq!(browser.path().await, "/signin?error=invalid_request", "{path}");
+            let alert: String = browser.eval("document.querySelector('[role=alert]').textContent").await;
+            assert!(alert.contains("came from another website"), "{path}: {alert}");
             // A cookie that goes along with nothing but taps is one more reason why nothing happens.
             let fetched = format!(
                 "fetch('{action}', {{method: 'POST', body: new URLSearchParams('{fields}'), credentials: 'include', mode: 'no-cors'}})

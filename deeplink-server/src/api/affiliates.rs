@@ -32,10 +32,14 @@ use crate::state::{App, Shared};
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
 ) -> Result<Json<AffiliateList>, ApiError> {
-    let all = affiliates::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
-    Ok(Json(AffiliateList::new(all)))
+    list_for(&app, &caller).await.map(Json)
+}
+
+/// An account's affiliates.
+pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<AffiliateList, ApiError> {
+    Ok(AffiliateList::new(affiliates::list(&mut app.db.read().await?.conn(), &caller.tenant).await?))
 }
 
 /// Makes an affiliate.
@@ -56,7 +60,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     request: Request,
 ) -> Result<Answer, ApiError> {
     let headers = request.headers().clone();
@@ -113,7 +117,7 @@ async fn insert(tx: &mut Conn<'_>, caller: &Caller, once: &Once, new: &NewAffili
 )]
 pub(crate) async fn get(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
 ) -> Result<Json<AffiliateDetail>, ApiError> {
     find(&app, &caller, &named(&id)?).await.map(Json)
@@ -151,7 +155,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &AffiliateId) -> Result
 )]
 pub(crate) async fn update(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Json<AffiliateDetail>, ApiError> {
@@ -231,10 +235,16 @@ async fn announce(tx: &mut Conn<'_>, hashes: &[String]) -> Result<(), ApiError> 
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let job = Arc::new((caller, named(&id)?, app.clock.now()));
+    delete_for(app, caller, &id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Deletes an affiliate of whoever calls.
+pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
+    let job = Arc::new((caller, named(id)?, app.clock.now()));
     App::to_the_end(async move {
         let hashes = app
             .db
@@ -256,7 +266,7 @@ pub(crate) async fn delete(
         for hash in &hashes {
             app.forget_key(hash);
         }
-        Ok(StatusCode::NO_CONTENT.into_response())
+        Ok(())
     })
     .await
 }

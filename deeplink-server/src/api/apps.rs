@@ -31,7 +31,7 @@ use crate::state::{App, Shared};
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
 ) -> Result<Json<Vec<AppDetail>>, ApiError> {
     Ok(Json(list_for(&app, &caller).await?))
 }
@@ -41,6 +41,13 @@ pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<AppDetail
     let mut all = apps::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
     all.reverse();
     Ok(all)
+}
+
+/// One of an account's apps.
+pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<AppDetail, ApiError> {
+    let id = id.parse::<AppId>().map_err(|_| ApiError::not_found())?;
+    let found = apps::find(&mut app.db.read().await?.conn(), &caller.tenant, &id).await?;
+    found.ok_or_else(ApiError::not_found)
 }
 
 /// Registers an app, so that links on the tenant's domains open in it.
@@ -64,7 +71,7 @@ pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<AppDetail
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     request: Request,
 ) -> Result<Answer, ApiError> {
     let headers = request.headers().clone();
@@ -132,7 +139,7 @@ pub(crate) async fn create_for(
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     delete_for(app, caller, &id).await?;

@@ -9,6 +9,7 @@ use deeplink_core::affiliate::{CreatedCredential, CredentialDetail, CredentialLi
 use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::id::{AffiliateId, SecretKeyId};
 use deeplink_core::secret::SecretKey;
+use deeplink_core::secret_key::SecretKeyDetail;
 use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode};
 
@@ -35,18 +36,34 @@ use crate::state::{App, Shared};
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
 ) -> Result<Json<CredentialList>, ApiError> {
-    let id = named(&id)?;
-    find(&app, &caller, &id).await?;
-    let all = keys::list(&mut app.db.read().await?.conn(), &caller.tenant, Some(&id)).await?;
-    let shown = all.into_iter().map(|key| CredentialDetail {
-        id: key.id,
-        key_prefix: key.key_prefix,
-        created_at: key.created_at,
-    });
-    Ok(Json(CredentialList::new(shown.collect())))
+    list_for(&app, &caller, &named(&id)?).await.map(Json)
+}
+
+/// The credentials of an affiliate of whoever calls.
+pub(crate) async fn list_for(app: &App, caller: &Caller, affiliate: &AffiliateId) -> Result<CredentialList, ApiError> {
+    find(app, caller, affiliate).await?;
+    let all = keys::list(&mut app.db.read().await?.conn(), &caller.tenant, Some(affiliate)).await?;
+    Ok(CredentialList::new(all.into_iter().map(detail).collect()))
+}
+
+fn detail(key: SecretKeyDetail) -> CredentialDetail {
+    CredentialDetail { id: key.id, key_prefix: key.key_prefix, created_at: key.created_at }
+}
+
+/// One credential of an affiliate of whoever calls.
+pub(crate) async fn find_for(
+    app: &App,
+    caller: &Caller,
+    affiliate: &str,
+    id: &str,
+) -> Result<CredentialDetail, ApiError> {
+    let id = id.parse::<SecretKeyId>().map_err(|_| ApiError::not_found())?;
+    let affiliate = named(affiliate)?;
+    let found = keys::find(&mut app.db.read().await?.conn(), &caller.tenant, Some(&affiliate), &id).await?;
+    found.map(detail).ok_or_else(ApiError::not_found)
 }
 
 /// Makes a credential for an affiliate.
@@ -70,7 +87,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Answer, ApiError> {
@@ -78,7 +95,17 @@ pub(crate) async fn create(
     find(&app, &caller, &id).await?;
     let path = format!("/v1/affiliates/{id}/credentials");
     let once = Once::read(&headers, &caller, "POST", &path, b"")?.sealed(&app.vault);
-    let job = Arc::new(Create::draw(&app, caller, once, id));
+    create_for(&app, caller, once, id).await
+}
+
+/// Makes a credential for an affiliate of whoever calls.
+pub(crate) async fn create_for(
+    app: &App,
+    caller: Arc<Caller>,
+    once: Once,
+    affiliate: AffiliateId,
+) -> Result<Answer, ApiError> {
+    let job = Arc::new(Create::draw(app, caller, once, affiliate));
     app.db
         .write(move |tx| {
             let job = Arc::clone(&job);
@@ -147,11 +174,17 @@ impl Create {
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path((affiliate, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
+    delete_for(app, caller, &affiliate, &id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Deletes a credential of an affiliate of whoever calls.
+pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, affiliate: &str, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<SecretKeyId>().map_err(|_| ApiError::not_found())?;
-    let job = Arc::new((caller, named(&affiliate)?, id));
+    let job = Arc::new((caller, named(affiliate)?, id));
     App::to_the_end(async move {
         let hash = app
             .db
@@ -169,7 +202,7 @@ pub(crate) async fn delete(
             })
             .await?;
         app.forget_key(&hash);
-        Ok(StatusCode::NO_CONTENT.into_response())
+        Ok(())
     })
     .await
 }

@@ -50,13 +50,13 @@ const LIFTING: std::time::Duration = std::time::Duration::from_secs(5);
 )]
 pub(crate) async fn verify(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Answer, ApiError> {
     let claim = claim_of(&app, &caller, &name).await?;
     let once = Once::read(&headers, &caller, "POST", &format!("/v1/domains/{}/verify", claim.name), b"")?;
-    verify_claim(app, claim, once).await
+    Ok(verify_claim(app, claim, once).await?.0)
 }
 
 /// A claim of whoever calls, if it can still be proved.
@@ -70,8 +70,19 @@ pub(crate) async fn claim_of(app: &App, caller: &Caller, name: &str) -> Result<D
     Ok(claim)
 }
 
+/// What a look into DNS saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Saw {
+    /// The record with the token.
+    Proof,
+    /// No such record.
+    NoProof,
+    /// Nothing: DNS could not be asked.
+    Nothing,
+}
+
 /// Looks for the proof of a claim, and settles what was found.
-pub(crate) async fn verify_claim(app: Shared, claim: Domain, once: Once) -> Result<Answer, ApiError> {
+pub(crate) async fn verify_claim(app: Shared, claim: Domain, once: Once) -> Result<(Answer, Saw), ApiError> {
     let said = {
         let _place = app.lookups.take(&claim.tenant).ok_or(DbError::Overloaded)?;
         app.dns.txt(&claim.name.txt_record()).await
@@ -81,7 +92,8 @@ pub(crate) async fn verify_claim(app: Shared, claim: Domain, once: Once) -> Resu
     }
     let (now, check_at) = (app.clock.now(), work::recheck::next_check(&app));
     let look = Arc::new(Look { claim, once, said, now, check_at });
-    App::to_the_end(async move { settle(app, look).await }).await
+    let saw = look.saw();
+    Ok((App::to_the_end(async move { settle(app, look).await }).await?, saw))
 }
 
 /// Stores what a look means and lets everybody know.
@@ -130,7 +142,7 @@ impl Look {
             return Ok(Settled { answer: Answer { reply, replayed: true }, is_new: false, is_lifting: false });
         }
         let (mut is_new, mut is_lifting) = (false, false);
-        let reason = if self.is_proved() {
+        let reason = if self.saw() == Saw::Proof {
             match domain_proofs::prove(&mut tx, &self.claim, self.now, self.check_at).await? {
                 Proved::Now { is_first_primary } => {
                     is_new = true;
@@ -170,8 +182,12 @@ impl Look {
         Ok(Settled { answer: Answer { reply, replayed: false }, is_new, is_lifting })
     }
 
-    fn is_proved(&self) -> bool {
-        self.said.as_ref().is_ok_and(|found| found.values.contains(&self.claim.token))
+    fn saw(&self) -> Saw {
+        match &self.said {
+            Ok(found) if found.values.contains(&self.claim.token) => Saw::Proof,
+            Ok(_) => Saw::NoProof,
+            Err(_) => Saw::Nothing,
+        }
     }
 
     fn why_not(&self) -> String {

@@ -34,7 +34,7 @@ use crate::state::{App, Shared};
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
 ) -> Result<Json<Vec<DomainDetail>>, ApiError> {
     Ok(Json(list_for(&app, &caller).await?))
 }
@@ -43,16 +43,26 @@ pub(crate) async fn list(
 pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<DomainDetail>, ApiError> {
     let all = domains::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
     let target = app.config.cname_target_at(&app.public_url);
-    let details = all.into_iter().map(|domain| DomainDetail {
+    Ok(all.into_iter().map(|domain| detail(domain, target.clone())).collect())
+}
+
+fn detail(domain: Domain, target: String) -> DomainDetail {
+    DomainDetail {
         txt_record: Some(domain.name.txt_record()),
         domain: domain.name.to_string(),
         role: domain.role,
         verified: domain.is_verified,
         created_at: domain.created_at,
         verification_token: Some(domain.token),
-        cname_target: Some(target.clone()),
-    });
-    Ok(details.collect())
+        cname_target: Some(target),
+    }
+}
+
+/// One of an account's domains.
+pub(crate) async fn find(app: &App, caller: &Caller, name: &str) -> Result<DomainDetail, ApiError> {
+    let found = domains::find(&mut app.db.read().await?.conn(), &caller.tenant, &named(name)?).await?;
+    let found = found.ok_or_else(ApiError::not_found)?;
+    Ok(detail(found, app.config.cname_target_at(&app.public_url)))
 }
 
 /// Claims a domain.
@@ -77,7 +87,7 @@ pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<DomainDet
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     request: Request,
 ) -> Result<Answer, ApiError> {
     let headers = request.headers().clone();
@@ -186,7 +196,7 @@ pub(super) fn alternate_limit() -> ApiError {
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
     delete_for(app, caller, &name).await?;

@@ -47,7 +47,7 @@ use crate::work::mail::Mail;
 )]
 pub(crate) async fn request(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     request: Request,
 ) -> Result<Answer, ApiError> {
     if app.config.mail_at(&app.public_url).is_none() {
@@ -150,7 +150,7 @@ impl Ask {
 )]
 pub(crate) async fn confirm(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     request: Request,
 ) -> Result<Answer, ApiError> {
     let headers = request.headers().clone();

@@ -378,7 +378,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
 )]
 pub(crate) async fn update(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(link_id): Path<String>,
     request: Request,
 ) -> Result<Json<LinkDetail>, ApiError> {
@@ -436,7 +436,7 @@ pub(crate) async fn update_for(
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(link_id): Path<String>,
 ) -> Result<Response, ApiError> {
     delete_for(app, caller, link_id).await?;

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::PublishableKeyId;
 use deeplink_core::publishable_key::{
-    CreatePublishableKey, CreatedPublishableKey, MAX_PUBLISHABLE_KEYS, PublishableKeyList,
+    CreatePublishableKey, CreatedPublishableKey, MAX_PUBLISHABLE_KEYS, PublishableKeyDetail, PublishableKeyList,
 };
 use deeplink_core::secret::PublishableKey;
 use futures_util::FutureExt;
@@ -35,10 +35,22 @@ use crate::state::{App, Shared};
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
 ) -> Result<Json<PublishableKeyList>, ApiError> {
+    list_for(&app, &caller).await.map(Json)
+}
+
+/// An account's publishable keys.
+pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<PublishableKeyList, ApiError> {
     let keys = publishable_keys::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
-    Ok(Json(PublishableKeyList::new(keys)))
+    Ok(PublishableKeyList::new(keys))
+}
+
+/// One of an account's publishable keys.
+pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<PublishableKeyDetail, ApiError> {
+    let id = id.parse::<PublishableKeyId>().map_err(|_| ApiError::not_found())?;
+    let found = publishable_keys::find(&mut app.db.read().await?.conn(), &caller.tenant, &id).await?;
+    found.ok_or_else(ApiError::not_found)
 }
 
 /// Makes a publishable key for a verified domain.
@@ -61,7 +73,7 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     request: Request,
 ) -> Result<Answer, ApiError> {
     let headers = request.headers().clone();
@@ -140,9 +152,15 @@ impl Create {
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
+    delete_for(&app, caller, &id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Deletes one of an account's publishable keys.
+pub(crate) async fn delete_for(app: &App, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<PublishableKeyId>().map_err(|_| ApiError::not_found())?;
     let job = Arc::new((caller, id));
     let gone = app
@@ -156,5 +174,5 @@ pub(crate) async fn delete(
             .boxed()
         })
         .await?;
-    if gone { Ok(StatusCode::NO_CONTENT.into_response()) } else { Err(ApiError::not_found()) }
+    if gone { Ok(()) } else { Err(ApiError::not_found()) }
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::id::{SecretKeyId, TenantId, UserId};
 use deeplink_core::secret::SecretKey;
-use deeplink_core::secret_key::{CreatedSecretKey, IssueSecretKey, MAX_KEYS, SecretKeyList};
+use deeplink_core::secret_key::{CreatedSecretKey, IssueSecretKey, MAX_KEYS, SecretKeyDetail, SecretKeyList};
 use futures_util::FutureExt;
 use http::StatusCode;
 
@@ -35,7 +35,7 @@ use crate::state::{App, Shared};
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
 ) -> Result<Json<SecretKeyList>, ApiError> {
     list_for(&app, &caller.tenant).await.map(Json)
 }
@@ -43,6 +43,13 @@ pub(crate) async fn list(
 /// An account's own keys.
 pub(crate) async fn list_for(app: &App, tenant: &TenantId) -> Result<SecretKeyList, ApiError> {
     Ok(SecretKeyList::new(keys::list(&mut app.db.read().await?.conn(), tenant, None).await?))
+}
+
+/// One of an account's own keys.
+pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SecretKeyDetail, ApiError> {
+    let id = id.parse::<SecretKeyId>().map_err(|_| ApiError::not_found())?;
+    let found = keys::find(&mut app.db.read().await?.conn(), &caller.tenant, None, &id).await?;
+    found.ok_or_else(ApiError::not_found)
 }
 
 /// Makes a secret key for somebody who is signed in.
@@ -81,11 +88,9 @@ pub(crate) async fn issue(
 }
 
 /// Makes a key for somebody in the team.
-pub(crate) async fn issue_for(app: &App, caller: &Caller, created_by: &UserId) -> Result<CreatedSecretKey, ApiError> {
+pub(crate) async fn issue_for(app: &App, caller: &Caller, created_by: &UserId, once: Once) -> Result<Answer, ApiError> {
     refuse_without_sessions(app)?;
-    let issue = Arc::new(Issue::draw(app, caller, created_by, Once::none()));
-    store(app, &issue).await?;
-    Ok(issue.drawn.shown.clone())
+    store(app, &Arc::new(Issue::draw(app, caller, created_by, once))).await
 }
 
 fn refuse_without_sessions(app: &App) -> Result<(), ApiError> {
@@ -177,7 +182,7 @@ pub(super) async fn refuse_too_many(tx: &mut Conn<'_>, tenant: &TenantId) -> Res
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     delete_for(&app, &caller, &id).await?;

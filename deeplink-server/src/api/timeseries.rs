@@ -50,7 +50,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 )]
 pub(crate) async fn get(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(link_id): Path<String>,
     query: Query,
 ) -> Result<Response, ApiError> {

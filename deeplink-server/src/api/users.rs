@@ -9,7 +9,7 @@ use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::{MailId, UserId};
 use deeplink_core::secret::Token;
 use deeplink_core::time::Timestamp;
-use deeplink_core::user::{Email, INVITE_DAYS, InviteUser, InvitedUser, UserList};
+use deeplink_core::user::{Email, INVITE_DAYS, InviteUser, InvitedUser, UserDetail, UserList};
 use futures_util::FutureExt;
 use http::StatusCode;
 
@@ -35,13 +35,23 @@ use crate::work::mail::Mail;
         (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
-pub(crate) async fn list(State(app): State<Shared>, FullScope(caller): FullScope) -> Result<Json<UserList>, ApiError> {
+pub(crate) async fn list(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+) -> Result<Json<UserList>, ApiError> {
     list_for(&app, &caller).await.map(Json)
 }
 
 /// The people of the caller's team, newest first.
 pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<UserList, ApiError> {
     Ok(UserList::new(users::list(&mut app.db.read().await?.conn(), &caller.tenant).await?))
+}
+
+/// Somebody of an account.
+pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDetail, ApiError> {
+    let id = id.parse::<UserId>().map_err(|_| ApiError::not_found())?;
+    let found = users::find(&mut app.db.read().await?.conn(), &caller.tenant, &id).await?;
+    found.ok_or_else(ApiError::not_found)
 }
 
 /// Invites somebody into the team.
@@ -68,7 +78,7 @@ pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<UserList, Api
 )]
 pub(crate) async fn invite(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     request: Request,
 ) -> Result<Answer, ApiError> {
     require_mail(&app)?;
@@ -187,7 +197,7 @@ impl Invite {
 )]
 pub(crate) async fn remove(
     State(app): State<Shared>,
-    FullScope(caller): FullScope,
+    FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let id = id.parse().map_err(|_| ApiError::not_found())?;

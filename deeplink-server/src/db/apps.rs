@@ -103,6 +103,16 @@ pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<App
     rows.into_iter().map(AppDetail::try_from).collect()
 }
 
+/// One of a tenant's apps.
+pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, id: &AppId) -> Result<Option<AppDetail>, DbError> {
+    const SQL: &str = "
+        SELECT id, platform, identifier, team_id, fingerprints, app_name, icon_url, theme_color, created_at
+        FROM apps WHERE tenant_id = $1 AND id = $2";
+    let row: Option<Row> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?;
+    row.map(AppDetail::try_from).transpose()
+}
+
 /// Removes an app; `false` when the tenant has none of this id.
 pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &AppId) -> Result<bool, DbError> {
     const SQL: &str = "DELETE FROM apps WHERE tenant_id = $1 AND id = $2";

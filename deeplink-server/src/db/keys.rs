@@ -105,6 +105,21 @@ struct ListRow {
     last_used_at: Option<i64>,
 }
 
+impl TryFrom<ListRow> for SecretKeyDetail {
+    type Error = DbError;
+
+    fn try_from(row: ListRow) -> Result<Self, DbError> {
+        let corrupt = |column| DbError::corrupt("secret_keys", column, &row.id);
+        Ok(Self {
+            created_by: row.created_by.as_deref().map(str::parse).transpose().map_err(|_| corrupt("created_by"))?,
+            created_at: Timestamp::from_millis(row.created_at),
+            last_used_at: row.last_used_at.map(Timestamp::from_millis),
+            id: row.id.parse().map_err(|_| corrupt("id"))?,
+            key_prefix: row.key_prefix,
+        })
+    }
+}
+
 /// An account's own keys, or an affiliate's, newest first.
 pub(crate) async fn list(
     db: &mut Conn<'_>,
@@ -116,17 +131,22 @@ pub(crate) async fn list(
         WHERE tenant_id = $1 AND affiliate_id IS NOT DISTINCT FROM $2 ORDER BY created_at DESC, id DESC";
     let rows: Vec<ListRow> = on!(db, c => sqlx::query_as(SQL)
         .bind(tenant.as_str()).bind(affiliate.map(AffiliateId::as_str)).fetch_all(c).await)?;
-    let detail = |row: ListRow| {
-        let corrupt = |column| DbError::corrupt("secret_keys", column, &row.id);
-        Ok(SecretKeyDetail {
-            created_by: row.created_by.as_deref().map(str::parse).transpose().map_err(|_| corrupt("created_by"))?,
-            created_at: Timestamp::from_millis(row.created_at),
-            last_used_at: row.last_used_at.map(Timestamp::from_millis),
-            id: row.id.parse().map_err(|_| corrupt("id"))?,
-            key_prefix: row.key_prefix,
-        })
-    };
-    rows.into_iter().map(detail).collect()
+    rows.into_iter().map(SecretKeyDetail::try_from).collect()
+}
+
+/// A key of an account's own, or of an affiliate's.
+pub(crate) async fn find(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    affiliate: Option<&AffiliateId>,
+    id: &SecretKeyId,
+) -> Result<Option<SecretKeyDetail>, DbError> {
+    const SQL: &str = "
+        SELECT id, key_prefix, created_by, created_at, last_used_at FROM secret_keys
+        WHERE tenant_id = $1 AND affiliate_id IS NOT DISTINCT FROM $2 AND id = $3";
+    let row: Option<ListRow> = on!(db, c => sqlx::query_as(SQL)
+        .bind(tenant.as_str()).bind(affiliate.map(AffiliateId::as_str)).bind(id.as_str()).fetch_optional(c).await)?;
+    row.map(SecretKeyDetail::try_from).transpose()
 }
 
 /// Removes a key of an account's own, or of an affiliate's, and gives its hash; `None` when it is not there.

@@ -45,21 +45,39 @@ struct Row {
     created_at: i64,
 }
 
+impl TryFrom<Row> for PublishableKeyDetail {
+    type Error = DbError;
+
+    fn try_from(row: Row) -> Result<Self, DbError> {
+        Ok(Self {
+            id: row.id.parse().map_err(|_| DbError::corrupt("publishable_keys", "id", &row.id))?,
+            key_prefix: row.key_prefix,
+            domain: row.domain,
+            created_at: Timestamp::from_millis(row.created_at),
+        })
+    }
+}
+
 /// An account's keys, newest first.
 pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<PublishableKeyDetail>, DbError> {
     const SQL: &str = "
         SELECT id, key_prefix, domain, created_at FROM publishable_keys
         WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
-    let detail = |row: Row| {
-        Ok(PublishableKeyDetail {
-            id: row.id.parse().map_err(|_| DbError::corrupt("publishable_keys", "id", &row.id))?,
-            key_prefix: row.key_prefix,
-            domain: row.domain,
-            created_at: Timestamp::from_millis(row.created_at),
-        })
-    };
-    rows.into_iter().map(detail).collect()
+    rows.into_iter().map(PublishableKeyDetail::try_from).collect()
+}
+
+/// One of an account's keys.
+pub(crate) async fn find(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    id: &PublishableKeyId,
+) -> Result<Option<PublishableKeyDetail>, DbError> {
+    const SQL: &str = "
+        SELECT id, key_prefix, domain, created_at FROM publishable_keys WHERE tenant_id = $1 AND id = $2";
+    let row: Option<Row> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?;
+    row.map(PublishableKeyDetail::try_from).transpose()
 }
 
 /// Removes a key; `false` when the account has none of this id.

@@ -140,6 +140,15 @@ pub(crate) async fn by_email(
     row.map(UserDetail::try_from).transpose()
 }
 
+/// Somebody of an account by id.
+pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, id: &UserId) -> Result<Option<UserDetail>, DbError> {
+    const SQL: &str = "
+        SELECT id, email, verified, is_owner, created_at FROM users WHERE tenant_id = $1 AND id = $2";
+    let row: Option<Row> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?;
+    row.map(UserDetail::try_from).transpose()
+}
+
 /// Somebody of an account by id, held until the write ends.
 pub(crate) async fn hold_of(db: &mut Conn<'_>, tenant: &TenantId, id: &UserId) -> Result<Option<UserDetail>, DbError> {
     const SQL: &str = "

@@ -63,7 +63,11 @@ pub(crate) enum Actor {
 }
 
 /// A tenant's own secret key; an affiliate's is refused before anything is looked up.
-pub(crate) struct FullScope(pub(crate) Arc<Caller>);
+pub(crate) struct FullScope {
+    pub(crate) caller: Arc<Caller>,
+    /// Nobody makes one elsewhere: a permission comes from a request only.
+    _extracted: (),
+}
 
 /// A tenant's own secret key, or an affiliate's for what is the affiliate's.
 pub(crate) struct LinkWriter(pub(crate) Arc<Caller>);
@@ -109,7 +113,7 @@ impl FromRequestParts<Shared> for FullScope {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         let caller = caller(parts, app).await?;
-        if caller.affiliate.is_some() { Err(ApiError::forbidden_scope()) } else { Ok(Self(caller)) }
+        if caller.affiliate.is_some() { Err(ApiError::forbidden_scope()) } else { Ok(Self { caller, _extracted: () }) }
     }
 }
 

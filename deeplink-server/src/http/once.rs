@@ -1,7 +1,8 @@
 //! `Idempotency-Key`: look up, run, keep the reply, all in the transaction of the effect.
 //!
 //! A repeat of the same request gets the first reply; another request under the same key is a conflict. A refusal
-//! rolls the claim back with everything else, so the key may be used again. A reply that shows a secret is kept sealed.
+//! rolls the claim back with everything else, so the key may be used again. A reply that shows a secret is kept sealed, or
+//! not at all.
 
 use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorCode, Invalid};
@@ -23,8 +24,17 @@ use crate::vault::Vault;
 pub(crate) struct Once {
     /// `None` when the request carries no key: every request is then a first one.
     key: Option<Key>,
-    /// What the reply is sealed with, if it shows a secret.
-    vault: Option<Vault>,
+    keeps: Keeps,
+}
+
+/// What is kept of a reply.
+#[derive(Debug, Clone)]
+enum Keeps {
+    Whole,
+    /// It shows a secret, which this seals.
+    Sealed(Box<Vault>),
+    /// It shows a secret to somebody who cannot be shown it twice: that it went out is all that is kept.
+    Nothing,
 }
 
 #[derive(Debug, Clone)]
@@ -36,12 +46,20 @@ struct Key {
 impl Once {
     /// Of a request that cannot be repeated.
     pub(crate) fn none() -> Self {
-        Self { key: None, vault: None }
+        Self { key: None, keeps: Keeps::Whole }
     }
 
     /// The same for a reply that shows a secret: what is kept of it opens in its own place only, with the server key.
     pub(crate) fn sealed(self, vault: &Vault) -> Self {
-        Self { vault: self.key.is_some().then(|| vault.clone()), ..self }
+        match self.key {
+            Some(_) => Self { keeps: Keeps::Sealed(Box::new(vault.clone())), ..self },
+            None => self,
+        }
+    }
+
+    /// The same for a reply that is said once: a repeat is told no more than that.
+    pub(crate) fn said_once(self) -> Self {
+        Self { keeps: Keeps::Nothing, ..self }
     }
 
     /// Reads the key. It is scoped to the tenant, the credential's scope, the method and the path.
@@ -68,7 +86,7 @@ impl Once {
             (None, Actor::Key(_)) => "",
         };
         let id = sha256_hex(&format!("{}\n{scope}\n{method}\n{path}\n{key}", caller.tenant));
-        Ok(Self { key: Some(Key { id, request: hex::encode(Sha256::digest(body)) }), vault: None })
+        Ok(Self { key: Some(Key { id, request: hex::encode(Sha256::digest(body)) }), keeps: Keeps::Whole })
     }
 
     /// A form that somebody was shown. `id` is the form's own, drawn when it was shown; the same form filled in otherwise
@@ -80,7 +98,7 @@ impl Once {
             Actor::User(user) => user.as_str(),
         };
         let id = sha256_hex(&format!("{}\n{by}\nform\n{path}\n{id}\n{filled}", caller.tenant));
-        Self { key: Some(Key { id, request: filled }), vault: None }
+        Self { key: Some(Key { id, request: filled }), keeps: Keeps::Whole }
     }
 
     /// Claims the key; a reply means that the work was done before and this is what was said.
@@ -115,15 +133,19 @@ impl Once {
     /// The reply as it is kept.
     fn closed(&self, id: &str, reply: &Reply) -> Reply {
         let mut kept = reply.clone();
-        if let Some(vault) = &self.vault {
-            kept.body = format!("{SEALED}{}", vault.seal("replies", id, reply.body.as_bytes()));
+        match &self.keeps {
+            Keeps::Whole => {}
+            Keeps::Sealed(vault) => {
+                kept.body = format!("{SEALED}{}", vault.seal("replies", id, reply.body.as_bytes()));
+            }
+            Keeps::Nothing => kept.body.clear(),
         }
         kept
     }
 
     /// The reply as it went out.
     fn opened(&self, id: &str, mut kept: Reply) -> Result<Reply, ApiError> {
-        if let (Some(vault), Some(sealed)) = (&self.vault, kept.body.strip_prefix(SEALED)) {
+        if let (Keeps::Sealed(vault), Some(sealed)) = (&self.keeps, kept.body.strip_prefix(SEALED)) {
             let plain = vault.open("replies", id, sealed).map_err(|error| ApiError::Internal(error.to_string()))?;
             kept.body = String::from_utf8(plain).map_err(|error| ApiError::Internal(error.to_string()))?;
         }

@@ -8,18 +8,17 @@ use axum::response::Response;
 use deeplink_core::affiliate::{
     AffiliateDetail, AffiliateStatus, CreateAffiliate, CreatedCredential, MAX_CREDENTIALS, MAX_NAME, UpdateAffiliate,
 };
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 
 use super::confirm::Question;
-use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, spend, status_of};
+use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, secret_of, status_of};
 use super::frame::{Frame, Section, answer};
-use super::headers::see_other;
+use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::secret::Secret;
 use super::when::When;
 use crate::api;
 use crate::error::ApiError;
-use crate::http::auth::FullScope;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
@@ -67,7 +66,7 @@ async fn list_page(
     form: &Form,
     trouble: Option<&Trouble>,
 ) -> Result<Response, ApiError> {
-    let all = api::affiliates::list(State(Arc::clone(app)), FullScope(Arc::clone(&person.caller))).await?.0;
+    let all = api::affiliates::list_for(app, &person.caller).await?;
     let hint = "For programs: 2 to 32 small letters, digits and hyphens. It stays as it is.";
     let mut groups = vec![Group::of(
         "",
@@ -140,8 +139,7 @@ async fn page(
     trouble: Option<&Trouble>,
 ) -> Result<Response, ApiError> {
     let affiliate = named(app, person, id).await?;
-    let caller = FullScope(Arc::clone(&person.caller));
-    let all = api::credentials::list(State(Arc::clone(app)), caller, Path(id.to_owned())).await?.0;
+    let all = api::credentials::list_for(app, &person.caller, &affiliate.id).await?;
     let credentials = all.credentials.into_iter().map(|key| ShownCredential {
         id: key.id.to_string(),
         prefix: key.key_prefix,
@@ -212,11 +210,11 @@ pub(super) async fn confirm(
 pub(super) async fn delete(
     State(app): State<Shared>,
     person: Person,
-    id: Path<String>,
+    Path(id): Path<String>,
     _: Form,
 ) -> Result<Response, ApiError> {
-    api::affiliates::delete(State(app), FullScope(person.caller), id).await?;
-    Ok(see_other("/account/affiliates?done=affiliate-deleted"))
+    let deleted = api::affiliates::delete_for(app, person.caller, &id).await;
+    after_deletion(deleted, "/account/affiliates", "affiliate-deleted")
 }
 
 /// Makes a credential and shows it, this once.
@@ -227,19 +225,16 @@ pub(super) async fn mint(
     form: Form,
 ) -> Result<Response, ApiError> {
     let back = format!("/account/affiliates/{id}");
-    named(&app, &person, &id).await?;
-    if !spend(&app, &person, &back, &form).await? {
-        return Ok(see_other(&format!("{back}?done=key-shown")));
-    }
-    let caller = FullScope(Arc::clone(&person.caller));
-    let minted = api::credentials::create(State(Arc::clone(&app)), caller, Path(id.clone()), HeaderMap::new());
-    match minted.await {
+    let affiliate = named(&app, &person, &id).await?;
+    let once = secret_of(&person, &back, &form);
+    match api::credentials::create_for(&app, Arc::clone(&person.caller), once, affiliate.id).await {
+        Ok(made) if made.replayed => Ok(see_other(&format!("{back}?done=key-shown"))),
         Ok(made) => {
             let made: CreatedCredential = made.said()?;
             let frame = Frame::of(&app, &person, Section::AFFILIATES, "The new credential");
             let secret = Secret {
                 frame: &frame,
-                lead: "Hand it to the affiliate on a safe way. It makes, lists and draws the affiliate’s own links, and can do nothing else.",
+                lead: "Hand it to the affiliate in a safe way. It makes and lists the affiliate’s own links and their QR codes, and can do nothing else.",
                 secret: made.api_key.expose(),
                 base: Some(app.public_url.as_str().trim_end_matches('/')),
                 back: &back,
@@ -256,9 +251,7 @@ pub(super) async fn confirm_credential(
     person: Person,
     Path((id, key)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let caller = FullScope(Arc::clone(&person.caller));
-    let all = api::credentials::list(State(Arc::clone(&app)), caller, Path(id.clone())).await?.0.credentials;
-    let found = all.into_iter().find(|found| found.id.as_str() == key).ok_or_else(ApiError::not_found)?;
+    let found = api::credentials::find_for(&app, &person.caller, &id, &key).await?;
     let back = format!("/account/affiliates/{id}");
     let action = format!("{back}/credentials/{key}/delete");
     let question = Question {
@@ -277,10 +270,10 @@ pub(super) async fn confirm_credential(
 pub(super) async fn delete_credential(
     State(app): State<Shared>,
     person: Person,
-    ids: Path<(String, String)>,
+    Path((id, key)): Path<(String, String)>,
     _: Form,
 ) -> Result<Response, ApiError> {
-    let back = format!("/account/affiliates/{}?done=credential-deleted", ids.0.0);
-    api::credentials::delete(State(app), FullScope(person.caller), ids).await?;
-    Ok(see_other(&back))
+    let affiliate = named(&app, &person, &id).await?;
+    let deleted = api::credentials::delete_for(app, person.caller, &id, &key).await;
+    after_deletion(deleted, &format!("/account/affiliates/{}", affiliate.id), "credential-deleted")
 }

@@ -11,7 +11,7 @@ use http::StatusCode;
 use super::confirm::Question;
 use super::form::{Field, Form, FormPage, Group, Trouble, draw_id, fill, status_of};
 use super::frame::{Frame, Section, answer};
-use super::headers::see_other;
+use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::when::When;
 use crate::api;
@@ -96,7 +96,7 @@ fn make_page(app: &App, person: &Person, platform: &AppPlatform, form: &Form, tr
     let identity = if is_android {
         vec![
             Field::line("package_name", "Package name", "").required().up_to(MAX_PACKAGE_NAME).such_as("com.example.app"),
-            Field::area("sha256_fingerprints", "Fingerprints of its signing certificates", "SHA-256, one a line. In the Play Console they are under App integrity: take the app signing key’s and the upload key’s.").required(),
+            Field::area("sha256_fingerprints", "Fingerprints of its signing certificates", "SHA-256, one per line. In the Play Console they are under App integrity: take the app signing key’s and the upload key’s.").required(),
         ]
     } else {
         vec![
@@ -125,7 +125,7 @@ fn make_page(app: &App, person: &Person, platform: &AppPlatform, form: &Form, tr
     let frame = Frame::of(app, person, Section::APPS, title).failed(trouble.is_some());
     let page = FormPage {
         frame: &frame,
-        lead: "Links on your domains open in this app where it is installed. The same app again replaces what was said of it before.",
+        lead: "Links on your domains open in this app where it is installed. An app that is here already is replaced.",
         groups,
         trouble: elsewhere,
         action: "/account/new-app",
@@ -142,8 +142,7 @@ pub(super) async fn confirm(
     person: Person,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let all = api::apps::list_for(&app, &person.caller).await?;
-    let found = all.into_iter().map(Shown::from).find(|shown| shown.id == id).ok_or_else(ApiError::not_found)?;
+    let found = Shown::from(api::apps::find(&app, &person.caller, &id).await?);
     let action = format!("/account/apps/{id}/delete");
     let name = format!("{} for {}", found.name, found.platform);
     let question = Question {
@@ -165,6 +164,6 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     _: Form,
 ) -> Result<Response, ApiError> {
-    api::apps::delete_for(Arc::clone(&app), Arc::clone(&person.caller), &id).await?;
-    Ok(see_other("/account/apps?done=app-deleted"))
+    let deleted = api::apps::delete_for(Arc::clone(&app), Arc::clone(&person.caller), &id).await;
+    after_deletion(deleted, "/account/apps", "app-deleted")
 }

@@ -44,6 +44,9 @@ struct Refusal<'a> {
     advice: &'static str,
     /// The request's name in the log, where somebody may have to look for it.
     id: Option<&'a str>,
+    /// Where it goes on, and what that is called.
+    way: &'static str,
+    name: &'static str,
 }
 
 /// The page for a refusal that no form can show.
@@ -51,7 +54,12 @@ fn refusal(app: &App, refused: &Response, record: &Record, id: &str) -> Response
     let status = refused.status();
     let (heading, advice) = words(&record.body().code, status);
     let frame = Frame::alone(app, heading);
-    let page = Refusal { frame: &frame, heading, advice, id: status.is_server_error().then_some(id) };
+    let (way, name) = match record.body().code {
+        ErrorCode::InvalidCursor => ("/account/links", "Go to the newest links"),
+        _ => ("/account", "Go to your account"),
+    };
+    let id = status.is_server_error().then_some(id);
+    let page = Refusal { frame: &frame, heading, advice, id, way, name };
     let mut page = frame::answer(app, status, &frame, &page);
     for name in [RETRY_AFTER, ALLOW] {
         if let Some(value) = refused.headers().get(&name) {
@@ -61,7 +69,8 @@ fn refusal(app: &App, refused: &Response, record: &Record, id: &str) -> Response
     page
 }
 
-fn words(code: &ErrorCode, status: StatusCode) -> (&'static str, &'static str) {
+/// A refusal for people: what happened, and what to do.
+pub(super) fn words(code: &ErrorCode, status: StatusCode) -> (&'static str, &'static str) {
     match (code, status.as_u16()) {
         (code, _) if code.is_not_configured() => {
             ("This is not set up on this service", "Whoever runs the service can set it up.")

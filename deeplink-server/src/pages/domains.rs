@@ -10,11 +10,12 @@ use http::StatusCode;
 
 use super::confirm::Question;
 use super::form::{Field, Form, Group, Kind, Trouble, fill, status_of};
-use super::frame::{Frame, Section, answer};
-use super::headers::see_other;
+use super::frame::{Frame, Outcome, Section, answer};
+use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::when::When;
 use crate::api;
+use crate::api::domain_verify::Saw;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
@@ -83,12 +84,17 @@ async fn list_page(
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
     let mut domain = CreateDomain::new(form.value("domain"));
     domain.role = form.filled("role").map(|role| DomainRole::from(role.as_str()));
+    let role = domain.role.clone().unwrap_or(DomainRole::Primary);
     match api::domains::create_for(Arc::clone(&app), &person.caller, Once::none(), domain).await {
         Ok(answer) => {
             let made: CreatedDomain = answer.said()?;
             Ok(see_other(&format!("/account/domains/{}?done=domain-added", made.domain)))
         }
-        Err(error) => list_page(&app, &person, None, &form, Some(&Trouble::of(error)?)).await,
+        Err(error) => match api::domains::find(&app, &person.caller, form.value("domain")).await {
+            // The form was sent twice, or the domain is there already, which is as good.
+            Ok(own) if own.role == role => Ok(see_other(&format!("/account/domains/{}?done=domain-there", own.domain))),
+            _ => list_page(&app, &person, None, &form, Some(&Trouble::of(error)?)).await,
+        },
     }
 }
 
@@ -104,9 +110,10 @@ struct DomainPage<'a> {
     look: Option<Look>,
 }
 
-/// Why a domain is not verified yet.
+/// What a look did not find.
 struct Look {
-    reason: String,
+    /// Whole sentences.
+    text: String,
     found: Vec<String>,
 }
 
@@ -119,16 +126,14 @@ pub(super) async fn show(
 ) -> Result<Response, ApiError> {
     let domain = named(&app, &person, &name).await?;
     let frame = Frame::of(&app, &person, Section::DOMAINS, domain.domain.clone()).after(&query);
-    Ok(page(&app, &frame, domain, None, StatusCode::OK))
+    Ok(page(&app, &frame, domain, None, StatusCode::OK.into()))
 }
 
 async fn named(app: &App, person: &Person, name: &str) -> Result<DomainDetail, ApiError> {
-    let name = api::domains::named(name)?;
-    let all = api::domains::list_for(app, &person.caller).await?;
-    all.into_iter().find(|domain| domain.domain == name.as_str()).ok_or_else(ApiError::not_found)
+    api::domains::find(app, &person.caller, name).await
 }
 
-fn page(app: &App, frame: &Frame, domain: DomainDetail, look: Option<Look>, status: StatusCode) -> Response {
+fn page(app: &App, frame: &Frame, domain: DomainDetail, look: Option<Look>, outcome: Outcome) -> Response {
     let page = DomainPage {
         frame,
         txt_record: domain.txt_record.clone().unwrap_or_default(),
@@ -137,7 +142,19 @@ fn page(app: &App, frame: &Frame, domain: DomainDetail, look: Option<Look>, stat
         domain: domain.into(),
         look,
     };
-    answer(app, status, frame, &page)
+    answer(app, outcome, frame, &page)
+}
+
+/// A verified domain's record is gone.
+const MISSING: &str =
+    "The TXT record is not there now. Set it again, or the domain is no longer verified in about 3 days.";
+/// A verified domain's record cannot be looked for.
+const UNASKED: &str = "DNS could not be asked, so nothing is known and nothing has changed. Try again in a moment.";
+
+impl Look {
+    fn only(text: &str) -> Self {
+        Self { text: text.to_owned(), found: Vec::new() }
+    }
 }
 
 /// Looks for the proof. What it does not find is said on the same page; to look again does no harm.
@@ -152,23 +169,29 @@ pub(super) async fn verify(
         let claim = api::domain_verify::claim_of(&app, &person.caller, &name).await?;
         api::domain_verify::verify_claim(Arc::clone(&app), claim, Once::none()).await
     };
-    let (look, status) = match looked.await {
-        Ok(answer) => {
+    let (look, outcome) = match looked.await {
+        Ok((answer, saw)) => {
             let found: DomainVerification = answer.said()?;
-            if found.verified {
-                let path = format!("/account/domains/{}?done=domain-verified", domain.domain);
-                return Ok(see_other(&path));
+            let done = if domain.verified { "domain-stands" } else { "domain-verified" };
+            match (saw, domain.verified) {
+                (Saw::Proof, _) if found.verified => {
+                    return Ok(see_other(&format!("/account/domains/{}?done={done}", domain.domain)));
+                }
+                (Saw::Nothing, true) => (Look::only(UNASKED), Outcome::from(StatusCode::OK)),
+                (_, true) => (Look { text: MISSING.to_owned(), found: found.txt_found }, StatusCode::OK.into()),
+                (_, false) => {
+                    let text = format!("It is not verified yet: {}.", found.reason.unwrap_or_default());
+                    (Look { text, found: found.txt_found }, StatusCode::OK.into())
+                }
             }
-            let reason = found.reason.unwrap_or_default();
-            (Look { reason, found: found.txt_found }, StatusCode::OK)
         }
         Err(error) => {
             let trouble = Trouble::of(error)?;
-            (Look { reason: trouble.text, found: Vec::new() }, trouble.status)
+            (Look::only(&trouble.text), trouble.outcome())
         }
     };
     let frame = Frame::of(&app, &person, Section::DOMAINS, domain.domain.clone()).failed(true);
-    Ok(page(&app, &frame, domain, Some(look), status))
+    Ok(page(&app, &frame, domain, Some(look), outcome))
 }
 
 /// Asks once more.
@@ -204,6 +227,6 @@ pub(super) async fn delete(
     Path(name): Path<String>,
     _: Form,
 ) -> Result<Response, ApiError> {
-    api::domains::delete_for(Arc::clone(&app), Arc::clone(&person.caller), &name).await?;
-    Ok(see_other("/account/domains?done=domain-deleted"))
+    let deleted = api::domains::delete_for(Arc::clone(&app), Arc::clone(&person.caller), &name).await;
+    after_deletion(deleted, "/account/domains", "domain-deleted")
 }

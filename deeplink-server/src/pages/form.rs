@@ -1,17 +1,15 @@
 //! Forms: what a browser sends, the fields that a page shows, and what is wrong with one of them.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{FromRequest, Request};
 use deeplink_core::error::ErrorCode;
-use futures_util::FutureExt;
 use http::StatusCode;
 
-use super::frame::Frame;
+use super::around;
+use super::frame::{Frame, Outcome};
 use super::person::Person;
-use crate::db::replies::Reply;
 use crate::error::ApiError;
 use crate::http::extract::form_body;
 use crate::http::once::Once;
@@ -42,6 +40,16 @@ impl Form {
     /// The value of a field that was filled in.
     pub(super) fn filled(&self, name: &str) -> Option<String> {
         Some(self.value(name)).filter(|value| !value.is_empty()).map(str::to_owned)
+    }
+
+    /// Whether it has a field, filled in or not.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names().any(|known| known == name)
+    }
+
+    /// The names of its fields.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.pairs.iter().map(|(name, _)| name.as_str())
     }
 
     /// The whole, to tell one form from another.
@@ -192,7 +200,9 @@ impl Group {
 
 /// What is wrong with a form.
 pub(super) struct Trouble {
-    pub(super) status: StatusCode,
+    status: StatusCode,
+    /// Seconds after which the form may be sent again.
+    retry_after: Option<u64>,
     pub(super) text: String,
     /// The name of the field at fault.
     field: Option<String>,
@@ -202,20 +212,38 @@ impl Trouble {
     /// Takes a refusal that the form can show; others are pages of their own.
     pub(super) fn of(error: ApiError) -> Result<Self, ApiError> {
         let body = error.body();
-        let status = body.code.status().and_then(|status| StatusCode::from_u16(status).ok());
-        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = error.status();
         let is_about_input =
             matches!(status.as_u16(), 400 | 402 | 403 | 409) || matches!(body.code, ErrorCode::AffiliateNotFound);
-        if !is_about_input {
-            return Err(error);
-        }
-        Ok(Self { status, text: words(&body.code, body.field.as_deref(), &error.to_string()), field: body.field })
+        let retry_after = error.retry_after();
+        let text = match status.as_u16() {
+            _ if is_about_input => words(&body.code, body.field.as_deref(), &error.to_string()),
+            // It passes, and what was filled in is worth keeping until then.
+            429 | 503 if retry_after.is_some() => {
+                tracing::warn!(%error, "a form is shown again");
+                let (heading, advice) = around::words(&body.code, status);
+                format!("{heading}. {advice}")
+            }
+            _ => return Err(error),
+        };
+        Ok(Self { status, retry_after, text, field: body.field })
+    }
+
+    /// What a page finds wrong with a field by itself.
+    pub(super) fn at(field: &str, text: &str) -> Self {
+        let field = Some(field.to_owned());
+        Self { status: StatusCode::BAD_REQUEST, retry_after: None, text: text.to_owned(), field }
+    }
+
+    /// How the page ends that shows it.
+    pub(super) fn outcome(&self) -> Outcome {
+        Outcome { status: self.status, retry_after: self.retry_after }
     }
 }
 
-/// The status of a page that shows a form.
-pub(super) fn status_of(trouble: Option<&Trouble>) -> StatusCode {
-    trouble.map_or(StatusCode::OK, |trouble| trouble.status)
+/// How a page ends that shows a form.
+pub(super) fn status_of(trouble: Option<&Trouble>) -> Outcome {
+    trouble.map_or(StatusCode::OK.into(), Trouble::outcome)
 }
 
 /// A refusal for people: the messages are written for programs, which know the fields by name.
@@ -287,26 +315,10 @@ pub(super) fn draw_id(app: &App) -> String {
     app.random(|random| hex::encode(random.bytes::<16>()))
 }
 
-/// Uses up the id of a form whose answer shows a secret; `false` when it was used before. A key that could not be made
-/// afterwards is asked for with a new form, so none is ever made twice.
-pub(super) async fn spend(app: &App, person: &Person, path: &str, form: &Form) -> Result<bool, ApiError> {
-    let once = Once::form(&person.caller, path, form.value("form"), "");
-    let now = app.clock.now();
-    let job = Arc::new(once);
-    app.db
-        .write(move |mut tx| {
-            let once = Arc::clone(&job);
-            async move {
-                let is_first = once.claim(&mut tx, now).await?.is_none();
-                if is_first {
-                    let nothing = Reply { status: StatusCode::OK.as_u16(), location: None, body: String::new() };
-                    once.keep(&mut tx, &nothing).await?;
-                }
-                Ok::<_, ApiError>(is_first)
-            }
-            .boxed()
-        })
-        .await
+/// A form whose answer shows a secret. Sent again, whatever it says then, it makes none and shows none; a form that was
+/// refused has not been used.
+pub(super) fn secret_of(person: &Person, path: &str, form: &Form) -> Once {
+    Once::form(&person.caller, path, form.value("form"), "").said_once()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use askama::Template;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 
 use super::headers::{headers, nonce};
 use super::notice;
@@ -120,14 +121,31 @@ impl Frame {
     }
 }
 
+/// How a page ends: its status, and the seconds after which it may be asked for again.
+#[derive(Clone, Copy)]
+pub(super) struct Outcome {
+    pub(super) status: StatusCode,
+    pub(super) retry_after: Option<u64>,
+}
+
+impl From<StatusCode> for Outcome {
+    fn from(status: StatusCode) -> Self {
+        Self { status, retry_after: None }
+    }
+}
+
 /// A page on its way out.
-pub(super) fn answer(app: &App, status: StatusCode, frame: &Frame, page: &impl Template) -> Response {
+pub(super) fn answer(app: &App, outcome: impl Into<Outcome>, frame: &Frame, page: &impl Template) -> Response {
+    let outcome = outcome.into();
     let mut html = String::with_capacity(PAGE_BYTES);
     match page.render_into(&mut html) {
         Ok(()) => {
             let mut response = Response::new(Body::from(html));
-            *response.status_mut() = status;
+            *response.status_mut() = outcome.status;
             response.headers_mut().extend(headers(app, &frame.nonce));
+            if let Some(seconds) = outcome.retry_after {
+                response.headers_mut().insert(RETRY_AFTER, seconds.into());
+            }
             response
         }
         Err(error) => ApiError::Internal(error.to_string()).into_response(),

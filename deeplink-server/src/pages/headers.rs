@@ -57,6 +57,16 @@ pub(crate) fn page(app: &App, status: StatusCode, render: impl FnOnce(&str) -> a
     }
 }
 
+/// The answer to a form that deletes: the list, with a word for what happened. What is not there any more needs no
+/// second look: a button that was pressed twice did what it was pressed for.
+pub(super) fn after_deletion(deleted: Result<(), ApiError>, list: &str, done: &str) -> Result<Response, ApiError> {
+    match deleted {
+        Ok(()) => Ok(see_other(&format!("{list}?done={done}"))),
+        Err(error) if error.is_not_found() => Ok(see_other(&format!("{list}?done=gone"))),
+        Err(error) => Err(error),
+    }
+}
+
 /// The answer to a form: where its browser goes next.
 pub(crate) fn see_other(location: &str) -> Response {
     let Ok(location) = HeaderValue::try_from(location) else {

@@ -6,21 +6,19 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::publishable_key::{CreatePublishableKey, CreatedPublishableKey, PublishableKeyDetail};
-use deeplink_core::secret_key::{MAX_KEYS, SecretKeyDetail};
+use deeplink_core::secret_key::{CreatedSecretKey, MAX_KEYS, SecretKeyDetail};
 use http::StatusCode;
 
 use super::confirm::Question;
-use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, spend};
+use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, secret_of};
 use super::frame::{Frame, Section, answer};
-use super::headers::see_other;
+use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::secret::Secret;
 use super::when::When;
 use crate::api;
 use crate::error::ApiError;
-use crate::http::auth::FullScope;
 use crate::http::extract::{Path, Query};
-use crate::http::once::Once;
 use crate::state::{App, Shared};
 
 /// A key as its list shows it.
@@ -86,7 +84,7 @@ async fn list_page(
     wrong: Option<Wrong>,
 ) -> Result<Response, ApiError> {
     let secret = api::secret_keys::list_for(app, &person.caller.tenant).await?.keys;
-    let publishable = publishable_of(app, person).await?;
+    let publishable = api::publishable_keys::list_for(app, &person.caller).await?.keys;
     let domains = api::domains::list_for(app, &person.caller).await?;
     let names: Vec<_> = domains.into_iter().filter(|domain| domain.verified).map(|domain| domain.domain).collect();
     let mut groups = Vec::new();
@@ -96,8 +94,8 @@ async fn list_page(
         groups.push(Group::of("", "", vec![field]));
     }
     let status = match &wrong {
-        Some(Wrong::Secret(trouble) | Wrong::Publishable(trouble)) => trouble.status,
-        None => StatusCode::OK,
+        Some(Wrong::Secret(trouble) | Wrong::Publishable(trouble)) => trouble.outcome(),
+        None => StatusCode::OK.into(),
     };
     let frame = Frame::of(app, person, Section::KEYS, "Keys").failed(wrong.is_some()).after(query);
     let (trouble, trouble_below) = match wrong {
@@ -118,18 +116,13 @@ async fn list_page(
     Ok(answer(app, status, &frame, &page))
 }
 
-async fn publishable_of(app: &Shared, person: &Person) -> Result<Vec<PublishableKeyDetail>, ApiError> {
-    let caller = Arc::clone(&person.caller);
-    Ok(api::publishable_keys::list(State(Arc::clone(app)), FullScope(caller)).await?.0.keys)
-}
-
 /// Makes a secret key and shows it, this once. The same form again shows and makes nothing.
 pub(super) async fn issue(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
-    if !spend(&app, &person, "/account/keys", &form).await? {
-        return Ok(see_other("/account/keys?done=key-shown"));
-    }
-    match api::secret_keys::issue_for(&app, &person.caller, &person.who.user).await {
+    let once = secret_of(&person, "/account/keys", &form);
+    match api::secret_keys::issue_for(&app, &person.caller, &person.who.user, once).await {
+        Ok(made) if made.replayed => Ok(see_other("/account/keys?done=key-shown")),
         Ok(made) => {
+            let made: CreatedSecretKey = made.said()?;
             let frame = Frame::of(&app, &person, Section::KEYS, "Your new secret key");
             let secret = Secret {
                 frame: &frame,
@@ -146,11 +139,10 @@ pub(super) async fn issue(State(app): State<Shared>, person: Person, form: Form)
 
 /// Makes a publishable key and shows it, this once.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
-    if !spend(&app, &person, "/account/keys/publishable", &form).await? {
-        return Ok(see_other("/account/keys?done=key-shown"));
-    }
+    let once = secret_of(&person, "/account/keys/publishable", &form);
     let asked = CreatePublishableKey::new(form.value("domain"));
-    match api::publishable_keys::create_for(&app, Arc::clone(&person.caller), Once::none(), asked).await {
+    match api::publishable_keys::create_for(&app, Arc::clone(&person.caller), once, asked).await {
+        Ok(made) if made.replayed => Ok(see_other("/account/keys?done=key-shown")),
         Ok(made) => {
             let made: CreatedPublishableKey = made.said()?;
             let frame = Frame::of(&app, &person, Section::KEYS, "Your new publishable key");
@@ -177,8 +169,7 @@ pub(super) async fn confirm(
 }
 
 async fn confirm_page(app: &App, person: &Person, id: &str, trouble: Option<&Trouble>) -> Result<Response, ApiError> {
-    let all = api::secret_keys::list_for(app, &person.caller.tenant).await?.keys;
-    let key = all.into_iter().find(|key| key.id.as_str() == id).ok_or_else(ApiError::not_found)?;
+    let key = api::secret_keys::find(app, &person.caller, id).await?;
     let action = format!("/account/keys/{id}/delete");
     let question = Question {
         section: Section::KEYS,
@@ -200,8 +191,8 @@ pub(super) async fn delete(
     _: Form,
 ) -> Result<Response, ApiError> {
     match api::secret_keys::delete_for(&app, &person.caller, &id).await {
-        Ok(()) => Ok(see_other("/account/keys?done=key-deleted")),
-        Err(error) => confirm_page(&app, &person, &id, Some(&Trouble::of(error)?)).await,
+        Err(error) if !error.is_not_found() => confirm_page(&app, &person, &id, Some(&Trouble::of(error)?)).await,
+        deleted => after_deletion(deleted, "/account/keys", "key-deleted"),
     }
 }
 
@@ -211,8 +202,7 @@ pub(super) async fn confirm_publishable(
     person: Person,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let all = publishable_of(&app, &person).await?;
-    let key = all.into_iter().find(|key| key.id.as_str() == id).ok_or_else(ApiError::not_found)?;
+    let key = api::publishable_keys::find(&app, &person.caller, &id).await?;
     let action = format!("/account/keys/publishable/{id}/delete");
     let name = format!("{} of {}", key.key_prefix, key.domain);
     let question = Question {
@@ -231,9 +221,9 @@ pub(super) async fn confirm_publishable(
 pub(super) async fn delete_publishable(
     State(app): State<Shared>,
     person: Person,
-    id: Path<String>,
+    Path(id): Path<String>,
     _: Form,
 ) -> Result<Response, ApiError> {
-    api::publishable_keys::delete(State(app), FullScope(person.caller), id).await?;
-    Ok(see_other("/account/keys?done=key-deleted"))
+    let deleted = api::publishable_keys::delete_for(&app, person.caller, &id).await;
+    after_deletion(deleted, "/account/keys", "key-deleted")
 }

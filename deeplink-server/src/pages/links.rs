@@ -17,7 +17,7 @@ use http::{HeaderMap, StatusCode};
 use super::confirm::Question;
 use super::form::{Field, Form, FormPage, Group, Trouble, draw_id, fill, status_of};
 use super::frame::{Frame, Section, answer};
-use super::headers::see_other;
+use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::when::When;
 use crate::api;
@@ -116,6 +116,10 @@ pub(super) async fn new(State(app): State<Shared>, person: Person) -> Response {
 
 /// Makes a link. The same form sent twice makes one.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
+    if form.names().all(|name| name == "form" || form.value(name).is_empty()) {
+        let trouble = Trouble::at("web_url", "Say where it leads: a web page, an app or a store.");
+        return Ok(make_page(&app, &person, &form, Some(&trouble)));
+    }
     let once = Once::form(&person.caller, "/account/new-link", form.value("form"), &form.whole());
     let mut link = CreateLink::new();
     link.custom_id = form.filled("custom_id");
@@ -124,8 +128,8 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     link.ios_store_url = form.filled("ios_store_url");
     link.android_deep_link = form.filled("android_deep_link");
     link.android_store_url = form.filled("android_store_url");
-    link.social_preview = preview_in(&form);
-    link.agent_context = context_in(&form);
+    link.social_preview = preview_in(&form, SocialPreview::default());
+    link.agent_context = context_in(&form, AgentContext::default());
     match api::links::create_for(Arc::clone(&app), Arc::clone(&person.caller), once, link).await {
         Ok(answer) => {
             let path = answer.reply.location.unwrap_or_default();
@@ -136,20 +140,26 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     }
 }
 
-fn preview_in(form: &Form) -> Option<SocialPreview> {
+/// What a field says; a field that the form does not have leaves what there is.
+fn said(form: &Form, name: &str, now: Option<String>) -> Option<String> {
+    if form.has(name) { form.filled(name) } else { now }
+}
+
+fn preview_in(form: &Form, now: SocialPreview) -> Option<SocialPreview> {
     let preview = SocialPreview {
-        title: form.filled("social_preview.title"),
-        description: form.filled("social_preview.description"),
-        image_url: form.filled("social_preview.image_url"),
+        title: said(form, "social_preview.title", now.title),
+        description: said(form, "social_preview.description", now.description),
+        image_url: said(form, "social_preview.image_url", now.image_url),
     };
     (preview != SocialPreview::default()).then_some(preview)
 }
 
-fn context_in(form: &Form) -> Option<AgentContext> {
+fn context_in(form: &Form, now: AgentContext) -> Option<AgentContext> {
+    let action = said(form, "agent_context.action", now.action.map(|action| action.as_str().to_owned()));
     let context = AgentContext {
-        action: form.filled("agent_context.action").map(|word| Action::from(word.as_str())),
-        cta: form.filled("agent_context.cta"),
-        description: form.filled("agent_context.description"),
+        action: action.map(|word| Action::from(word.as_str())),
+        cta: said(form, "agent_context.cta", now.cta),
+        description: said(form, "agent_context.description", now.description),
     };
     (context != AgentContext::default()).then_some(context)
 }
@@ -326,7 +336,7 @@ pub(super) async fn edit(
     Ok(edit_page(&app, &person, &id, &form, None))
 }
 
-/// Changes a link to what the form says; an empty field has no value any more.
+/// Changes a link to what the form says: an empty field has no value any more, and one that is not in the form stays.
 pub(super) async fn update(
     State(app): State<Shared>,
     person: Person,
@@ -334,16 +344,27 @@ pub(super) async fn update(
     form: Form,
 ) -> Result<Response, ApiError> {
     // What is not there is not there, whatever the form says.
-    api::links::get_for(&app, &person.caller, &id).await?;
-    let said = |name: &str| form.filled(name).map_or(Patch::Clear, Patch::Set);
+    let now = api::links::get_for(&app, &person.caller, &id).await?;
+    let has = |part: &str| form.names().any(|name| name.starts_with(part));
+    let said = |name: &str| match form.filled(name) {
+        Some(value) => Patch::Set(value),
+        None if form.has(name) => Patch::Clear,
+        None => Patch::Keep,
+    };
     let mut update = UpdateLink::new();
     update.web_url = said("web_url");
     update.ios_deep_link = said("ios_deep_link");
     update.ios_store_url = said("ios_store_url");
     update.android_deep_link = said("android_deep_link");
     update.android_store_url = said("android_store_url");
-    update.social_preview = preview_in(&form).map_or(Patch::Clear, Patch::Set);
-    update.agent_context = context_in(&form).map_or(Patch::Clear, Patch::Set);
+    if has("social_preview.") {
+        update.social_preview =
+            preview_in(&form, now.social_preview.unwrap_or_default()).map_or(Patch::Clear, Patch::Set);
+    }
+    if has("agent_context.") {
+        update.agent_context =
+            context_in(&form, now.agent_context.unwrap_or_default()).map_or(Patch::Clear, Patch::Set);
+    }
     match api::links::update_for(Arc::clone(&app), Arc::clone(&person.caller), id.clone(), update).await {
         Ok(_) => Ok(see_other(&format!("/account/links/{id}?done=link-saved"))),
         Err(error) => Ok(edit_page(&app, &person, &id, &form, Some(&Trouble::of(error)?))),
@@ -396,6 +417,6 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     _: Form,
 ) -> Result<Response, ApiError> {
-    api::links::delete_for(Arc::clone(&app), Arc::clone(&person.caller), id).await?;
-    Ok(see_other("/account/links?done=link-deleted"))
+    let deleted = api::links::delete_for(Arc::clone(&app), Arc::clone(&person.caller), id).await;
+    after_deletion(deleted, "/account/links", "link-deleted")
 }

@@ -26,8 +26,11 @@ mod when;
 
 use axum::Router;
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::response::Response;
+use axum::routing::{any, get, post};
+use http::{Method, Uri};
 
+use crate::error::ApiError;
 use crate::state::Shared;
 
 macro_rules! table {
@@ -75,5 +78,19 @@ table! {
 
 /// Every page.
 pub(crate) fn routes(app: &Shared) -> Router<Shared> {
-    table().layer(middleware::from_fn_with_state(app.clone(), around::around))
+    // What is no page is answered as one, also for whoever adds a slash.
+    let table = table().route("/signin/", any(missing)).route("/account/", any(missing));
+    let table = table.route("/account/{*rest}", any(missing));
+    table.layer(middleware::from_fn_with_state(app.clone(), around::around))
+}
+
+/// A path under the account that is no page.
+async fn missing(method: Method, uri: Uri) -> Result<Response, ApiError> {
+    match uri.path().strip_suffix('/') {
+        Some(path) if matches!(method, Method::GET | Method::HEAD) => {
+            let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+            Ok(headers::see_other(&format!("{path}{query}")))
+        }
+        _ => Err(ApiError::not_found()),
+    }
 }

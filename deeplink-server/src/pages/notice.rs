@@ -7,11 +7,14 @@ pub(super) fn sentence(word: &str) -> Option<&'static str> {
         "link-saved" => "The link is changed. The next tap goes there.",
         "link-deleted" => "The link is deleted.",
         "domain-added" => "The domain is added. Set the two records below, then verify it.",
-        "domain-verified" => "The domain is verified. Your links live there now.",
+        "domain-verified" => "The domain is verified.",
+        "domain-stands" => "The record is there, and the domain stays verified.",
+        "domain-there" => "The domain is here already.",
         "domain-deleted" => "The domain is deleted.",
         "app-saved" => "The app is saved. Phones learn of it when they next ask.",
         "app-deleted" => "The app is deleted.",
         "key-deleted" => "The key is deleted. It no longer works.",
+        "gone" => "It is gone, so there is nothing left to delete.",
         "key-shown" => {
             "That form was sent already. A key is shown only once; if you have lost it, delete it and make a new one."
         }

@@ -40,14 +40,22 @@ impl FromRequestParts<Shared> for Person {
 
 /// Leads to the sign-in and from there back to a page; a form cannot be sent again by itself.
 fn to_signin(parts: &Parts, had_one: bool) -> Response {
-    let here = parts.uri.path_and_query().map_or(NextPath::ACCOUNT, |path| path.as_str());
-    let next = if parts.method == Method::GET { NextPath::read(here) } else { NextPath::default() };
+    let here = match parts.uri.path_and_query() {
+        Some(path) if parts.method == Method::GET => path.as_str(),
+        _ => page_of(parts.uri.path()),
+    };
+    let next = NextPath::read(here);
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     if had_one {
         query.append_pair("error", "session_expired");
     }
     query.append_pair("next", next.as_str());
     see_other(&format!("/signin?{}", query.finish()))
+}
+
+/// The page that shows a form: most forms are sent to where they stand.
+fn page_of(form: &str) -> &str {
+    ["/signout", "/publishable", "/credentials"].iter().find_map(|end| form.strip_suffix(end)).unwrap_or(form)
 }
 
 /// Whoever is signed in, if anybody is.

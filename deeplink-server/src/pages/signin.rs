@@ -6,10 +6,9 @@ use axum::extract::{FromRequest, Request, State};
 use axum::response::Response;
 use deeplink_core::session::{NextPath, Signin};
 use http::StatusCode;
-use http::header::RETRY_AFTER;
 
 use super::form::{Field, Form, Group, Kind, Trouble, fill};
-use super::frame::{Frame, answer};
+use super::frame::{Frame, Outcome, answer};
 use super::headers::see_other;
 use super::person::Anybody;
 use crate::api;
@@ -31,6 +30,8 @@ struct SigninPage<'a> {
     /// Identity providers: their names and where they are begun with.
     providers: Vec<(&'static str, String)>,
     next: &'a NextPath,
+    /// Whether who has no account gets one.
+    is_open: bool,
 }
 
 #[derive(Template)]
@@ -41,12 +42,25 @@ struct SentPage<'a> {
     is_in_files: bool,
 }
 
+#[derive(Template)]
+#[template(path = "pages/already.html")]
+struct AlreadyPage<'a> {
+    frame: &'a Frame,
+    email: &'a str,
+    trouble: Option<&'static str>,
+    good_news: Option<&'static str>,
+    next: &'a NextPath,
+}
+
+/// What is said after an invitation.
+const JOINED: &str = "You have joined the team. Sign in with the address that was invited.";
+
 /// What an `error` in the address says. What is not known gets a general text, and nothing of it is shown.
 fn words(error: &str) -> &'static str {
     match error {
         "link_expired" => "That link has been used, or its 15 minutes are over. Ask for a new one.",
         "invite_invalid" => {
-            "That invitation has been used or withdrawn, or its 7 days are over. Ask whoever invited you for a new one."
+            "That invitation has been used or withdrawn, its 7 days are over, or its address has an account of its own already. Ask whoever invited you."
         }
         "invalid_request" => "That came from another website, so nothing was done. Please try again from here.",
         "oauth_denied" => {
@@ -69,23 +83,37 @@ fn words(error: &str) -> &'static str {
 /// The page to sign in on. Whoever is signed in already goes on.
 pub(super) async fn show(State(app): State<Shared>, Anybody(who): Anybody, query: Query) -> Response {
     let next = query.one("next").ok().flatten().map(NextPath::read).unwrap_or_default();
-    if who.is_some() {
-        return see_other(next.as_str());
-    }
     let has = |name: &'static str| !matches!(query.one(name), Ok(None));
+    let error = has("error").then(|| query.one("error").ok().flatten().unwrap_or_default());
+    let has_joined = matches!(query.one("invite"), Ok(Some("accepted")));
+    if let Some(who) = who {
+        // Whoever has signed in again meanwhile goes on; whatever else became of what they did is said first.
+        return match error {
+            None | Some("session_expired") if !has_joined => see_other(next.as_str()),
+            _ => already(&app, &who.email, error.map(words), &next),
+        };
+    }
     if has("sent") {
-        let frame = Frame::alone(&app, "Look into your mail");
+        let frame = Frame::alone(&app, "Check your mail");
         let is_in_files =
             app.is_loopback && matches!(app.config.mail_at(&app.public_url), Some(MailTransport::Directory(_)));
         return answer(&app, StatusCode::OK, &frame, &SentPage { frame: &frame, is_in_files });
     }
-    let error = has("error").then(|| words(query.one("error").ok().flatten().unwrap_or_default()));
-    let good_news = match query.one("invite") {
-        Ok(Some("accepted")) => Some("You have joined the team. Sign in with the address that was invited."),
-        _ if has("signed_out") => Some("You are signed out."),
-        _ => None,
+    let good_news = if has_joined {
+        Some(JOINED)
+    } else if has("signed_out") {
+        Some("You are signed out.")
+    } else {
+        None
     };
-    page(&app, error, good_news, &Form::default(), None, &next, StatusCode::OK)
+    page(&app, error.map(words), good_news, &Form::default(), None, &next, StatusCode::OK)
+}
+
+/// The page for who is signed in already: what became of what they did, and both ways on.
+fn already(app: &App, email: &str, trouble: Option<&'static str>, next: &NextPath) -> Response {
+    let frame = Frame::alone(app, "You are signed in").failed(trouble.is_some());
+    let good_news = trouble.is_none().then_some(JOINED);
+    answer(app, StatusCode::OK, &frame, &AlreadyPage { frame: &frame, email, trouble, good_news, next })
 }
 
 fn page(
@@ -95,7 +123,7 @@ fn page(
     form: &Form,
     at_fault: Option<&Trouble>,
     next: &NextPath,
-    status: StatusCode,
+    outcome: impl Into<Outcome>,
 ) -> Response {
     let mut groups = Vec::new();
     if app.config.mail_at(&app.public_url).is_some() {
@@ -107,8 +135,10 @@ fn page(
     let is_set_up = !groups.is_empty() || !providers.is_empty();
     let frame = Frame::alone(app, "Sign in").failed(trouble.is_some() || at_fault.is_some());
     let trouble = elsewhere.as_deref().or(trouble);
-    let page = SigninPage { frame: &frame, trouble, good_news, groups, providers, next };
-    answer(app, if is_set_up { status } else { StatusCode::SERVICE_UNAVAILABLE }, &frame, &page)
+    let page =
+        SigninPage { frame: &frame, trouble, good_news, groups, providers, next, is_open: app.config.signup_open };
+    let outcome = if is_set_up { outcome.into() } else { StatusCode::SERVICE_UNAVAILABLE.into() };
+    answer(app, outcome, &frame, &page)
 }
 
 fn providers(app: &App, next: &NextPath) -> Vec<(&'static str, String)> {
@@ -125,17 +155,21 @@ pub(super) async fn send(
     Extension(Peer(peer)): Extension<Peer>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let refused = |text, status| page(&app, text, None, &Form::default(), None, &NextPath::default(), status);
     match api::signin::admit(&app, peer, request.headers()) {
         Ok(()) => {}
         Err(ApiError::RateLimited(seconds)) => {
             let text = Some("Too many sign-ins from your network. Wait a minute, then try again.");
-            let mut page = refused(text, StatusCode::TOO_MANY_REQUESTS);
-            page.headers_mut().insert(RETRY_AFTER, seconds.max(1).into());
-            return Ok(page);
+            // What was typed stays, and so does where it was to lead.
+            let form = Form::from_request(request, &app).await.unwrap_or_default();
+            let next = NextPath::read(form.value("next"));
+            let outcome = Outcome { status: StatusCode::TOO_MANY_REQUESTS, retry_after: Some(seconds.max(1)) };
+            return Ok(page(&app, text, None, &form, None, &next, outcome));
         }
         // Mail is not set up, as the page says.
-        Err(_) => return Ok(refused(None, StatusCode::SERVICE_UNAVAILABLE)),
+        Err(_) => {
+            let (form, next) = (Form::default(), NextPath::default());
+            return Ok(page(&app, None, None, &form, None, &next, StatusCode::SERVICE_UNAVAILABLE));
+        }
     }
     let form = Form::from_request(request, &app).await?;
     let next = NextPath::read(form.value("next"));
@@ -148,7 +182,7 @@ pub(super) async fn send(
         Ok(()) => Ok(see_other("/signin?sent=1")),
         Err(error) => {
             let trouble = Trouble::of(error)?;
-            Ok(page(&app, None, None, &form, Some(&trouble), &next, trouble.status))
+            Ok(page(&app, None, None, &form, Some(&trouble), &next, trouble.outcome()))
         }
     }
 }

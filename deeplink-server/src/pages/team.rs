@@ -8,7 +8,7 @@ use deeplink_core::user::{InviteUser, UserDetail, UserStatus};
 use super::confirm::Question;
 use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, status_of};
 use super::frame::{Frame, Section, answer};
-use super::headers::see_other;
+use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::when::When;
 use crate::api;
@@ -86,9 +86,8 @@ pub(super) async fn invite(State(app): State<Shared>, person: Person, form: Form
 }
 
 async fn named(app: &App, person: &Person, id: &str) -> Result<UserDetail, ApiError> {
-    let all = api::users::list_for(app, &person.caller).await?.users;
-    let other = |user: &UserDetail| user.id.as_str() == id && user.id != person.who.user;
-    all.into_iter().find(other).ok_or_else(ApiError::not_found)
+    let user = api::users::find(app, &person.caller, id).await?;
+    if user.id == person.who.user { Err(ApiError::not_found()) } else { Ok(user) }
 }
 
 /// Asks once more.
@@ -122,9 +121,15 @@ pub(super) async fn remove(
     Path(id): Path<String>,
     _: Form,
 ) -> Result<Response, ApiError> {
-    let user = named(&app, &person, &id).await?;
+    if id == person.who.user.as_str() {
+        return Err(ApiError::not_found());
+    }
+    let user = match named(&app, &person, &id).await {
+        Ok(user) => user,
+        Err(error) => return after_deletion(Err(error), "/account/team", "person-removed"),
+    };
     match api::users::remove_for(&app, &person.caller, user.id.clone()).await {
-        Ok(()) => Ok(see_other("/account/team?done=person-removed")),
-        Err(error) => Ok(confirm_page(&app, &person, &user, Some(&Trouble::of(error)?))),
+        Err(error) if !error.is_not_found() => Ok(confirm_page(&app, &person, &user, Some(&Trouble::of(error)?))),
+        removed => after_deletion(removed, "/account/team", "person-removed"),
     }
 }

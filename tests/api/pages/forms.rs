@@ -3,21 +3,28 @@
 use serde_json::json;
 
 use super::{Visitor, secret_in, text_of, went};
-use crate::common::spawn;
+use crate::common::dns::How;
+use crate::common::{Role, spawn};
 
 /// A domain from its form to its end; what DNS says is said on the page.
 #[tokio::test]
 async fn a_domain_is_added_verified_and_deleted() {
     let world = spawn().await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
-    for (name, status, text) in [("", 400, "Not "), ("localhost", 400, ""), ("go.example.com/x", 400, "")] {
+    for name in ["", "localhost", "go.example.com/x"] {
         let reply = visitor.post("/account/domains", &[("domain", name)]).await;
-        assert_eq!(reply.status, status, "{name}");
-        assert!(reply.text().contains("id=\"domain-error\">"), "{name} {text}");
+        assert_eq!(reply.status, 400, "{name}");
+        let page = reply.text();
+        let error = page.split("id=\"domain-error\">").nth(1).and_then(|rest| rest.split('<').next());
+        let error = error.unwrap_or_else(|| panic!("{name} has no error"));
+        assert!(error.len() > 15 && error.ends_with('.') && !error.ends_with(".."), "{name}: {error}");
     }
     let added = visitor.post("/account/domains", &[("domain", "GO.example.com."), ("role", "primary")]).await;
     assert_eq!(went(&added), (303, "/account/domains/go.example.com?done=domain-added"));
-    assert_eq!(visitor.post("/account/domains", &[("domain", "go.example.com")]).await.status, 409);
+    let again = visitor.post("/account/domains", &[("domain", "go.example.com"), ("role", "primary")]).await;
+    assert_eq!(went(&again), (303, "/account/domains/go.example.com?done=domain-there"), "a second press does no harm");
+    let other = visitor.post("/account/domains", &[("domain", "go.example.com"), ("role", "alternate")]).await;
+    assert_eq!(other.status, 409, "it does something else");
     let page = visitor.get("/account/domains/go.example.com").await.text();
     let token = page.split("<code class=\"take\">").nth(2).and_then(|rest| rest.split('<').next()).expect("a token");
     assert!(token.len() == 64 && page.contains("_deeplink-verify.go.example.com") && page.contains("Not verified"));
@@ -30,11 +37,43 @@ async fn a_domain_is_added_verified_and_deleted() {
     world.dns.txt("_deeplink-verify.go.example.com", &[token]);
     let verified = visitor.post("/account/domains/go.example.com", &[]).await;
     assert_eq!(went(&verified), (303, "/account/domains/go.example.com?done=domain-verified"));
+    let told = text_of(&visitor.get("/account/domains/go.example.com?done=domain-verified").await);
+    assert!(told.contains("The domain is verified.") && !told.contains("Your links live there"), "{told}");
     assert!(visitor.get("/account/domains").await.text().contains("Verified"));
     assert!(visitor.get("/account/keys").await.text().contains("<option value=\"go.example.com\">"));
     let gone = visitor.post("/account/domains/go.example.com/delete", &[]).await;
     assert_eq!(went(&gone), (303, "/account/domains?done=domain-deleted"));
     assert_eq!(visitor.get("/account/domains/go.example.com").await.status, 404);
+    let gone = visitor.post("/account/domains/go.example.com/delete", &[]).await;
+    assert_eq!(went(&gone), (303, "/account/domains?done=gone"), "a second press does no harm");
+}
+
+/// Whoever looks again at a verified domain learns whether its record is there now.
+#[tokio::test]
+async fn a_verified_domain_is_looked_at_again() {
+    let world = spawn().await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let stands = visitor.post("/account/domains/go.example.com", &[]).await;
+    assert_eq!(went(&stands), (303, "/account/domains/go.example.com?done=domain-stands"));
+    world.dns.txt("_deeplink-verify.go.example.com", &["other"]);
+    let missing = visitor.post("/account/domains/go.example.com", &[]).await;
+    let text = text_of(&missing);
+    assert_eq!(missing.status, 200);
+    assert!(
+        text.contains("The TXT record is not there now.") && text.contains("<li><code>other</code></li>"),
+        "{text}"
+    );
+    assert!(!text.contains("not verified yet") && text.contains(">Verified<"), "{text}");
+    world.dns.answer("_deeplink-verify.go.example.com", How::Refused);
+    let unasked = text_of(&visitor.post("/account/domains/go.example.com", &[]).await);
+    assert!(unasked.contains("DNS could not be asked") && !unasked.contains("not verified yet"), "{unasked}");
+    // What can never be verified is said in whole sentences.
+    world.claim_domain(&world.a, "second.example.com", Role::Alternate).await;
+    world.own_domain(&world.a, "alt.example.com", Role::Alternate).await;
+    let refused = visitor.post("/account/domains/second.example.com", &[]).await;
+    assert_eq!(refused.status, 409);
+    assert!(text_of(&refused).contains("<p>You have a verified alternate domain already, and there can be one.</p>"));
 }
 
 #[tokio::test]
@@ -68,6 +107,8 @@ async fn an_app_is_saved_and_deleted() {
     let gone = visitor.post(&format!("/account/apps/{id}/delete"), &[]).await;
     assert_eq!(went(&gone), (303, "/account/apps?done=app-deleted"));
     assert_eq!(world.a.get("/v1/apps").await.json(), json!([]));
+    let gone = visitor.post(&format!("/account/apps/{id}/delete"), &[]).await;
+    assert_eq!(went(&gone), (303, "/account/apps?done=gone"));
 }
 
 #[tokio::test]
@@ -80,24 +121,50 @@ async fn keys_end_at_their_limits() {
         let secret = secret_in(&shown);
         world.note_secret(&secret);
     }
-    let full = visitor.post("/account/keys", &[("form", "one-more")]).await;
-    assert_eq!(full.status, 409);
-    assert!(text_of(&full).contains("as many keys as there can be"));
+    for _ in 0..2 {
+        let full = visitor.post("/account/keys", &[("form", "one-more")]).await;
+        assert_eq!(full.status, 409);
+        assert!(text_of(&full).contains("as many keys as there can be"));
+    }
     let keys = world.a.get("/v1/auth/secret-keys").await.json();
     let ids: Vec<_> =
         keys["keys"].as_array().expect("keys").iter().map(|key| key["id"].as_str().expect("an id")).collect();
     assert_eq!(ids.len(), 5);
-    for id in &ids[..4] {
+    let gone = visitor.post(&format!("/account/keys/{}/delete", ids[0]), &[]).await;
+    assert_eq!(went(&gone), (303, "/account/keys?done=key-deleted"));
+    let gone = visitor.post(&format!("/account/keys/{}/delete", ids[0]), &[]).await;
+    assert_eq!(went(&gone), (303, "/account/keys?done=gone"));
+    // A form that was refused has made no key, so it can still make one.
+    let shown = visitor.post("/account/keys", &[("form", "one-more")]).await;
+    let secret = secret_in(&shown);
+    world.note_secret(&secret);
+    let base = world.a.base().to_owned();
+    let page = shown.text();
+    assert!(page.contains(&format!("<code>dl login --with-key --base-url {base}</code>")), "{page}");
+    assert_eq!(
+        went(&visitor.post("/account/keys", &[("form", "one-more")]).await),
+        (303, "/account/keys?done=key-shown")
+    );
+    let keys = world.a.get("/v1/auth/secret-keys").await.json();
+    let listed = keys["keys"].as_array().expect("keys").iter();
+    let made: Vec<_> = listed.filter_map(|key| key["id"].as_str()).filter(|id| !ids.contains(id)).collect();
+    assert_eq!(made.len(), 1, "and it makes one");
+    for id in ids[1..4].iter().chain(&made) {
         let gone = visitor.post(&format!("/account/keys/{id}/delete"), &[]).await;
         assert_eq!(went(&gone), (303, "/account/keys?done=key-deleted"));
     }
     let last = visitor.post(&format!("/account/keys/{}/delete", ids[4]), &[]).await;
     assert_eq!(last.status, 409);
     assert!(text_of(&last).contains("This is the last key"));
-    assert_eq!(
-        visitor.post("/account/keys/publishable", &[("domain", "go.example.com"), ("form", "x")]).await.status,
-        400
-    );
+    let fields = [("domain", "go.example.com"), ("form", "x")];
+    for _ in 0..2 {
+        let refused = visitor.post("/account/keys/publishable", &fields).await;
+        assert_eq!(refused.status, 400);
+        assert!(text_of(&refused).contains("This account has no such domain."), "{}", refused.text());
+    }
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
+    let secret = secret_in(&visitor.post("/account/keys/publishable", &fields).await);
+    world.note_secret(&secret);
 }
 
 #[tokio::test]
@@ -121,6 +188,8 @@ async fn the_team_grows_and_shrinks() {
     let new = new[0]["id"].as_str().expect("an id");
     let removed = visitor.post(&format!("/account/team/{new}/remove"), &[]).await;
     assert_eq!(went(&removed), (303, "/account/team?done=person-removed"));
+    let removed = visitor.post(&format!("/account/team/{new}/remove"), &[]).await;
+    assert_eq!(went(&removed), (303, "/account/team?done=gone"));
     assert!(!visitor.get("/account/team").await.text().contains("new@example.com"));
 }
 

@@ -30,6 +30,7 @@ async fn every_page_is_private_and_runs_nothing() {
     for path in ["/signin", "/signin?sent=1", "/signin?error=link_expired"] {
         check_page(path, &stranger.get(path).await);
     }
+    check_page("already signed in", &visitor.get("/signin?error=link_expired").await);
     let missing = visitor.get("/account/links/nowhere").await;
     assert_eq!(missing.status, 404);
     check_page("a refusal", &missing);
@@ -166,7 +167,15 @@ async fn i1_pages_show_and_change_the_own_account_only() {
     }
     for (path, fields) in all_forms(&foreign) {
         if foreign.iter().any(|page| path.starts_with(page.as_str())) {
-            assert_eq!(visitor.post(&path, &fields).await.status, 404, "{path}");
+            let reply = visitor.post(&path, &fields).await;
+            // A deletion says that nothing is there, as of what was deleted before.
+            let is_gone = reply.status == 303 && reply.header("location").ends_with("?done=gone");
+            assert!(reply.status == 404 || is_gone, "{path}: {}", reply.status);
+            assert_eq!(
+                is_gone,
+                matches!(path.rsplit('/').next(), Some("delete" | "remove")) && !path.contains("/credentials/"),
+                "{path}"
+            );
         }
     }
     assert_eq!(visitor.get("/account/links/spring-42/qr.png").await.status, 404);
@@ -191,6 +200,50 @@ async fn x20_looking_at_pages_changes_nothing() {
         }
     }
     assert!(before == stored(&world).await, "something was written");
+}
+
+/// Whatever is under the account is a page, for whoever has mistyped it too.
+#[tokio::test]
+async fn what_is_no_page_is_refused_with_one() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for who in [&visitor, &Visitor::stranger(&world)] {
+        for (path, to) in [
+            ("/account/", "/account"),
+            ("/signin/", "/signin"),
+            ("/signin/?next=%2Faccount%2Fkeys", "/signin?next=%2Faccount%2Fkeys"),
+            ("/account/links/", "/account/links"),
+            ("/account//other.example/", "/account//other.example"),
+        ] {
+            assert_eq!(went(&who.get(path).await), (303, to), "{path}");
+        }
+        for path in ["/account/key", "/account/links/a/b/c", "/account//other.example"] {
+            let reply = who.get(path).await;
+            assert_eq!(reply.status, 404, "{path}");
+            check_page(path, &reply);
+            assert_eq!(who.post(path, &[]).await.status, 404, "{path}");
+        }
+    }
+    for path in ["/account/", "/signin/"] {
+        let elsewhere = visitor.ask(Method::GET, path).header("host", "go.example.com").send().await;
+        assert_eq!((elsewhere.status, elsewhere.header("location")), (404, ""), "{path}");
+    }
+}
+
+/// What was typed is not lost while the database is away: the form comes back with it, and says when to try again.
+#[tokio::test]
+async fn what_was_typed_outlives_an_outage() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    visitor.get("/account").await;
+    let away = world.db.take_away().await;
+    let reply = visitor.post("/account/new-link", &[("web_url", "https://example.com/typed")]).await;
+    assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{}", reply.text());
+    assert!(text_of(&reply).contains("Nothing was done."), "{}", reply.text());
+    // Where not even sessions can be looked up, nobody knows whose form it is.
+    let is_shown = reply.text().contains("value=\"https://example.com/typed\"");
+    assert_eq!(is_shown, !world.db.is_postgres(), "{}", reply.text());
+    away.give_back().await;
 }
 
 /// What is no form of ours is refused with a page, and a plan's limit is said in words.

@@ -34,6 +34,7 @@ async fn a_link_is_made_changed_and_deleted() {
     assert!(!text_of(&visitor.get("/account/links/spring-sale?done=%3Cb%3E").await).contains("notice"));
 
     for (change, status, at, text) in [
+        (vec![("form", "1"), ("web_url", " ")], 400, "web-url", "Say where it leads: a web page, an app or a store."),
         (vec![("custom_id", "spring-sale")], 409, "custom-id", "This id is taken. Choose another one."),
         (vec![("custom_id", "-")], 400, "custom-id", ""),
         (vec![("web_url", "shop"), ("custom_id", "kept-id")], 400, "web-url", "Write the whole address"),
@@ -53,7 +54,7 @@ async fn a_link_is_made_changed_and_deleted() {
         let error = error.unwrap_or_else(|| panic!("{change:?} has no error at {at}"));
         assert!(error.starts_with(text) && error.ends_with('.'), "{error}");
         assert!(page.contains(&format!("aria-describedby=\"{at}")) || at == "agent-context-action", "{page}");
-        assert!(page.contains("<title>Not yet: "));
+        assert!(page.contains("<title>Error: "));
         if let Some((_, kept)) = change.iter().find(|(_, value)| *value == "kept-id") {
             assert!(page.contains(&format!("value=\"{kept}\"")), "what was filled in stays");
         }
@@ -64,7 +65,18 @@ async fn a_link_is_made_changed_and_deleted() {
     let saved = visitor.post("/account/links/spring-sale/edit", &[("web_url", "https://shop.example.com/new")]).await;
     assert_eq!(went(&saved), (303, "/account/links/spring-sale?done=link-saved"));
     let stored = world.a.get("/v1/links/spring-sale").await.json();
-    assert_eq!((&stored["web_url"], &stored["social_preview"]), (&json!("https://shop.example.com/new"), &json!(null)));
+    assert_eq!(stored["web_url"], "https://shop.example.com/new");
+    assert_eq!(stored["social_preview"]["title"], "Sale", "what is not in the form stays");
+    assert_eq!(stored["agent_context"]["action"], "purchase");
+    let blank = [("social_preview.title", ""), ("agent_context.action", "")];
+    assert_eq!(visitor.post("/account/links/spring-sale/edit", &blank).await.status, 303);
+    let stored = world.a.get("/v1/links/spring-sale").await.json();
+    assert_eq!(stored["social_preview"], json!({"title": null, "description": "one\ntwo", "image_url": null}));
+    assert_eq!((&stored["agent_context"], &stored["web_url"]), (&json!(null), &json!("https://shop.example.com/new")));
+    let blank = [("social_preview.description", ""), ("web_url", "")];
+    assert_eq!(visitor.post("/account/links/spring-sale/edit", &blank).await.status, 303);
+    let stored = world.a.get("/v1/links/spring-sale").await.json();
+    assert_eq!((&stored["social_preview"], &stored["web_url"]), (&json!(null), &json!(null)));
     let refused = visitor.post("/account/links/spring-sale/edit", &[("web_url", "nothing")]).await;
     assert_eq!(refused.status, 400);
 
@@ -78,7 +90,10 @@ async fn a_link_is_made_changed_and_deleted() {
     let gone = visitor.post("/account/links/spring-sale/delete", &[]).await;
     assert_eq!(went(&gone), (303, "/account/links?done=link-deleted"));
     assert_eq!(world.a.get("/v1/links/spring-sale").await.status, 404);
-    assert_eq!(visitor.post("/account/links/spring-sale/delete", &[]).await.status, 404);
+    let gone = visitor.post("/account/links/spring-sale/delete", &[]).await;
+    assert_eq!(went(&gone), (303, "/account/links?done=gone"), "a second press does no harm");
+    let told = text_of(&visitor.get("/account/links?done=gone").await);
+    assert!(told.contains("there is nothing left to delete"), "{told}");
 }
 
 /// The list goes on by its cursors and counts the clicks of people.
@@ -110,5 +125,6 @@ async fn the_list_of_links_has_pages_and_counts() {
     let broken = visitor.get("/account/links?cursor=nonsense").await;
     assert_eq!(broken.status, 400);
     assert!(text_of(&broken).contains("This list has moved on"));
+    assert!(text_of(&broken).contains("<a class=\"main\" href=\"/account/links\">Go to the newest links</a>"));
     assert_eq!(visitor.get("/account/links/link-29").await.text().matches("<dd>3</dd>").count(), 1);
 }

@@ -20,6 +20,7 @@ async fn every_error_has_its_text_and_none_is_echoed() {
         ("oauth_email_unverified", "not confirmed"),
         ("oauth_no_email", "no e-mail address"),
         ("session_expired", "signed out"),
+        ("signup_closed", "opens no new ones"),
         ("something_new", "did not work"),
     ] {
         let reply = stranger.get(&format!("/signin?error={error}")).await;
@@ -42,6 +43,33 @@ async fn every_error_has_its_text_and_none_is_echoed() {
     assert!(!stranger.get("/signin?invite=other").await.text().contains("role="), "no other word means anything");
 }
 
+/// Whoever is signed in learns what became of a link or an invitation too, and how to go on.
+#[tokio::test]
+async fn who_is_signed_in_is_told_as_well() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for (query, part) in [
+        ("error=invite_invalid&next=/account/team", "That invitation has been used"),
+        ("error=invalid_request", "another website"),
+        ("error=oauth_denied", "did not allow"),
+        ("error=a&error=b", "did not work"),
+        ("invite=accepted", "You have joined the team."),
+    ] {
+        let reply = visitor.get(&format!("/signin?{query}")).await;
+        let text = text_of(&reply);
+        assert_eq!(reply.status, 200, "{query}");
+        assert!(text.contains(part) && text.contains("You are signed in as <b>a@example.com</b>"), "{query}: {text}");
+        let next = if query.contains("team") { "/account/team" } else { "/account" };
+        assert!(text.contains(&format!("href=\"{next}\"")) && text.contains("action=\"/account/signout\""), "{text}");
+        assert_eq!(text.contains("role=\"alert\""), query.starts_with("error"), "{query}");
+        assert!(!text.contains("name=\"email\""), "{text}");
+    }
+    for query in ["error=session_expired&next=%2Faccount%2Fkeys", "signed_out=1&next=%2Faccount%2Fkeys"] {
+        let reply = visitor.get(&format!("/signin?{query}")).await;
+        assert_eq!(went(&reply), (303, "/account/keys"), "they have signed in again: {query}");
+    }
+}
+
 /// Without a session each page leads to the sign-in and from there back. Keys are no sessions.
 #[tokio::test]
 async fn who_is_not_signed_in_signs_in_first() {
@@ -55,7 +83,10 @@ async fn who_is_not_signed_in_signs_in_first() {
     let before = stored(&world).await;
     for (path, fields) in all_forms(&pages) {
         let reply = stranger.post(&path, &fields).await;
-        assert_eq!(went(&reply), (303, "/signin?next=%2Faccount"), "a form is not sent again by itself: {path}");
+        let page = ["/signout", "/publishable", "/credentials"].iter().find_map(|end| path.strip_suffix(end));
+        let page = page.unwrap_or(&path);
+        let to = format!("/signin?{}", query(page));
+        assert_eq!(went(&reply), (303, to.as_str()), "a form is not sent again by itself: {path}");
     }
     let made_up = "5".repeat(64);
     world.note_secret(&made_up);
@@ -140,8 +171,11 @@ async fn sign_ins_are_limited_by_address() {
     for _ in 0..10 {
         assert_eq!(stranger.post("/signin", &[("email", "a@example.com")]).await.status, 303);
     }
-    let refused = stranger.post("/signin", &[("email", "a@example.com")]).await;
+    let refused = stranger.post("/signin", &[("email", "a@example.com"), ("next", "/account/keys")]).await;
     assert_eq!(refused.status, 429);
+    let page = refused.text();
+    assert!(page.contains("value=\"a@example.com\"") && page.contains("value=\"/account/keys\""), "{page}");
+    assert!(!refused.header("retry-after").is_empty());
     assert!(text_of(&refused).contains("Wait a minute"));
     assert_eq!(stranger.get("/signin").await.status, 200, "the page itself is not limited");
 }
@@ -154,10 +188,13 @@ async fn where_signing_in_is_not_set_up_the_page_says_so() {
         assert_eq!(reply.status, 503);
         assert!(text_of(&reply).contains("is not set up on this service") && !reply.text().contains("<form"));
     }
-    // Closed sign-up makes no difference here.
+    // Closed sign-up makes no difference to what is sent.
     let world = spawn_with(|config| config.signup_open = false).await;
     let stranger = Visitor::stranger(&world);
     assert_eq!(went(&stranger.post("/signin", &[("email", "a@example.com")]).await), (303, "/signin?sent=1"));
+    assert!(!text_of(&stranger.get("/signin").await).contains("new account"), "it promises what it gives");
+    let open = spawn().await;
+    assert!(text_of(&Visitor::stranger(&open).get("/signin").await).contains("a new address gets a new account"));
 }
 
 /// Sign-out ends the session: the cookie is cleared, and a saved copy is worth nothing.
