@@ -186,7 +186,7 @@ impl<T> Call<T> {
 }
 
 /// What a call would send. The body is as it would go out, secrets included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preview<'a> {
     /// The method.
@@ -195,6 +195,18 @@ pub struct Preview<'a> {
     pub target: &'a str,
     /// The body, if there is one.
     pub body: Option<&'a [u8]>,
+}
+
+/// The body is not shown: it may hold a token or a code.
+impl fmt::Debug for Preview<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body = self.body.map(<[u8]>::len);
+        f.debug_struct("Preview")
+            .field("method", self.method)
+            .field("target", &self.target)
+            .field("body_len", &body)
+            .finish()
+    }
 }
 
 impl<T: 'static> IntoFuture for Call<T> {

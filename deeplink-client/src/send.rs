@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use deeplink_core::error::{ErrorBody, ErrorCode};
+use deeplink_core::routes;
 use deeplink_core::secret::{PublishableKey, SecretKey, Token};
 use deeplink_core::session;
 use futures_util::TryStreamExt;
@@ -158,8 +159,7 @@ impl Run<'_> {
             }
             Attempt::Failed(why) => (Ending::Failed(why.failure()), None),
         };
-        if let (Ending::Refused { status: 404, .. }, &Method::DELETE, true) = (ending, &self.draft.method, self.open) {
-            // The earlier attempt whose reply was lost has deleted it.
+        if self.open && self.is_done_already(ending) {
             let gone = (StatusCode::NO_CONTENT, HeaderMap::new(), Bytes::new());
             return Some(Ok(self.reply(gone, request_id, false, false)));
         }
@@ -178,6 +178,16 @@ impl Run<'_> {
             Attempt::Failed(why) => Err(Error::transport(why).after(self.attempts, retryable, ambiguous)),
             Attempt::TooLarge(_) => return None,
         })
+    }
+
+    /// Whether a refusal shows that the earlier attempt, whose reply was lost, has taken effect.
+    fn is_done_already(&self, ending: Ending) -> bool {
+        match ending {
+            Ending::Refused { status: 404, .. } => self.draft.method == Method::DELETE,
+            // A session that has ended does not show who one is.
+            Ending::Refused { status: 401, own: true, .. } => self.draft.template == routes::SIGNOUT.path,
+            _ => false,
+        }
     }
 
     fn reply(&self, (status, headers, body): Answer, request_id: &str, ambiguous: bool, retryable: bool) -> Reply {

@@ -85,6 +85,11 @@ async fn an_invitation_is_a_value() {
         accept(place).await.unwrap(),
         Acceptance::Refused { code: "invite_invalid".into(), location: place.into() }
     );
+    // A proxy that leads elsewhere has not spent the invitation.
+    for place in ["/login", "/signin", "/signin?invite=later", "/login?invite=accepted", "https://sso.example.com/"] {
+        let error = accept(place).await.unwrap_err();
+        assert_eq!((error.kind(), error.status().map(|status| status.as_u16())), (Kind::Api, Some(303)), "{place}");
+    }
 }
 
 #[tokio::test]
@@ -110,6 +115,23 @@ async fn a_session_is_a_cookie_and_a_publishable_key_a_bearer() {
     assert_eq!(mock.calls().len(), 2);
     let plain = Client::builder("http://example.com").session(session).build().unwrap_err();
     assert_eq!(plain.kind(), Kind::Builder, "a session does not go over plain http either");
+}
+
+/// A sign-out whose reply was lost has ended the session: that it is no longer known says so.
+#[tokio::test(start_paused = true)]
+async fn a_sign_out_is_done_once_the_session_is_not_known() {
+    let on = || MockTransport::new().on(Method::POST, "/v1/auth/signout");
+    let unknown = serde_json::json!({"error": "no session", "code": "unauthorized", "request_id": "req-1"});
+    let end = async |mock: MockTransport| {
+        client(&mock).with_auth(fixtures::session_token()).unwrap().sessions().signout().await
+    };
+    end(on().timeout().json(401, &unknown)).await.unwrap();
+    // Nothing was lost before, or somebody else says no.
+    assert_eq!(end(on().json(401, &unknown)).await.unwrap_err().kind(), Kind::Auth);
+    assert_eq!(end(on().timeout().bytes(401, "text/html", "<html>")).await.unwrap_err().kind(), Kind::Auth);
+    let issue = MockTransport::new().on(Method::POST, "/v1/auth/secret-keys/issue").timeout().json(401, &unknown);
+    let issued = client(&issue).with_auth(fixtures::session_token()).unwrap().keys().issue().await;
+    assert_eq!(issued.unwrap_err().kind(), Kind::Auth);
 }
 
 #[tokio::test]
@@ -147,6 +169,7 @@ async fn nothing_shows_a_secret() {
         format!("{:?}", Auth::from(fixtures::created_publishable_key("go.example.com").key)),
         format!("{signed_in:?}"),
         format!("{:?}", dl.sessions().callback(&session)),
+        format!("{:?}", dl.sessions().callback(&session).preview()),
         format!("{:?}", dl.sessions().callback(&session).full().await.unwrap()),
         format!("{:?}", dl.sessions().signup(&deeplink_client::Signup::new("you@example.com")).full().await.unwrap()),
         format!("{:?}", signed_in.keys().issue().full().await.unwrap()),

@@ -130,7 +130,7 @@ fn sign_in(reply: &Reply) -> Result<SignIn> {
     if let Some(session) = session_of(reply) {
         return Ok(SignIn::SignedIn { session, location });
     }
-    match lands_on_error(&location) {
+    match sign_in_page_says(&location, "error") {
         Some(code) => Ok(SignIn::Refused { code, location }),
         None => Err(reply.refusal().say("the reply brings neither a session nor a reason")),
     }
@@ -144,10 +144,10 @@ fn session_of(reply: &Reply) -> Option<Token> {
     values.find(|value| !value.is_empty()).map(Token::new)
 }
 
-/// The code that a sign-in page is led to with. The address may be a path or on another host.
-pub(super) fn lands_on_error(location: &str) -> Option<String> {
+/// What a sign-in page is led to with, such as the code of an `error`. The address may be a path or on another host.
+pub(super) fn sign_in_page_says(location: &str, what: &str) -> Option<String> {
     let base = Url::parse("https://origin.invalid/").ok()?;
     let url = base.join(location).ok()?;
-    let code = url.query_pairs().find(|(name, _)| name == "error").map(|(_, code)| code.into_owned())?;
-    url.path().ends_with("/signin").then_some(code)
+    let word = url.query_pairs().find(|(name, _)| name == what).map(|(_, word)| word.into_owned())?;
+    url.path().ends_with("/signin").then_some(word)
 }

@@ -4,7 +4,7 @@ use deeplink_core::routes;
 use deeplink_core::secret::Token;
 use deeplink_core::user::{InviteUser, InvitedUser, UserList};
 
-use crate::api::sessions::lands_on_error;
+use crate::api::sessions::sign_in_page_says;
 use crate::call::{self, Call};
 use crate::client::Client;
 use crate::decode;
@@ -88,8 +88,12 @@ impl Team {
 
 fn acceptance(reply: &Reply) -> Result<Acceptance> {
     let location = decode::see_other(reply)?;
-    Ok(match lands_on_error(&location) {
-        Some(code) => Acceptance::Refused { code, location },
-        None => Acceptance::Accepted { location },
-    })
+    if let Some(code) = sign_in_page_says(&location, "error") {
+        return Ok(Acceptance::Refused { code, location });
+    }
+    // A proxy may lead elsewhere, with the invitation as it was.
+    match sign_in_page_says(&location, "invite") {
+        Some(word) if word == "accepted" => Ok(Acceptance::Accepted { location }),
+        _ => Err(reply.refusal().say("the reply says neither that the invitation was accepted nor why it was not")),
+    }
 }
