@@ -22,6 +22,7 @@ use crate::files;
 use crate::global::{Global, ProgressMode};
 use crate::net::HeldBack;
 use crate::output::{Format, Out};
+use crate::signals::Patience;
 
 /// Longest a whole call may take when nobody says.
 const TIMEOUT: Duration = Duration::from_secs(90);
@@ -45,6 +46,8 @@ pub(crate) struct Context {
     pub(crate) held: HeldBack,
     /// Origin of the service that the latest client asks.
     pub(crate) asked: RefCell<Option<String>>,
+    /// Whether a signal has to wait.
+    pub(crate) patience: Patience,
     stdin_taken: Cell<Option<&'static str>>,
 }
 
@@ -100,6 +103,7 @@ impl Context {
             retries,
             held: HeldBack::default(),
             asked: RefCell::default(),
+            patience: Patience::default(),
             stdin_taken: Cell::new(None),
         })
     }
@@ -148,7 +152,7 @@ impl Context {
             configured: self.config.profiles.get(&self.profile),
             base: &base,
         };
-        let found = sources.find(|path| self.read_key(path)).await?;
+        let found = sources.find(async |path| self.read_key(path).await).await?;
         self.console.hide(found.key.expose());
         for note in &found.notes {
             self.console.warn(note);
@@ -177,15 +181,15 @@ impl Context {
     }
 
     /// The key that a file or stdin holds.
-    pub(crate) fn read_key(&self, path: &Path) -> Outcome<SecretKey> {
+    pub(crate) async fn read_key(&self, path: &Path) -> Outcome<SecretKey> {
         let whence = if is_stdin(path) { "stdin".to_owned() } else { path.display().to_string() };
-        let text = Zeroizing::new(self.read_text(path, "--api-key-file")?);
+        let text = self.read_secret(path, "--api-key-file", "Secret key: ").await?;
         check_key(&text, &whence)
     }
 
     /// The token of a session that a file or stdin holds.
-    pub(crate) fn read_session(&self, path: &Path) -> Outcome<Token> {
-        let text = Zeroizing::new(self.read_text(path, "--session-file")?);
+    pub(crate) async fn read_session(&self, path: &Path) -> Outcome<Token> {
+        let text = self.read_secret(path, "--session-file", "Token of the session: ").await?;
         let token = Token::new(text.trim());
         if !token.is_well_formed() {
             let what = "the session file holds no token of a session: 64 hex digits";
@@ -193,6 +197,30 @@ impl Context {
         }
         self.console.hide(token.expose());
         Ok(token)
+    }
+
+    /// Reads a file that holds a secret, or stdin: typed unseen, or piped in. Waiting for stdin leaves signals their way.
+    async fn read_secret(&self, path: &Path, asked_by: &'static str, question: &str) -> Outcome<Zeroizing<String>> {
+        if !is_stdin(path) {
+            return self.read_text(path, asked_by).map(Zeroizing::new);
+        }
+        if io::stdin().is_terminal() {
+            return self.hidden(question, asked_by).await;
+        }
+        self.piped_secret(asked_by).await
+    }
+
+    /// All of stdin, which holds a secret.
+    pub(crate) async fn piped_secret(&self, asked_by: &'static str) -> Outcome<Zeroizing<String>> {
+        self.take_stdin(asked_by)?;
+        let read = tokio::task::spawn_blocking(|| {
+            let mut text = Zeroizing::new(String::new());
+            io::stdin().lock().read_to_string(&mut text).map(|_| text)
+        });
+        match read.await {
+            Ok(Ok(text)) => Ok(text),
+            _ => Err(Failure::invalid(format!("{asked_by}: stdin cannot be read as text")).into()),
+        }
     }
 
     /// Reads a file that holds a secret, or stdin.
@@ -239,6 +267,11 @@ impl Context {
             let missing = error.kind() == io::ErrorKind::NotFound;
             if missing { Failure { exit: Exit::Usage, ..failure } } else { failure }.into()
         })
+    }
+
+    /// Whether a person is asked before something goes: then it is worth a request to say what it is.
+    pub(crate) fn will_ask(&self) -> bool {
+        !self.global.yes && !self.global.dry_run && self.can_ask()
     }
 
     /// Whether a person can be asked: somebody sees the question and can type the answer.

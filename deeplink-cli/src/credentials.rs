@@ -79,7 +79,7 @@ pub(crate) struct Found {
 
 impl Sources<'_> {
     /// Takes the first key of the order; `read` reads a named key file (or stdin).
-    pub(crate) async fn find(&self, read: impl Fn(&Path) -> Outcome<SecretKey>) -> Outcome<Found> {
+    pub(crate) async fn find(&self, read: impl AsyncFn(&Path) -> Outcome<SecretKey>) -> Outcome<Found> {
         let mut notes = Vec::new();
         let (key, source) = self.first(&read, &mut notes).await?;
         if !key.is_well_formed() {
@@ -90,11 +90,11 @@ impl Sources<'_> {
 
     async fn first(
         &self,
-        read: &impl Fn(&Path) -> Outcome<SecretKey>,
+        read: &impl AsyncFn(&Path) -> Outcome<SecretKey>,
         notes: &mut Vec<String>,
     ) -> Outcome<(SecretKey, Source)> {
         if let Some(path) = self.flag {
-            return Ok((read(path)?, Source::Flag(path.to_owned())));
+            return Ok((read(path).await?, Source::Flag(path.to_owned())));
         }
         if self.profile_by_flag
             && let Some(found) = self.stored().await?
@@ -108,7 +108,7 @@ impl Sources<'_> {
             return Ok((check_key(key.expose(), "DL_API_KEY")?, Source::Variable));
         }
         if let Some(path) = self.variable_file {
-            return Ok((read(path)?, Source::VariableFile(path.to_owned())));
+            return Ok((read(path).await?, Source::VariableFile(path.to_owned())));
         }
         if !self.profile_by_flag
             && let Some(found) = self.stored().await?

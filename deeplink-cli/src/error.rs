@@ -161,6 +161,16 @@ pub(crate) fn plain(error: &io::Error) -> String {
     }
 }
 
+impl Stop {
+    /// The same end with another hint.
+    pub(crate) fn hinting(self, hint: &str) -> Self {
+        match self {
+            Self::Failed(failure) => failure.hint(hint).into(),
+            other => other,
+        }
+    }
+}
+
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
         Self::Failed(Box::new(failure))

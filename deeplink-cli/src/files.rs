@@ -71,7 +71,7 @@ pub(crate) fn make_private(path: &Path) -> io::Result<File> {
 }
 
 /// The directory a file is in.
-fn dir_of(path: &Path) -> &Path {
+pub(crate) fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -85,13 +85,15 @@ fn temporary(path: &Path, content: &[u8]) -> io::Result<tempfile::NamedTempFile>
     Ok(file)
 }
 
+/// Brings a directory's entries to disk.
 #[cfg(unix)]
-fn sync_dir(dir: &Path) -> io::Result<()> {
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
+/// Brings a directory's entries to disk.
 #[cfg(not(unix))]
-fn sync_dir(_: &Path) -> io::Result<()> {
+pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

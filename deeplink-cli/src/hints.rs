@@ -33,7 +33,7 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::KeyLimit) => "dl keys list shows them; dl keys delete ID makes room".to_owned(),
         Some(ErrorCode::KeyInUse) => "another key can delete it; dl keys rotate replaces it".to_owned(),
         Some(ErrorCode::LastKey) => "make another key first: dl keys request, dl keys confirm".to_owned(),
-        Some(ErrorCode::RequestPending) => "the code that was mailed before works: dl keys confirm takes it".to_owned(),
+        Some(ErrorCode::RequestPending) => format!("dl keys confirm takes the code that {}", earlier_code(error)),
         Some(ErrorCode::InvalidCode) => "the newest mail has the code; it works for 10 minutes".to_owned(),
         Some(ErrorCode::TooManyAttempts) => "this code is dead; dl keys request asks for another one later".to_owned(),
         Some(ErrorCode::NotAMember) => "dl team list shows who may; dl team invite ADDRESS invites somebody".to_owned(),
@@ -67,6 +67,15 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         },
     };
     Some(text)
+}
+
+/// What there is to know of a code that is on its way already.
+pub(crate) fn earlier_code(error: &Error) -> String {
+    let again = match error.retry_after() {
+        Some(wait) => format!("in {} min", wait.as_secs().div_ceil(60).max(1)),
+        None => "later".to_owned(),
+    };
+    format!("was mailed before, unless five wrong ones have ended it; another can be asked for {again}")
 }
 
 /// Whether the answer was a success that says nothing the service would say.

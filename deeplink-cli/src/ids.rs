@@ -77,6 +77,12 @@ pub(crate) async fn delete(
     tally.finish()
 }
 
+/// What a person would be asked about is not there; `list` is the command that shows what is.
+pub(crate) fn unknown(what: &str, id: &str, list: &str) -> Stop {
+    let failure = Failure::new(Exit::NotFound, format!("this account has {what} with the id {id}"));
+    failure.code("not_found").hint(format!("dl {list} shows what there is")).into()
+}
+
 /// How the ids of one command fared.
 pub(crate) struct Tally<'a> {
     ctx: &'a Context,

@@ -107,7 +107,7 @@ fn with_signals(command: Command, ctx: &Context) -> Outcome {
         let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
         tokio::select! {
             biased;
-            exit = signals.next() => Err(Stop::Exit(exit)),
+            exit = signals.next_harmless(&ctx.patience, &ctx.console) => Err(Stop::Exit(exit)),
             outcome = command.run(ctx) => outcome,
         }
     });

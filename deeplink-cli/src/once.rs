@@ -5,12 +5,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use deeplink_core::secret::SecretKey;
 
 use crate::context::Context;
-use crate::error::{Failure, Outcome, Stop};
+use crate::error::{Failure, Outcome, Stop, plain};
 use crate::exit::Exit;
 use crate::files;
 use crate::output::{Format, Record, Sheet};
+use crate::signals::Patient;
+use crate::store::Unkept;
 
 /// Where a new secret goes.
 #[derive(Debug, Args)]
@@ -20,12 +23,20 @@ pub(crate) struct SecretOut {
     out_file: Option<PathBuf>,
 }
 
-/// Ready to take a secret.
+/// A sort of secret that is about to be made.
+pub(crate) struct Kind {
+    /// Which member of the answer is the secret.
+    pub(crate) member: &'static str,
+    /// The command that deletes one by its id.
+    pub(crate) delete: String,
+}
+
+/// Ready to take a secret: from here on a signal waits for it.
 pub(crate) struct Place<'a> {
     ctx: &'a Context,
-    /// Which member of the answer is the secret.
-    member: &'static str,
+    kind: Kind,
     file: Option<Empty>,
+    _patient: Patient<'a>,
 }
 
 /// A file that is there for a secret and goes again without one.
@@ -46,9 +57,9 @@ impl Drop for Empty {
 
 impl SecretOut {
     /// Makes sure, before anything is asked for, that the secret will not be lost.
-    pub(crate) fn prepare<'a>(&self, ctx: &'a Context, sheet: &Sheet<'_>, member: &'static str) -> Outcome<Place<'a>> {
+    pub(crate) fn prepare<'a>(&self, ctx: &'a Context, sheet: &Sheet<'_>, kind: Kind) -> Outcome<Place<'a>> {
         let shown = match &sheet.fields {
-            Some(fields) => fields.iter().any(|field| field.name == member),
+            Some(fields) => fields.iter().any(|field| field.name == kind.member),
             None => ctx.out.format != Format::Id,
         };
         let file = match &self.out_file {
@@ -60,7 +71,7 @@ impl SecretOut {
                 return Err(Failure::usage(what).hint("--out-file FILE keeps it").into());
             }
         };
-        Ok(Place { ctx, member, file })
+        Ok(Place { ctx, kind, file, _patient: ctx.patience.begin() })
     }
 }
 
@@ -80,19 +91,23 @@ impl Place<'_> {
     pub(crate) fn take(self, sheet: &Sheet<'_>, raw: &[u8], secret: &str) -> Outcome {
         self.ctx.console.hide(secret);
         let raw = String::from_utf8_lossy(raw);
-        let Some(mut empty) = self.file else { return sheet.created(&raw) };
-        if let Err(error) = write(&mut empty, secret) {
-            let failure = Failure::file("write", empty.path.display(), &error);
-            return Err(print_instead(self.ctx, secret, failure.into(), "the key could not be written to its file"));
-        }
         let record = Record::read(&raw).unwrap_or_default();
+        let id = record.cell(sheet.noun.id).unwrap_or_default();
+        let lost = |why: Stop| lost(self.ctx, secret, &id, &format!("{} {id}", self.kind.delete), why);
+        let Some(mut empty) = self.file else { return sheet.created(&raw).map_err(lost) };
+        if let Err(error) = write(&mut empty, secret) {
+            print(self.ctx, secret).map_err(lost)?;
+            let path = empty.path.display();
+            let what = format!("cannot write {path}: {}; the key is printed above, once", plain(&error));
+            return Err(Failure::new(Exit::Failure, what).into());
+        }
         self.ctx.console.say(&format!("the key is in {}", empty.path.display()));
         match (self.ctx.out.format, &sheet.fields) {
             (Format::Table, None) => {
-                self.ctx.out.line(&record.cell(sheet.noun.id).unwrap_or_default())?;
+                self.ctx.out.line(&id)?;
                 self.ctx.out.flush()
             }
-            _ => sheet.one(&record.without(self.member)),
+            _ => sheet.one(&record.without(self.kind.member)),
         }
     }
 }
@@ -101,16 +116,42 @@ fn write(empty: &mut Empty, secret: &str) -> std::io::Result<()> {
     empty.file.write_all(format!("{secret}\n").as_bytes())?;
     empty.file.sync_all()?;
     empty.filled = true;
-    Ok(())
+    // The name must last as well as what it names.
+    files::sync_dir(files::dir_of(&empty.path))
 }
 
-/// A secret that is in one answer and nowhere else: better on the screen than lost.
-pub(crate) fn print_instead(ctx: &Context, secret: &str, why: Stop, what: &str) -> Stop {
-    if let Err(stop) = ctx.out.line(secret).and_then(|()| ctx.out.flush()) {
-        return stop;
+fn print(ctx: &Context, secret: &str) -> Outcome {
+    ctx.out.line(secret)?;
+    ctx.out.flush()
+}
+
+/// The one showing of a secret failed. A reader who left did not want this, so that is a failure here too.
+fn lost(ctx: &Context, secret: &str, id: &str, delete: &str, why: Stop) -> Stop {
+    match why {
+        Stop::Failed(failure) => ctx.console.failure(&failure),
+        Stop::ClosedPipe => ctx.console.warn("whoever read stdout has left"),
+        other => return other,
     }
-    if let Stop::Failed(failure) = why {
+    let shown = SecretKey::new(secret).shown_prefix();
+    let what = format!("the key {shown} ({id}) was made and could not be shown");
+    Failure::new(Exit::Failure, what).code("key_lost").hint(format!("it still works; delete it: {delete}")).into()
+}
+
+/// A key that could not be kept, of which the one answer is all there is: better on the screen than lost.
+pub(crate) fn print_instead(ctx: &Context, key: &SecretKey, id: &str, unkept: Unkept, what: &str) -> Stop {
+    let what = match &unkept.stored {
+        Some(source) => format!("the key is in {}, but the configuration does not say so", source.place()),
+        None => what.to_owned(),
+    };
+    if let Stop::Failed(failure) = unkept.why {
         ctx.console.failure(&failure);
+    }
+    if let Err(stop) = print(ctx, key.expose()) {
+        if unkept.stored.is_some() {
+            return Failure::new(Exit::Failure, what).hint("dl login --with-key writes it").into();
+        }
+        let delete = format!("on the service's page /account, or with another key: dl keys delete {id}");
+        return lost(ctx, key.expose(), id, &delete, stop);
     }
     let failure = Failure::new(Exit::Failure, format!("{what}; it is printed above, once"));
     failure.hint("dl login --with-key keeps it").into()

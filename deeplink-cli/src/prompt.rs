@@ -81,7 +81,7 @@ impl Context {
     /// Asks for a key without showing it; with stdin piped, the key is read from there.
     pub(crate) async fn secret(&self, question: &str) -> Outcome<SecretKey> {
         if !io::IsTerminal::is_terminal(&io::stdin()) {
-            return check_key(&Zeroizing::new(self.stdin_text("the key")?), "stdin");
+            return check_key(&self.piped_secret("the key").await?, "stdin");
         }
         if !self.can_ask() {
             let hint = "pipe the key in, as in: dl login --with-key < key.txt";

@@ -1,8 +1,48 @@
 //! Ctrl-C and SIGTERM, and the exit codes they stand for.
 
+use std::cell::Cell;
 use std::io;
 
+use tokio::sync::Notify;
+
+use crate::console::Console;
 use crate::exit::Exit;
+
+/// Whether a signal has to wait: a secret is in one answer and nowhere else until it is shown or kept.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    wanted: Cell<bool>,
+    over: Notify,
+}
+
+/// Signals wait for as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Patient<'a>(&'a Patience);
+
+impl Patience {
+    /// From now on signals wait.
+    pub(crate) fn begin(&self) -> Patient<'_> {
+        self.wanted.set(true);
+        Patient(self)
+    }
+
+    /// Until a signal may end the command; says why it does not at once.
+    async fn wait(&self, console: &Console) {
+        if self.wanted.get() {
+            console.say("stopping: waiting for an answer that may hold a key, which is given once");
+        }
+        while self.wanted.get() {
+            self.over.notified().await;
+        }
+    }
+}
+
+impl Drop for Patient<'_> {
+    fn drop(&mut self) {
+        self.0.wanted.set(false);
+        self.0.over.notify_one();
+    }
+}
 
 /// Waits for signals. While one exists, the signals no longer end the process by themselves.
 pub(crate) struct Signals {
@@ -43,5 +83,14 @@ impl Signals {
             Ok(()) => Exit::Interrupted,
             Err(_) => std::future::pending().await,
         }
+    }
+}
+
+impl Signals {
+    /// The exit code of the next signal, as soon as no secret is lost by it.
+    pub(crate) async fn next_harmless(&mut self, patience: &Patience, console: &Console) -> Exit {
+        let exit = self.next().await;
+        patience.wait(console).await;
+        exit
     }
 }

@@ -233,11 +233,16 @@ pub(crate) fn verification(reason: Option<&str>) -> serde_json::Value {
 
 /// The reply to a sign-up.
 pub(crate) fn signed_up() -> Answer {
+    signed_up_with(KEY)
+}
+
+/// The same with this key.
+pub(crate) fn signed_up_with(key: &str) -> Answer {
     Answer::json(
         201,
         &serde_json::json!({
             "tenant_id": "tnt_0123456789abcdef01234567", "user_id": "usr_0123456789abcdef01234567",
-            "id": "skid_0123456789abcdef01234567", "api_key": KEY, "key_prefix": "dl_live_3fa91c07be...",
+            "id": "skid_0123456789abcdef01234567", "api_key": key, "key_prefix": format!("{}...", &key[..18]),
             "created_at": "2026-11-20T09:30:00.000Z",
         }),
     )
@@ -293,7 +298,6 @@ pub(crate) fn see_other(location: &str, session: Option<&str>) -> Answer {
 
 /// The part of a service that is about people, their keys and partners; nothing for any other request.
 pub(crate) fn of_people(request: &Request) -> Option<Answer> {
-    let publishable = "pk_live_3fa91c07be5d2846a0c1e2f3948576b8d9eafc0b1c2d3e4f";
     let mut pk = serde_json::json!({
         "id": "pkid_0123456789abcdef01234567", "key_prefix": "pk_live_3fa91c07be...", "domain": "go.example.com",
         "created_at": "2026-11-20T09:30:00.000Z",
@@ -319,7 +323,7 @@ pub(crate) fn of_people(request: &Request) -> Option<Answer> {
         "POST /v1/auth/secret-keys" => Answer::new(200, r#"{"status":"code_sent"}"#),
         "GET /v1/auth/publishable-keys" => Answer::json(200, &serde_json::json!({"keys": [pk]})),
         "POST /v1/auth/publishable-keys" => {
-            pk["key"] = publishable.into();
+            pk["key"] = PUBLISHABLE.into();
             Answer::json(201, &pk)
         }
         "GET /v1/affiliates" => Answer::json(200, &serde_json::json!({"affiliates": [affiliate()]})),
@@ -338,6 +342,9 @@ pub(crate) fn of_people(request: &Request) -> Option<Answer> {
         _ => return None,
     })
 }
+
+/// A publishable key.
+pub(crate) const PUBLISHABLE: &str = "pk_live_3fa91c07be5d2846a0c1e2f3948576b8d9eafc0b1c2d3e4f";
 
 /// The token of a session.
 pub(crate) const SESSION: &str = "5e551017be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846";

@@ -49,6 +49,11 @@ fn a_key_in_the_environment_draws_a_warning() {
     let ran = dl.run_with("login --with-key", KEY);
     assert!(ran.stderr.starts_with("warning: DL_API_KEY is set and outranks a stored key"), "{ran}");
     assert!(kept(&dl).contains(KEY) && !kept(&dl).contains(OTHER_KEY));
+    let dl = Dl::new().env("DL_BASE_URL", &double.url);
+    let file = dl.secret_file("other.txt", OTHER_KEY);
+    let dl = dl.env("DL_API_KEY_FILE", &file.to_string_lossy());
+    let ran = dl.run_with("login --with-key", KEY);
+    assert!(ran.stderr.starts_with("warning: DL_API_KEY_FILE is set and outranks a stored key"), "{ran}");
 }
 
 #[test]
@@ -90,6 +95,23 @@ fn sign_up_keeps_the_first_key() {
     assert_eq!(double.only().json(), serde_json::json!({"email": "you@example.com"}));
     assert!(kept(&dl).contains(KEY));
     assert_eq!(dl.run("token").ok(), format!("{KEY}\n"));
+}
+
+/// The key of one account is not replaced by that of another.
+#[test]
+fn a_sign_up_leaves_the_key_of_another_account() {
+    let double = Double::new(|_| signed_up());
+    let dl = Dl::new().stored("default", &double.url, OTHER_KEY);
+    let ran = dl.run("signup --email you@example.com");
+    assert!(
+        ran.fails(2).starts_with("error[profile_in_use]: profile default has the key dl_live_7777777777..."),
+        "{ran}"
+    );
+    assert!(double.requests().is_empty() && kept(&dl).contains(OTHER_KEY));
+    dl.run(&format!("signup --email you@example.com --profile second --base-url {}", double.url)).ok();
+    assert!(kept(&dl).contains(OTHER_KEY) && kept(&dl).contains(KEY));
+    dl.run("logout").ok();
+    dl.run("signup --email you@example.com").ok();
 }
 
 #[test]
@@ -247,4 +269,24 @@ fn whoami_names_the_scope() {
     // A service that cannot say it takes the key all the same.
     let ran = Dl::at(&with_links(0).url).run("whoami -o json");
     assert!(ran.json()["accepted"] == true && ran.stderr.starts_with("warning: the service does not say"), "{ran}");
+}
+
+/// One keyring entry that cannot be forgotten does not keep the others.
+#[test]
+fn a_log_out_of_all_goes_on_after_a_failure() {
+    let url = "https://dl.example.com";
+    let dl = Dl::new().env("DL_KEYRING", "off").stored("third", url, KEY);
+    let config = std::fs::read_to_string(dl.config("config.toml")).expect("a file");
+    let in_keyring = |name: &str| {
+        format!(
+            "[profile.{name}]\nbase_url = \"{url}\"\nstore = \"keyring\"\nkey_prefix = \"dl_live_3fa91c07be...\"\n\n"
+        )
+    };
+    let config = format!("{config}{}{}", in_keyring("first"), in_keyring("second"));
+    std::fs::write(dl.config("config.toml"), config).expect("a file");
+    let ran = dl.run("logout --all");
+    assert!(ran.fails(10).contains("2 of 3 failed"), "{ran}");
+    assert!(ran.stderr.contains("first: ") && ran.stderr.contains("second: "), "{ran}");
+    assert!(ran.stderr.contains("forgot dl_live_3fa91c07be... of profile third") && !kept(&dl).contains(KEY), "{ran}");
+    assert!(dl.run("logout --profile first").fails(4).starts_with("error[keyring_unavailable]"));
 }

@@ -30,6 +30,7 @@ mod keyring;
 mod keys;
 mod links;
 mod login;
+mod once;
 mod output;
 mod people;
 mod ping;

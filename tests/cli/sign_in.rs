@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::dl::{Dl, KEY, OTHER_KEY, mode};
-use crate::double::{Answer, Double, Request, SESSION, TOKEN, me, of_people, see_other};
+use crate::double::{Answer, Double, PUBLISHABLE, Request, SESSION, TOKEN, me, of_people, see_other, signed_up_with};
 use crate::terminal::Screen;
 
 /// The steps of a sign-in, in order.
@@ -143,7 +143,7 @@ fn each_step_fails_in_its_own_way() {
             "error[another_person]: the link was not mailed to you@example.com",
             4,
         ),
-        (STEPS[2], || Answer::error(401, "unauthorized", "no session"), 4, "no session", 4),
+        (STEPS[2], || Answer::error(401, "unauthorized", "no session"), 4, "dl login mails a new link", 4),
         (STEPS[3], || Answer::error(409, "key_limit", "5 keys are enough"), 6, "/account, or with another key", 5),
         (STEPS[3], || Answer::error(503, "secret_keys_not_configured", "no"), 9, "no (HTTP 503)", 5),
         (STEPS[3], || Answer::new(201, "{}"), 1, "error[unexpected_answer]", 5),
@@ -206,6 +206,7 @@ fn wrong_input_and_a_missing_terminal_send_nothing() {
         (at("login"), 2, "--link-stdin reads it from stdin"),
         (at("login --link-stdin"), 2, "--email is needed"),
         (at("login --with-key --email you@example.com"), 2, "cannot be used with"),
+        (at("login --email you@example.com --link-stdin --api-key-file key"), 2, "dl login --with-key keeps the key"),
         (at("team accept"), 2, "--link-stdin reads it from stdin"),
         (at("keys confirm --email you@example.com"), 2, "--code-stdin reads it from stdin"),
         ("login --email you@example.com --link-stdin".to_owned(), 2, "no service is named"),
@@ -220,18 +221,35 @@ fn wrong_input_and_a_missing_terminal_send_nothing() {
 /// is for its owner alone.
 #[test]
 fn p1_no_argument_holds_what_a_sign_in_brings() {
-    let double = service(|_| {
+    const CODE: &str = "7GK2QX";
+    let double = service(|request| {
         for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
             let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).into_owned();
-            assert!(![TOKEN, SESSION, OTHER_KEY].iter().any(|secret| line.contains(secret)), "an argument holds it");
+            assert!(
+                ![TOKEN, SESSION, OTHER_KEY, CODE, PUBLISHABLE].iter().any(|secret| line.contains(secret)),
+                "an argument holds it"
+            );
         }
-        None
+        (request.path() == "/v1/auth/signup").then(|| signed_up_with(OTHER_KEY))
     });
     let dl = Dl::new();
     dl.run_with(&login(&double), &link(&double)).ok();
-    dl.run_with("keys rotate --email you@example.com --code-stdin --store file", "").fails(2);
     assert_eq!(double.requests().len(), STEPS.len());
+    dl.secret_file("session.txt", SESSION);
+    for line in [
+        "keys rotate --email you@example.com --code-stdin",
+        "keys confirm --email you@example.com --code-stdin",
+        "keys issue --session-file session.txt",
+        "session me --session-file session.txt",
+        "pk create go.example.com",
+        "affiliates creds create aff_0123456789abcdef01234567",
+    ] {
+        dl.run_with(line, CODE).ok();
+    }
+    dl.run(&format!("signup --email you@example.com --profile second --store file --base-url {}", double.url)).ok();
+    let invitation = format!("{}/v1/auth/verify?token={TOKEN}\n", double.url);
+    dl.run_with("team accept --link-stdin", &invitation).ok();
     for (name, wanted) in [("", 0o700), ("config.toml", 0o600), ("credentials.toml", 0o600)] {
         assert_eq!(mode(&dl.config(name)), wanted, "{name}");
     }
@@ -354,4 +372,64 @@ fn a_session_of_a_browser_is_of_use_too() {
         assert!(ran.fails(3).contains("64 hex digits"), "{text}: {ran}");
     }
     assert_eq!(double.requests().len(), before);
+}
+
+/// A key that is typed for an address is a mistake with a remedy.
+#[test]
+fn a_key_in_place_of_an_address_is_told_where_it_goes() {
+    let double = service(|_| None);
+    let screen = Screen::open(Dl::new(), &format!("login --base-url {}", double.url));
+    screen.wait_for("E-mail address: ");
+    screen.send(&format!("{KEY}\n"));
+    let (code, text) = screen.end();
+    assert!(code == Some(3) && text.contains("dl login --with-key takes one unseen"), "{text}");
+    assert!(double.requests().is_empty());
+}
+
+/// A session that has ended is not the fault of a key.
+#[test]
+fn a_session_that_has_ended_is_no_matter_of_keys() {
+    let double = service(|_| Some(Answer::error(401, "unauthorized", "no session")));
+    let dl = Dl::new().env("DL_BASE_URL", &double.url);
+    dl.secret_file("session.txt", SESSION);
+    for line in ["session me", "session signout", "keys issue"] {
+        let ran = dl.run(&format!("{line} --session-file session.txt"));
+        assert!(ran.fails(4).contains("the session has ended") && !ran.stderr.contains("dl whoami"), "{line}: {ran}");
+    }
+}
+
+/// What is typed for `-` is not shown, and a wait for it ends with Ctrl-C, as one for a pipe does.
+#[test]
+fn a_secret_on_stdin_is_typed_unseen_and_waited_for_with_signals() {
+    let double = service(|_| None);
+    let on_screen = || Screen::open(Dl::new().env("DL_BASE_URL", &double.url), "session me --session-file - -o id");
+    let screen = on_screen();
+    screen.wait_for("Token of the session: ");
+    std::thread::sleep(Duration::from_millis(100));
+    screen.send(&format!("{SESSION}\n"));
+    let (code, text) = screen.end();
+    assert!(code == Some(0) && text.contains("usr_0123456789abcdef01234567") && !text.contains(SESSION), "{text}");
+    let screen = on_screen();
+    screen.wait_for("Token of the session: ");
+    std::thread::sleep(Duration::from_millis(100));
+    screen.send("\u{3}");
+    assert_eq!(screen.end().0, Some(130));
+
+    let dl = Dl::new().env("DL_BASE_URL", &double.url);
+    for line in ["session me --session-file -", "login --with-key", "links list --api-key-file -"] {
+        let mut child = dl.command(line).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("dl starts");
+        std::thread::sleep(Duration::from_millis(500));
+        crate::signals::send(&child, "-INT");
+        let start = Instant::now();
+        let code = loop {
+            if let Some(status) = child.try_wait().expect("dl is there") {
+                break status.code();
+            }
+            if start.elapsed() > Duration::from_secs(10) {
+                child.kill().expect("it ends");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert_eq!(code, Some(130), "{line}");
+    }
 }

@@ -6,6 +6,7 @@ use crate::cli::help;
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::ids::Tally;
 use crate::output;
 
 /// Forget the stored key
@@ -36,10 +37,17 @@ impl Logout {
         if stored.is_empty() {
             ctx.console.say(&format!("no key is stored for profile {}", ctx.profile));
         }
-        let mut rows = sheet.several();
+        let profiles: Vec<String> = stored.iter().map(|key| key.profile.clone()).collect();
+        let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, &profiles));
         for key in &stored {
-            if !ctx.global.dry_run {
-                forget(ctx, key).await?;
+            if !ctx.global.dry_run
+                && let Err(stop) = forget(ctx, key).await
+            {
+                if stored.len() == 1 {
+                    return Err(stop);
+                }
+                tally.failed(&key.profile, stop)?;
+                continue;
             }
             let (profile, prefix) = (&key.profile, &key.prefix);
             let word = if ctx.global.dry_run { "would forget" } else { "forgot" };
@@ -54,7 +62,8 @@ impl Logout {
                 ]))?;
             }
         }
-        rows.finish(None)
+        rows.finish(None)?;
+        tally.finish()
     }
 }
 

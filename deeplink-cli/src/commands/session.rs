@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use deeplink_client::{Auth, Client};
+use deeplink_client::{Auth, Client, Error, Kind};
 
 use crate::cli::help;
 use crate::context::Context;
-use crate::error::Outcome;
+use crate::error::{Outcome, Stop};
 use crate::net::Reads;
 use crate::output::{self, Format};
 
@@ -44,9 +44,18 @@ pub(crate) struct Given {
 
 impl Given {
     /// A client with the session.
-    pub(crate) fn client(&self, ctx: &Context) -> Outcome<Client> {
+    pub(crate) async fn client(&self, ctx: &Context) -> Outcome<Client> {
         let base = ctx.base_url()?;
-        ctx.client_for(&base, Auth::Session(ctx.read_session(&self.session_file)?), Reads::Held)
+        let session = ctx.read_session(&self.session_file).await?;
+        ctx.client_for(&base, Auth::Session(session), Reads::Held)
+    }
+}
+
+/// A failure of a call with the session: no key is at fault.
+pub(crate) fn refused(ctx: &Context, error: &Error) -> Stop {
+    match error.kind() {
+        Kind::Auth => ctx.stop(error).hinting("the session has ended, or is one of another service; sign in again"),
+        _ => ctx.stop(error),
     }
 }
 
@@ -55,12 +64,12 @@ impl Session {
         match self.action {
             Action::Me(given) => {
                 let sheet = ctx.out.sheet(&output::SIGNED_IN)?;
-                let me = given.client(ctx)?.sessions().me().full().await.map_err(|error| ctx.stop(&error))?;
+                let me = given.client(ctx).await?.sessions().me().full().await.map_err(|error| refused(ctx, &error))?;
                 sheet.one(&String::from_utf8_lossy(&me.raw))
             }
             Action::Signout(given) => {
                 let sheet = ctx.out.sheet(&output::DONE)?;
-                given.client(ctx)?.sessions().signout().await.map_err(|error| ctx.stop(&error))?;
+                given.client(ctx).await?.sessions().signout().await.map_err(|error| refused(ctx, &error))?;
                 if ctx.out.format == Format::Table && sheet.fields.is_none() {
                     ctx.console.say("the session has ended");
                     return Ok(());

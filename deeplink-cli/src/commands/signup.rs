@@ -6,7 +6,7 @@ use deeplink_client::{Retry, Signup as Body};
 use crate::cli::help;
 use crate::commands::login::{base_url, warn_of_variable};
 use crate::context::Context;
-use crate::error::Outcome;
+use crate::error::{Failure, Outcome};
 use crate::net::Reads;
 use crate::once::print_instead;
 use crate::output::{self, Format};
@@ -16,7 +16,8 @@ use crate::store::StoreName;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The key works at once. The mailed link must still be confirmed: open it and press Continue. Until then the address \
-     is not yours, and whoever confirms it first has it.",
+     is not yours, and whoever confirms it first has it. A key that the profile has already is not replaced: --profile \
+     names another profile.",
     &[
     "dl signup --email you@example.com --base-url https://dl.example.com",
     "dl signup --email you@example.com --base-url http://127.0.0.1:8080 -o json",
@@ -35,18 +36,23 @@ impl Signup {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::ACCOUNT)?;
         Body::new(&self.email).check()?;
+        check_profile_is_free(ctx)?;
         let base = base_url(ctx).await?;
         let choice = ctx.choose_store(self.store, &base).await?;
         warn_of_variable(ctx);
         let client = ctx.client_for(&base, deeplink_client::Auth::None, Reads::Held)?;
         // A second attempt could open a second account.
         let call = client.sessions().signup(&Body::new(&self.email)).retry(Retry::none());
+        // From here on a signal waits: the key is in one answer and nowhere else.
+        let patient = ctx.patience.begin();
         let reply = call.full().await.map_err(|error| ctx.stop(&error))?;
         let key = &reply.value.api_key;
         ctx.console.hide(key.expose());
-        let kept = ctx.keep(&choice, &base, key).await.map_err(|why| {
-            print_instead(ctx, key.expose(), why, "the account is open, but its key could not be stored")
+        let kept = ctx.keep(&choice, &base, key).await.map_err(|unkept| {
+            let what = "the account is open, but its key could not be stored";
+            print_instead(ctx, key, reply.value.id.as_str(), unkept, what)
         })?;
+        drop(patient);
         ctx.console.say(&format!("key {key} kept in {}", kept.place()));
         let email = self.email.trim();
         ctx.console.say(&format!("confirm the link that was mailed to {email}: open it and press Continue"));
@@ -63,4 +69,18 @@ impl Signup {
         ]);
         if ctx.out.format == Format::Table { sheet.created(&record) } else { sheet.one(&record) }
     }
+}
+
+/// A key that is kept already may be the only one of its account: it is not replaced by that of another.
+fn check_profile_is_free(ctx: &Context) -> Outcome {
+    let profile = &ctx.profile;
+    let configured = ctx.config.profiles.get(profile);
+    let prefix = match configured.filter(|profile| profile.is_in_keyring()) {
+        Some(in_keyring) => in_keyring.key_prefix.clone(),
+        None => ctx.stores().file().get(profile)?.map(|stored| stored.key.to_string()),
+    };
+    let Some(prefix) = prefix else { return Ok(()) };
+    let what = format!("profile {profile} has the key {prefix} of an account already");
+    let hint = "--profile NAME keeps the new one beside it; dl logout forgets the one that is there";
+    Err(Failure::usage(what).code("profile_in_use").hint(hint).into())
 }

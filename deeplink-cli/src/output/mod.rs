@@ -188,7 +188,10 @@ impl Sheet<'_> {
         let text = String::from_utf8_lossy(raw);
         let items = Record::read(&text).unwrap_or_default().items(self.noun.list);
         let marked = |item: &RawValue| match Record::read(item.get()) {
-            Some(record) => item.get().trim_end().trim_end_matches('}').to_owned() + &mark(&record) + "}",
+            Some(record) => match item.get().trim_end().strip_suffix('}') {
+                Some(open) => format!("{open}{}}}", mark(&record)),
+                None => item.get().to_owned(),
+            },
             None => item.get().to_owned(),
         };
         if self.out.format == Format::Json {

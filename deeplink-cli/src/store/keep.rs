@@ -7,8 +7,22 @@ use crate::config::{Config, STORE_FILE, STORE_KEYRING};
 use crate::context::Context;
 use crate::credentials::Source;
 use crate::env::KeyringUse;
-use crate::error::Outcome;
-use crate::store::{Choice, StoreName, StoredKey, Wish};
+use crate::error::{Outcome, Stop};
+use crate::store::{Choice, Kept, StoreName, StoredKey, Wish, account};
+
+/// A key that could not be kept.
+#[derive(Debug)]
+pub(crate) struct Unkept {
+    pub(crate) why: Stop,
+    /// Where it is all the same, if only the configuration could not be written.
+    pub(crate) stored: Option<Source>,
+}
+
+impl From<Unkept> for Stop {
+    fn from(unkept: Unkept) -> Self {
+        unkept.why
+    }
+}
 
 impl Context {
     /// Decides where the next key of the profile in use goes, and looks whether it can go there.
@@ -20,22 +34,23 @@ impl Context {
 
     /// Keeps a key for the profile in use and makes the profile point to its service. Says where it is, if that is not
     /// where it was to go.
-    pub(crate) async fn keep(&self, choice: &Choice, base: &BaseUrl, key: &SecretKey) -> Outcome<Source> {
+    pub(crate) async fn keep(&self, choice: &Choice, base: &BaseUrl, key: &SecretKey) -> Result<Source, Unkept> {
         let stores = self.stores();
-        let kept = stores.keep(choice, &self.profile, &StoredKey { origin: base.origin(), key: key.clone() }).await?;
+        let kept = stores.keep(choice, &self.profile, &StoredKey { origin: base.origin(), key: key.clone() }).await;
+        let kept = kept.map_err(|why| Unkept { why, stored: None })?;
         let in_keyring = matches!(kept.source, Source::Keyring { .. });
-        Config::change(&self.dirs, |config| {
+        let changed = Config::change(&self.dirs, |config| {
             let profile = config.profiles.entry(self.profile.clone()).or_default();
             profile.base_url = Some(base.to_string());
             profile.store = Some(if in_keyring { STORE_KEYRING } else { STORE_FILE }.to_owned());
             profile.key_prefix = Some(key.to_string());
             config.active_profile.get_or_insert_with(|| self.profile.clone());
             Ok(())
-        })?;
-        if in_keyring && self.tidy_up(base).await.is_err() {
-            let file = stores.file().path();
-            self.console.warn(&format!("an older key could not be taken out of {}", file.display()));
+        });
+        if let Err(why) = changed {
+            return Err(Unkept { why, stored: Some(kept.source) });
         }
+        self.tidy_up(base, &kept).await;
         if let Some(why) = kept.instead {
             let place = kept.source.place();
             self.console.warn(&format!(
@@ -46,18 +61,28 @@ impl Context {
         Ok(kept.source)
     }
 
-    /// Takes away what older sign-ins of the profile left elsewhere.
-    async fn tidy_up(&self, base: &BaseUrl) -> Outcome {
+    /// Takes away what older sign-ins of the profile left elsewhere: nothing else would find it again.
+    async fn tidy_up(&self, base: &BaseUrl, kept: &Kept) {
         let stores = self.stores();
-        if stores.file().get(&self.profile)?.is_some() {
-            stores.file().remove(std::slice::from_ref(&self.profile))?;
+        let in_keyring = matches!(kept.source, Source::Keyring { .. });
+        let (file, profile) = (stores.file(), std::slice::from_ref(&self.profile));
+        let removed = || if file.get(&self.profile)?.is_some() { file.remove(profile) } else { Ok(()) };
+        if in_keyring && removed().is_err() {
+            let place = file.path();
+            self.console.warn(&format!("an older key could not be taken out of {}", place.display()));
         }
         let before = self.config.profiles.get(&self.profile).filter(|profile| profile.is_in_keyring());
-        if let Some(origin) = before.and_then(crate::config::Profile::origin).filter(|origin| *origin != base.origin())
-        {
-            // It is not used again, whether it goes or not.
-            let _ = stores.forget_in_keyring(&self.profile, &origin).await;
+        let Some(origin) = before.and_then(crate::config::Profile::origin) else { return };
+        if in_keyring && origin == base.origin() {
+            return;
         }
-        Ok(())
+        // A keyring that has just failed is not waited for again.
+        if kept.instead.is_some() || stores.forget_in_keyring(&self.profile, &origin).await.is_err() {
+            self.console.warn(&format!(
+                "an older key may still be in the keyring, as \"{}\" of dl; it works until it is deleted there and on the \
+                 service",
+                account(&self.profile, &origin)
+            ));
+        }
     }
 }

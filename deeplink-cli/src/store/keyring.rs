@@ -62,7 +62,11 @@ impl Keyring {
         self.ask(move |store| store.set(&to, &what)).await?;
         match self.get(account).await? {
             Some(kept) if *kept == secret => Ok(()),
-            _ => Err("it does not give back what it was given".to_owned()),
+            _ => {
+                // What it may hold all the same is not used, and not left behind if that can be helped.
+                let _ = self.forget(account).await;
+                Err("it does not give back what it was given".to_owned())
+            }
         }
     }
 

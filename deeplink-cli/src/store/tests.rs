@@ -30,6 +30,8 @@ enum Manner {
     Hang,
     /// It takes everything and keeps nothing.
     Forgets,
+    /// It keeps something else than it was given.
+    Mangles,
     /// It answers reads at once, and keeps a secret only after everybody has gone.
     Late,
 }
@@ -79,9 +81,11 @@ impl SecretStore for Fake {
         if self.manner == Manner::Late {
             std::thread::sleep(Duration::from_millis(200));
         }
-        if self.manner != Manner::Forgets {
-            self.lock().insert(account.to_owned(), secret.to_owned());
-        }
+        match self.manner {
+            Manner::Forgets => None,
+            Manner::Mangles => self.lock().insert(account.to_owned(), secret.to_ascii_uppercase()),
+            _ => self.lock().insert(account.to_owned(), secret.to_owned()),
+        };
         Ok(())
     }
 
@@ -266,4 +270,14 @@ async fn a_key_of_the_keyring_goes_to_its_origin_only() {
     moved.base_url = Some("https://example.com".to_owned());
     let found = stores.find("default", Some(&moved), &"https://example.com".parse().expect("a base URL")).await;
     assert!(found.expect("a store").is_none());
+}
+
+/// What a keyring made of a key is not left in it.
+#[tokio::test]
+async fn a_keyring_that_gives_back_something_else_is_emptied() {
+    let (home, fake) = (Home::new(), Fake::new(Manner::Mangles));
+    let choice = Choice::Keyring { required: false };
+    let kept = home.stores(&fake).keep(&choice, "default", &stored()).await.expect("it goes into the file");
+    assert!(matches!(kept.source, Source::File { .. }) && kept.instead.is_some(), "{kept:?}");
+    assert!(fake.lock().is_empty());
 }

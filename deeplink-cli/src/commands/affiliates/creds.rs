@@ -6,8 +6,8 @@ use deeplink_client::Client;
 use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::once::SecretOut;
-use crate::{given, ids, output};
+use crate::once::{Kind, SecretOut};
+use crate::{escape, given, ids, output};
 
 /// Manage the credentials of an affiliate
 #[derive(Debug, Args)]
@@ -72,7 +72,8 @@ impl Creds {
                 let sheet = ctx.out.sheet(&output::NEW_CREDENTIAL)?;
                 given::affiliate_id(&affiliate)?;
                 let client = ctx.client().await?;
-                let place = out.prepare(ctx, &sheet, "api_key")?;
+                let delete = format!("dl affiliates creds delete {affiliate}");
+                let place = out.prepare(ctx, &sheet, Kind { member: "api_key", delete })?;
                 let call = client.affiliates().credentials(&affiliate).create().full();
                 let made = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
                 place.take(&sheet, &made.raw, made.value.api_key.expose())
@@ -81,6 +82,15 @@ impl Creds {
                 given::affiliate_id(&affiliate)?;
                 let ids = ids::read(ctx, &named, given::credential_id)?;
                 let question = match ids.as_slice() {
+                    [id] if ctx.will_ask() => {
+                        let call = ctx.client().await?.affiliates().credentials(&affiliate).list();
+                        let listed = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?.credentials;
+                        let found = listed.into_iter().find(|key| key.id.as_str() == id);
+                        let list = format!("affiliates creds list {affiliate}");
+                        let key = found.ok_or_else(|| ids::unknown("no credential", id, &list))?;
+                        let prefix = escape::one_line(&key.key_prefix);
+                        format!("Delete the credential {prefix}? Whatever uses it is refused at once.")
+                    }
                     [id] => format!("Delete the credential {id}? Whatever uses it is refused at once."),
                     _ => format!("Delete {} credentials? Whatever uses them is refused at once.", ids.len()),
                 };

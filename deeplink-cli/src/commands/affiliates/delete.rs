@@ -34,7 +34,7 @@ impl Delete {
     /// A person who is asked types the name that programs call the partner by, which is worth a request.
     async fn confirm(&self, ctx: &Context) -> Outcome {
         let warning = "Its credentials are refused at once; its links go on working.";
-        if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
+        if !ctx.will_ask() {
             return ctx.confirm_name(&format!("{} is deleted. {warning}", self.id), &self.id).await;
         }
         let call = ctx.client().await?.affiliates().get(&self.id);

@@ -36,7 +36,7 @@ impl Delete {
 
     /// Which key it is. Only a person who is asked needs to know, and is worth a request.
     async fn warning(&self, ctx: &Context) -> Outcome<String> {
-        if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
+        if !ctx.will_ask() {
             return Ok(format!("whatever uses the key {} is refused at once.", self.id));
         }
         let keys = ctx.client().await?.keys().list().await.map_err(|error| ctx.stop(&error))?.keys;

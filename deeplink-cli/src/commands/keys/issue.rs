@@ -3,10 +3,10 @@
 use clap::Args;
 
 use crate::cli::help;
-use crate::commands::session::Given;
+use crate::commands::session::{Given, refused};
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::once::SecretOut;
+use crate::once::{Kind, SecretOut};
 use crate::output;
 
 /// Make a secret key with a session and print it, this once
@@ -28,9 +28,9 @@ pub(crate) struct Issue {
 impl Issue {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::NEW_KEY)?;
-        let client = self.session.client(ctx)?;
-        let place = self.out.prepare(ctx, &sheet, "key")?;
-        let made = client.keys().issue().full().await.map_err(|error| ctx.stop(&error))?;
+        let client = self.session.client(ctx).await?;
+        let place = self.out.prepare(ctx, &sheet, Kind { member: "key", delete: "dl keys delete".to_owned() })?;
+        let made = client.keys().issue().full().await.map_err(|error| refused(ctx, &error))?;
         place.take(&sheet, &made.raw, made.value.key.expose())
     }
 }

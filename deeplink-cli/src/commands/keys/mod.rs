@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
+use crate::hints;
 
 /// Manage secret keys
 #[derive(Debug, Args)]
@@ -78,15 +79,18 @@ fn check_code(ctx: &Context, from_stdin: bool) -> Outcome {
     Err(Failure::usage(what).code("needs_input").hint("--code-stdin reads it from stdin").into())
 }
 
-/// Asks for a code to be mailed. That one is on its way already is as good: `true`.
-async fn request_or_go_on(ctx: &Context, client: &Client, email: &Email) -> Outcome<bool> {
+/// Asks for a code to be mailed. That one is on its way already is as good.
+async fn request_or_go_on(ctx: &Context, client: &Client, email: &Email) -> Outcome {
     // A wait for the end of the earlier code would be ten minutes.
     let once = deeplink_client::Retry::none();
     match client.keys().request(&wanted(email)).retry(once).await {
-        Ok(_) => Ok(false),
-        Err(error) if error.code() == Some(&ErrorCode::RequestPending) => Ok(true),
-        Err(error) => Err(ctx.stop(&error)),
+        Ok(_) => ctx.console.say(&format!("code mailed to {email}")),
+        Err(error) if error.code() == Some(&ErrorCode::RequestPending) => {
+            ctx.console.note(&format!("this takes the code that {}", hints::earlier_code(&error)));
+        }
+        Err(error) => return Err(ctx.stop(&error)),
     }
+    Ok(())
 }
 
 /// The same failure, found to concern keys.

@@ -52,11 +52,7 @@ impl Rotate {
         let ready = async {
             let choice = ctx.choose_store(None, &base).await?;
             let old = id_of(ctx, &client, &prefix).await?;
-            if request_or_go_on(ctx, &client, &email).await? {
-                ctx.console.note("a code is on its way already; it does for this too");
-            } else {
-                ctx.console.say(&format!("code mailed to {email}"));
-            }
+            request_or_go_on(ctx, &client, &email).await?;
             Ok::<_, Stop>((choice, old, code(ctx, &email, self.code_stdin).await?))
         };
         let (choice, old, confirm) = tokio::select! {
@@ -67,8 +63,9 @@ impl Rotate {
         // From here on a signal waits: the new key is in one answer and nowhere else.
         let made = client.keys().confirm(&confirm).await.map_err(|error| ctx.stop(&error))?;
         ctx.console.hide(made.key.expose());
-        let source = ctx.keep(&choice, &base, &made.key).await.map_err(|why| {
-            print_instead(ctx, made.key.expose(), why, "the new key could not be stored; the old one still works")
+        let source = ctx.keep(&choice, &base, &made.key).await.map_err(|unkept| {
+            let what = "the new key could not be stored; the old one still works";
+            print_instead(ctx, &made.key, made.id.as_str(), unkept, what)
         })?;
         let fresh = client.with_auth(made.key.clone()).map_err(|error| ctx.stop(&error))?;
         let swapped = tokio::select! {

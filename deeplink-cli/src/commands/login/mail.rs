@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use deeplink_client::{Auth, Client, SignIn, Signin};
+use deeplink_client::{Auth, Client, Kind, SignIn, Signin};
 use deeplink_core::error::ErrorCode;
 use deeplink_core::secret::Token;
 
@@ -27,8 +27,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 struct Open {
     /// A client of the session.
     session: Option<Client>,
-    /// Beginning of a key that is not kept yet.
-    key: Option<String>,
+    /// What there is to say of a key that is kept and was not tried yet.
+    kept: Option<String>,
 }
 
 pub(super) async fn sign_in(ctx: &Context, login: Login) -> Outcome {
@@ -37,12 +37,12 @@ pub(super) async fn sign_in(ctx: &Context, login: Login) -> Outcome {
     let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
     let outcome = tokio::select! {
         biased;
-        exit = signals.next() => Err(Stop::Exit(exit)),
+        exit = signals.next_harmless(&ctx.patience, &ctx.console) => Err(Stop::Exit(exit)),
         outcome = steps(ctx, &sheet, login, &open) => outcome,
     };
     let open = open.into_inner();
-    if let Some(key) = open.key {
-        ctx.console.warn(&format!("key {key} was made and is not kept; delete it on the service's page /account"));
+    if let (Err(Stop::Exit(_)), Some(kept)) = (&outcome, open.kept) {
+        ctx.console.say(&kept);
     }
     if let Some(session) = open.session {
         sign_out(ctx, &session).await;
@@ -58,13 +58,22 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     warn_of_variable(ctx);
     let email = match email {
         Some(email) => email,
-        None => given::email(&ctx.line("E-mail address: ", "--email").await?)?,
+        None => {
+            let text = ctx.line("E-mail address: ", "--email").await?;
+            let is_key = text.starts_with("dl_live_");
+            given::email(&text).map_err(|stop| {
+                if !is_key {
+                    return stop;
+                }
+                stop.hinting("this is a key, and it was shown as you typed: dl login --with-key takes one unseen")
+            })?
+        }
     };
     let client = ctx.client_for(&base, Auth::None, Reads::Held)?;
     let sent = client.sessions().signin(&Signin::new(email.as_str())).await;
     sent.map_err(|error| match error.code() {
         Some(ErrorCode::SessionsNotConfigured) => {
-            hinting(ctx.stop(&error), "dl login --with-key takes a key; the operator of the service can make one")
+            ctx.stop(&error).hinting("dl login --with-key takes a key; the operator of the service can make one")
         }
         _ => ctx.stop(&error),
     })?;
@@ -77,26 +86,31 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     let signed_in = client.with_auth(session).map_err(|error| ctx.stop(&error))?;
     open.borrow_mut().session = Some(signed_in.clone());
 
-    let me = signed_in.sessions().me().await.map_err(|error| ctx.stop(&error))?;
+    let me = signed_in.sessions().me().await.map_err(|error| match error.kind() {
+        Kind::Auth => ctx.stop(&error).hinting("the session has ended already; dl login mails a new link"),
+        _ => ctx.stop(&error),
+    })?;
     if me.user.email != email.as_str() {
         let what = format!("the link was not mailed to {email}: it signs in somebody else; nothing was stored");
         let hint = "whoever made you paste it would see what you do with this account";
         return Err(Failure::new(Exit::Auth, what).code("another_person").hint(hint).into());
     }
+    // From here on a signal waits: the key is in one answer and nowhere else.
+    let patient = ctx.patience.begin();
     let issued = signed_in.keys().issue().await.map_err(|error| match error.code() {
         Some(ErrorCode::KeyLimit) => {
             let hint = format!("delete a key at {base}/account, or with another key: dl keys list, dl keys delete ID");
-            hinting(ctx.stop(&error), &hint)
+            ctx.stop(&error).hinting(&hint)
         }
         _ => ctx.stop(&error),
     })?;
     ctx.console.hide(issued.key.expose());
-    open.borrow_mut().key = Some(issued.key_prefix.clone());
-    let stored = ctx.keep(&choice, &base, &issued.key).await;
-    open.borrow_mut().key = None;
-    let source = stored.map_err(|why| {
-        print_instead(ctx, issued.key.expose(), why, "you are signed in, but the new key could not be stored")
+    let source = ctx.keep(&choice, &base, &issued.key).await.map_err(|unkept| {
+        let what = "you are signed in, but the new key could not be stored";
+        print_instead(ctx, &issued.key, issued.id.as_str(), unkept, what)
     })?;
+    open.borrow_mut().kept = Some(format!("key {} is kept in {}", issued.key, source.place()));
+    drop(patient);
     let with_key = client.with_auth(issued.key.clone()).map_err(|error| ctx.stop(&error))?;
     probe(ctx, &with_key).await?;
     if ctx.out.format == Format::Table && sheet.fields.is_none() {
@@ -126,15 +140,4 @@ async fn sign_out(ctx: &Context, session: &Client) {
         Err(_) => format!("no answer within {} s", GOODBYE.as_secs()),
     };
     ctx.console.warn(&format!("the session of this sign-in goes on for up to 30 days: it could not be ended ({why})"));
-}
-
-/// The same failure with another hint.
-fn hinting(stop: Stop, hint: &str) -> Stop {
-    match stop {
-        Stop::Failed(mut failure) => {
-            failure.hint = Some(hint.to_owned());
-            Stop::Failed(failure)
-        }
-        other => other,
-    }
 }

@@ -54,7 +54,14 @@ impl Login {
     }
 
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        if self.with_key { self.take_key(ctx).await } else { mail::sign_in(ctx, self).await }
+        if self.with_key {
+            return self.take_key(ctx).await;
+        }
+        if ctx.global.api_key_file.is_some() {
+            let what = "--api-key-file names a key, and dl login makes a new one";
+            return Err(Failure::usage(what).hint("dl login --with-key keeps the key of the file").into());
+        }
+        mail::sign_in(ctx, self).await
     }
 
     async fn take_key(self, ctx: &Context) -> Outcome {
@@ -63,7 +70,7 @@ impl Login {
         let choice = ctx.choose_store(self.store, &base).await?;
         warn_of_variable(ctx);
         let key = match &ctx.global.api_key_file {
-            Some(path) => ctx.read_key(path)?,
+            Some(path) => ctx.read_key(path).await?,
             None => ctx.secret(&format!("Secret key for {}: ", base.origin())).await?,
         };
         ctx.console.hide(key.expose());
@@ -99,11 +106,14 @@ pub(crate) async fn base_url(ctx: &Context) -> Outcome<BaseUrl> {
     }
 }
 
-/// The key in the environment would go on being used.
+/// The key that the environment names would go on being used.
 pub(crate) fn warn_of_variable(ctx: &Context) {
-    if ctx.env.api_key.is_some() {
-        ctx.console.warn("DL_API_KEY is set and outranks a stored key, unless --profile names one");
-    }
+    let variable = match (&ctx.env.api_key, &ctx.env.api_key_file) {
+        (Some(_), _) => "DL_API_KEY",
+        (None, Some(_)) => "DL_API_KEY_FILE",
+        (None, None) => return,
+    };
+    ctx.console.warn(&format!("{variable} is set and outranks a stored key, unless --profile names one"));
 }
 
 /// Who one is with a key that has just been kept.

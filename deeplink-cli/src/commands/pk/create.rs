@@ -6,7 +6,7 @@ use deeplink_core::publishable_key::CreatePublishableKey;
 use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::once::SecretOut;
+use crate::once::{Kind, SecretOut};
 use crate::output;
 
 /// Make a publishable key for a verified domain and print it, this once
@@ -29,7 +29,7 @@ impl Create {
         // Before anything that needs a key: wrong input is wrong whoever sends it.
         wanted.validate()?;
         let client = ctx.client().await?;
-        let place = self.out.prepare(ctx, &sheet, "key")?;
+        let place = self.out.prepare(ctx, &sheet, Kind { member: "key", delete: "dl pk delete".to_owned() })?;
         let made = client.publishable_keys().create(&wanted).full().await.map_err(|error| ctx.stop(&error))?;
         place.take(&sheet, &made.raw, made.value.key.expose())
     }

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::{given, ids};
+use crate::{escape, given, ids};
 
 /// Delete publishable keys
 #[derive(Debug, Args)]
@@ -26,6 +26,13 @@ impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let ids = ids::read(ctx, &self.ids, given::publishable_key_id)?;
         let question = match ids.as_slice() {
+            [id] if ctx.will_ask() => {
+                let keys = ctx.client().await?.publishable_keys().list().await.map_err(|error| ctx.stop(&error))?.keys;
+                let found = keys.into_iter().find(|key| key.id.as_str() == id);
+                let key = found.ok_or_else(|| ids::unknown("no publishable key", id, "pk list"))?;
+                let (prefix, domain) = (escape::one_line(&key.key_prefix), escape::one_line(&key.domain));
+                format!("Delete the publishable key {prefix} of {domain}? Apps that carry it are refused at once.")
+            }
             [id] => format!("Delete the publishable key {id}? Apps that carry it are refused at once."),
             _ => format!("Delete {} publishable keys? Apps that carry them are refused at once.", ids.len()),
         };

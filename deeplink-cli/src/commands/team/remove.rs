@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::{given, ids};
+use crate::{escape, given, ids};
 
 /// Remove people from the team
 #[derive(Debug, Args)]
@@ -26,6 +26,12 @@ impl Remove {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let ids = ids::read(ctx, &self.ids, given::user_id)?;
         let question = match ids.as_slice() {
+            [id] if ctx.will_ask() => {
+                let users = ctx.client().await?.team().list().await.map_err(|error| ctx.stop(&error))?.users;
+                let found = users.into_iter().find(|user| user.id.as_str() == id);
+                let user = found.ok_or_else(|| ids::unknown("nobody", id, "team list"))?;
+                format!("Remove {} ({id}) from the team?", escape::one_line(&user.email))
+            }
             [id] => format!("Remove {id} from the team?"),
             _ => format!("Remove {} people from the team?", ids.len()),
         };
