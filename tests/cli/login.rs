@@ -56,6 +56,21 @@ fn a_key_in_the_environment_draws_a_warning() {
     assert!(ran.stderr.starts_with("warning: DL_API_KEY_FILE is set and outranks a stored key"), "{ran}");
 }
 
+/// What a sign-in replaces is not deleted, and somebody has to know.
+#[test]
+fn a_replaced_key_is_named() {
+    let double = with_links(0);
+    let dl = Dl::new().env("DL_BASE_URL", &double.url);
+    let says = format!(
+        "note: dl_live_3fa91c07be..., the key of profile default so far, still works: delete it at {}/account",
+        double.url
+    );
+    for (key, noted) in [(KEY, false), (KEY, false), (OTHER_KEY, true)] {
+        let ran = dl.run_with("login --with-key", key);
+        assert!(ran.ok().is_empty() && ran.stderr.contains(&says) == noted, "{ran}");
+    }
+}
+
 #[test]
 fn profiles_keep_keys_apart() {
     let (one, two) = (with_links(0), with_links(0));

@@ -383,6 +383,11 @@ fn a_key_in_place_of_an_address_is_told_where_it_goes() {
     screen.send(&format!("{KEY}\n"));
     let (code, text) = screen.end();
     assert!(code == Some(3) && text.contains("dl login --with-key takes one unseen"), "{text}");
+    let screen = Screen::open(Dl::new(), "login");
+    screen.wait_for("Base URL of the service: ");
+    screen.send(&format!("{KEY}\n"));
+    let (code, text) = screen.end();
+    assert!(code == Some(2) && text.contains("dl login --with-key takes one unseen"), "{text}");
     assert!(double.requests().is_empty());
 }
 

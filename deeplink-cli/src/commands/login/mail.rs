@@ -7,7 +7,7 @@ use deeplink_client::{Auth, Client, Kind, SignIn, Signin};
 use deeplink_core::error::ErrorCode;
 use deeplink_core::secret::Token;
 
-use super::{Login, base_url, kept, warn_of_variable};
+use super::{Login, base_url, hinting_at_key, kept, note_replaced, warn_of_variable};
 use crate::commands::whoami::probe;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
@@ -60,13 +60,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
         Some(email) => email,
         None => {
             let text = ctx.line("E-mail address: ", "--email").await?;
-            let is_key = text.starts_with("dl_live_");
-            given::email(&text).map_err(|stop| {
-                if !is_key {
-                    return stop;
-                }
-                stop.hinting("this is a key, and it was shown as you typed: dl login --with-key takes one unseen")
-            })?
+            given::email(&text).map_err(|stop| hinting_at_key(&text, stop))?
         }
     };
     let client = ctx.client_for(&base, Auth::None, Reads::Held)?;
@@ -111,6 +105,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     })?;
     open.borrow_mut().kept = Some(format!("key {} is kept in {}", issued.key, source.place()));
     drop(patient);
+    note_replaced(ctx, &issued.key);
     let with_key = client.with_auth(issued.key.clone()).map_err(|error| ctx.stop(&error))?;
     probe(ctx, &with_key).await?;
     if ctx.out.format == Format::Table && sheet.fields.is_none() {

@@ -87,6 +87,7 @@ impl Login {
             other => other,
         })?;
         let source = ctx.keep(&choice, &base, &key).await?;
+        note_replaced(ctx, &key);
         if ctx.out.format == Format::Table && sheet.fields.is_none() {
             ctx.console.say(&format!("key {key} kept in {}", source.place()));
             return Ok(());
@@ -100,9 +101,29 @@ pub(crate) async fn base_url(ctx: &Context) -> Outcome<BaseUrl> {
     match ctx.base_url() {
         Err(Stop::Failed(failure)) if failure.code.as_deref() == Some("no_base_url") && ctx.can_ask() => {
             let text = ctx.line("Base URL of the service: ", "--base-url").await?;
-            text.parse().map_err(|why: String| Failure::usage(why).into())
+            text.parse().map_err(|why: String| hinting_at_key(&text, Failure::usage(why).into()))
         }
         known => known,
+    }
+}
+
+/// A key that was typed where something else was asked for.
+fn hinting_at_key(text: &str, stop: Stop) -> Stop {
+    if !text.starts_with("dl_live_") {
+        return stop;
+    }
+    stop.hinting("this is a key, and it was shown as you typed: dl login --with-key takes one unseen")
+}
+
+/// The key that the profile had before is not deleted by being replaced.
+fn note_replaced(ctx: &Context, key: &SecretKey) {
+    let Some(before) = ctx.config.profiles.get(&ctx.profile) else { return };
+    let (Some(old), Some(base)) = (&before.key_prefix, &before.base_url) else { return };
+    if *old != key.to_string() {
+        let profile = &ctx.profile;
+        ctx.console.note(&format!(
+            "{old}, the key of profile {profile} so far, still works: delete it at {base}/account, or with dl keys delete"
+        ));
     }
 }
 
