@@ -220,7 +220,9 @@ impl Trouble {
             _ if is_about_input => words(&body.code, body.field.as_deref(), &error.to_string()),
             // It passes, and what was filled in is worth keeping until then.
             429 | 503 if retry_after.is_some() => {
-                tracing::warn!(%error, "a form is shown again");
+                if status.is_server_error() {
+                    tracing::warn!(%error, "a form is shown again");
+                }
                 let (heading, advice) = around::words(&body.code, status);
                 format!("{heading}. {advice}")
             }
