@@ -180,7 +180,8 @@ impl ApiError {
     /// The answer that says so.
     pub(crate) fn to_response(&self) -> Response {
         let (body, status) = (self.body(), self.status());
-        let cause = status.is_server_error().then(|| self.to_string());
+        // What the operator switched off is no failure.
+        let cause = (status.is_server_error() && !body.code.is_not_configured()).then(|| self.to_string());
         let mut response = Response::new(axum::body::Body::empty());
         *response.status_mut() = status;
         let headers = response.headers_mut();

@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 use std::net::TcpListener;
+use std::path::Path;
 
 use super::{Failure, output};
 use crate::config::{Config, MailTransport, OauthProvider, is_loopback};
 use crate::db::inspect::{Inspected, inspect};
 use crate::vault::{Proof, Vault};
+use crate::work::mail::smtp::Smtp;
 
 /// One thing looked at.
 enum Finding {
@@ -28,7 +30,7 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
         ("address", address(config)),
         ("TLS", tls(config)),
         ("public URL", public_url(config)),
-        ("mail", mail(config)),
+        ("mail", mail(config).await),
         ("sign-in", sign_in(config)),
         ("threat list", threats(config)),
     ];
@@ -88,9 +90,13 @@ fn keys(config: &Config, sealed: &Sealed) -> Finding {
 }
 
 fn data_dir(config: &Config) -> Finding {
-    let folder = &config.data_dir;
+    writable(&config.data_dir)
+}
+
+/// Whether files can be made in a folder.
+fn writable(folder: &Path) -> Finding {
     if !folder.exists() {
-        return Note(format!("{} is not there yet; the first start makes it", folder.display()));
+        return Note(format!("{} is not there yet; it is made when it is needed", folder.display()));
     }
     let probe = folder.join(format!(".check-{}", std::process::id()));
     let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&probe);
@@ -138,11 +144,20 @@ fn public_url(config: &Config) -> Finding {
     }
 }
 
-fn mail(config: &Config) -> Finding {
+async fn mail(config: &Config) -> Finding {
     let url = config.public_url_at(config.listen);
     match (config.mail_at(&url), config.mail_from_at(&url)) {
-        (Some(MailTransport::Smtp(server)), Some(from)) => Fine(format!("from {from} through {server}")),
-        (Some(MailTransport::Directory(folder)), Some(from)) => Fine(format!("from {from} into {}", folder.display())),
+        (Some(MailTransport::Smtp(server)), Some(from)) => {
+            let Some(smtp) = Smtp::of(config, &url) else { return Wrong("mail is switched off".into()) };
+            match smtp.answers().await {
+                Ok(()) => Fine(format!("from {from} through {server}")),
+                Err(error) => Wrong(format!("{server}: {error}")),
+            }
+        }
+        (Some(MailTransport::Directory(folder)), Some(from)) => match writable(&folder) {
+            Fine(folder) => Fine(format!("from {from} into {folder}")),
+            otherwise => otherwise,
+        },
         (Some(_), None) => Wrong("DEEPLINK_MAIL_FROM is needed with this public URL".into()),
         (None, _) if !config.sessions => Note("switched off by DEEPLINK_SESSIONS; nobody can sign in or up".into()),
         (None, _) => Note("neither DEEPLINK_SMTP_URL nor DEEPLINK_MAIL_DIR is set; nobody can sign in or up".into()),

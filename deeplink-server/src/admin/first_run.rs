@@ -94,6 +94,11 @@ Make a link:
     -H 'Content-Type: application/json' \\
     -d '{{\"web_url\": \"https://example.com/\"}}'
 
+In a browser, {base}/signin opens an account of your own. To reach this one there, let it invite
+you first, and then press the button in the mail, which is a file in {data}/mail:
+
+  dl team invite you@example.com
+
 Open the sample link in a browser, or ask it as a program does:
 
   {url}

@@ -136,6 +136,12 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
     assert!(wrong.stdout.lines().any(|line| line.starts_with("WRONG  TLS")), "{wrong:?}");
     home.set("DEEPLINK_TLS_LISTEN", "127.0.0.1:0");
+    // Nobody listens there.
+    home.set("DEEPLINK_SMTP_URL", "smtp://app:hunter2@127.0.0.1:1");
+    let wrong = home.run(&["check"]);
+    assert_eq!(wrong.code, Some(1), "{wrong:?}");
+    assert!(wrong.stdout.contains("WRONG  mail") && !wrong.stdout.contains("hunter2"), "{wrong:?}");
+    home.set("DEEPLINK_SMTP_URL", "");
     home.set("DEEPLINK_MASTER_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     let wrong = home.run(&["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");

@@ -22,7 +22,7 @@ const KEPT_FOR: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failed {
     /// It did not take it, or cannot be reached.
-    #[error("the mail server did not take it: {}", in_short(.0))]
+    #[error("the mail server refused: {}", in_short(.0))]
     Refused(Error),
     /// It hangs.
     #[error("the mail server has not taken it within {WHOLE:?}")]
@@ -65,6 +65,17 @@ impl Smtp {
                 Some(Self(transport.map_err(|error| in_short(&error))))
             }
             MailTransport::Directory(_) => None,
+        }
+    }
+
+    /// Whether the server answers and knows us, without a mail.
+    pub(crate) async fn answers(&self) -> Result<(), Failed> {
+        let transport = self.0.as_ref().map_err(|error| Failed::Unready(error.clone()))?;
+        match tokio::time::timeout(WHOLE, transport.test_connection()).await {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false)) => Err(Failed::Unready("it does not answer as a mail server does".into())),
+            Ok(Err(error)) => Err(Failed::Refused(error)),
+            Err(_) => Err(Failed::Late),
         }
     }
 
