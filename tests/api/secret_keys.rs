@@ -211,7 +211,15 @@ async fn s13_five_wrong_codes() {
     let guess = wrong(&code);
     let outcomes = at_once(100, |number| {
         let (caller, guess) = (callers[number % 2].clone(), guess.clone());
-        async move { confirm(&caller, "a@example.com", &guess).await.outcome() }
+        async move {
+            loop {
+                let outcome = confirm(&caller, "a@example.com", &guess).await.outcome();
+                // All wait for one row; on a busy machine some are told to come again, and have not tried then.
+                if outcome != "503 overloaded" {
+                    break outcome;
+                }
+            }
+        }
     })
     .await;
     let count = |of: &str| outcomes.iter().filter(|outcome| *outcome == of).count();
