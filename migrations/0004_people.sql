@@ -27,8 +27,9 @@ CREATE INDEX sign_ins_expiry ON sign_ins (expires_at);
 
 -- How many mails of a kind an address was sent in the hour that began with the first of them.
 CREATE TABLE mail_allowances (
-    -- signin, invite
+    -- signin, signup, invite; team for all invitations of a tenant
     purpose TEXT   NOT NULL,
+    -- a mail address, or for team a tenant's id
     address TEXT   NOT NULL,
     since   BIGINT NOT NULL,
     sent    BIGINT NOT NULL,

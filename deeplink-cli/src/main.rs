@@ -108,7 +108,10 @@ fn with_signals(command: Command, ctx: &Context) -> Outcome {
         tokio::select! {
             biased;
             exit = signals.next_harmless(&ctx.patience, &ctx.console) => Err(Stop::Exit(exit)),
-            outcome = command.run(ctx) => outcome,
+            outcome = command.run(ctx) => match (outcome, ctx.patience.heard()) {
+                (Ok(()), Some(exit)) => Err(Stop::Exit(exit)),
+                (outcome, _) => outcome,
+            },
         }
     });
     runtime.shutdown_background();

@@ -101,6 +101,10 @@ impl Place<'_> {
             let what = format!("cannot write {path}: {}; the key is printed above, once", plain(&error));
             return Err(Failure::new(Exit::Failure, what).into());
         }
+        // The name must last as well as what it names; the key is there in any case.
+        if let Err(error) = files::sync_dir(files::dir_of(&empty.path)) {
+            self.ctx.console.warn(&format!("the folder of {} is not synced: {}", empty.path.display(), plain(&error)));
+        }
         self.ctx.console.say(&format!("the key is in {}", empty.path.display()));
         match (self.ctx.out.format, &sheet.fields) {
             (Format::Table, None) => {
@@ -116,8 +120,7 @@ fn write(empty: &mut Empty, secret: &str) -> std::io::Result<()> {
     empty.file.write_all(format!("{secret}\n").as_bytes())?;
     empty.file.sync_all()?;
     empty.filled = true;
-    // The name must last as well as what it names.
-    files::sync_dir(files::dir_of(&empty.path))
+    Ok(())
 }
 
 fn print(ctx: &Context, secret: &str) -> Outcome {

@@ -13,6 +13,8 @@ use crate::exit::Exit;
 pub(crate) struct Patience {
     wanted: Cell<bool>,
     over: Notify,
+    /// The signal that waits.
+    heard: Cell<Option<Exit>>,
 }
 
 /// Signals wait for as long as this is there.
@@ -24,6 +26,11 @@ impl Patience {
     pub(crate) fn begin(&self) -> Patient<'_> {
         self.wanted.set(true);
         Patient(self)
+    }
+
+    /// The exit code of a signal that came meanwhile: what it waited for is done, and the command ends by it.
+    pub(crate) fn heard(&self) -> Option<Exit> {
+        self.heard.get()
     }
 
     /// Until a signal may end the command; says why it does not at once.
@@ -90,7 +97,14 @@ impl Signals {
     /// The exit code of the next signal, as soon as no secret is lost by it.
     pub(crate) async fn next_harmless(&mut self, patience: &Patience, console: &Console) -> Exit {
         let exit = self.next().await;
-        patience.wait(console).await;
-        exit
+        patience.heard.set(Some(exit));
+        // Whoever asks twice does not want to wait.
+        tokio::select! {
+            () = patience.wait(console) => exit,
+            again = self.next() => {
+                console.warn("a key may have been made, and nobody has seen it: look for it at /account");
+                again
+            }
+        }
     }
 }

@@ -123,6 +123,11 @@ async fn s5_tokens_work_for_their_own_purpose_only() {
     let session = world.nobody.use_link(&link).await.session().expect("a session");
     assert!(accepted(&world.nobody.accept(&invite).await));
     assert!(world.nobody.use_link(&signup).await.session().is_some());
+    // A state of a provider's is no token, a token no state.
+    let state = "SELECT CAST(count(*) AS BIGINT) FROM oauth_states";
+    assert_eq!(world.db.number(state).await, 0);
+    let asked = world.nobody.get(&format!("/v1/auth/oauth/google/callback?code=x&state={link}")).await;
+    assert_eq!(asked.header("location"), "/signin?error=oauth_state_invalid");
     // And a token is no session, a session no token.
     for token in [&link, &invite, &signup] {
         assert_eq!(world.nobody.me(token).await.outcome(), "401 unauthorized");

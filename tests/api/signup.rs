@@ -105,6 +105,24 @@ async fn a_service_can_be_closed_or_without_mail() {
     }
 }
 
+/// Whoever names an address in sign-ups does not flood its mailbox, wherever they come from. Nothing is opened whose mail is
+/// not sent.
+#[tokio::test]
+async fn an_address_is_signed_up_five_times_an_hour() {
+    let world = spawn().await;
+    let body = json!({"email": "new@example.com"});
+    for _ in 0..5 {
+        assert_eq!(world.nobody.post("/v1/auth/signup", &body).await.status, 201);
+    }
+    let before = world.db.dump().await["tenants"].len();
+    let refused = world.nobody.post("/v1/auth/signup", &body).await;
+    assert_eq!((refused.outcome().as_str(), refused.header("retry-after")), ("429 rate_limited", "3600"));
+    assert_eq!(world.db.dump().await["tenants"].len(), before);
+    assert_eq!(world.nobody.post("/v1/auth/signup", &json!({"email": "other@example.com"})).await.status, 201);
+    world.clock.advance(Duration::from_hours(1));
+    assert_eq!(world.nobody.post("/v1/auth/signup", &body).await.status, 201);
+}
+
 #[tokio::test]
 async fn bodies_are_judged_in_order() {
     let world = spawn().await;

@@ -62,7 +62,7 @@ fn a_replaced_key_is_named() {
     let double = with_links(0);
     let dl = Dl::new().env("DL_BASE_URL", &double.url);
     let says = format!(
-        "note: dl_live_3fa91c07be..., the key of profile default so far, still works: delete it at {}/account",
+        "note: dl_live_3fa91c07be..., the key of profile default so far, may still work: delete it at {}/account",
         double.url
     );
     for (key, noted) in [(KEY, false), (KEY, false), (OTHER_KEY, true)] {

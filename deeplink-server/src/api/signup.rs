@@ -17,7 +17,7 @@ use crate::db::mail_allowances::{self, Allowed};
 use crate::db::tokens::{self, Purpose};
 use crate::db::users::Standing;
 use crate::db::{Conn, mails};
-use crate::error::ApiError;
+use crate::error::{ApiError, seconds_until};
 use crate::http::client_ip::{client_ip, limit_key};
 use crate::http::extract::{BODY_LIMIT, json_body, parse};
 use crate::service::Peer;
@@ -41,7 +41,7 @@ const TOKEN_DAYS: i64 = 7;
         (status = 409, description = "The address belongs to an account (`email_exists`)", body = ErrorBody),
         (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
         (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 429, description = "Too many sign-ups from this address", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 429, description = "Too many sign-ups from this network address, or of this mail address", body = ErrorBody, headers(("Retry-After" = u64))),
         (status = 503, description = "Not applied: mail is not set up (`sessions_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
@@ -111,11 +111,13 @@ impl Open {
         let owner = &self.account.owner;
         let until = owner.created_at.plus_days(TOKEN_DAYS);
         let (address, now) = (owner.email.as_str(), owner.created_at);
-        // The account is opened all the same: its key is in the reply, whoever owns the address.
-        if mail_allowances::take(&mut tx, mail_allowances::Purpose::Signup, address, now).await? == Allowed::Now {
-            tokens::insert(&mut tx, &self.token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
-            mails::insert(&mut tx, &self.mail, &self.sealed, now, until).await?;
+        // An account whose mail is not sent could never be confirmed, so it is not opened either.
+        let allowed = mail_allowances::take(&mut tx, mail_allowances::Purpose::Signup, address, now).await?;
+        if let Allowed::From(then) = allowed {
+            return Err(ApiError::RateLimited(seconds_until(now, then)));
         }
+        tokens::insert(&mut tx, &self.token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
+        mails::insert(&mut tx, &self.mail, &self.sealed, now, until).await?;
         Ok(())
     }
 }

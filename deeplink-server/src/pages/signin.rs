@@ -73,7 +73,7 @@ fn words(error: &str) -> &'static str {
         }
         "oauth_no_email" => "That service told us no e-mail address of yours. Sign in by mail instead.",
         "signup_closed" => {
-            "Nobody has an account here with that address, and this service opens no new ones. Ask to be invited."
+            "Nobody has an account here with that address, and this service opens no new ones. If you were invited, press the button in that mail; else ask to be."
         }
         "session_expired" => "You have been signed out. Sign in again to go on.",
         _ => "That did not work. Please try again.",

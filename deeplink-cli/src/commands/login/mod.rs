@@ -122,7 +122,7 @@ fn note_replaced(ctx: &Context, key: &SecretKey) {
     if *old != key.to_string() {
         let profile = &ctx.profile;
         ctx.console.note(&format!(
-            "{old}, the key of profile {profile} so far, still works: delete it at {base}/account, or with dl keys delete"
+            "{old}, the key of profile {profile} so far, may still work: delete it at {base}/account, or with dl keys delete"
         ));
     }
 }
