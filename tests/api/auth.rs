@@ -255,3 +255,31 @@ async fn i8_a_disabled_affiliates_keys_are_dead() {
     assert_eq!(outcomes(0).await, [401; 2], "at once");
     eventually("the other node refuses them", soon, async || outcomes(1).await == [401; 2]).await;
 }
+
+/// Whom a key stands for is remembered for seconds. What makes or ends ways in looks again where that cannot change any more:
+/// a key that was deleted meanwhile, as on another node, invites nobody and brings no partner back.
+#[tokio::test]
+async fn a_key_that_is_gone_changes_nothing_although_it_is_remembered() {
+    let world = spawn().await;
+    let affiliate = format!("/v1/affiliates/{}", world.a1.affiliate_id());
+    let friend = world.join(&world.a, "friend@example.com").await;
+    let hash = SecretKey::new(world.a.key().expect("a key")).hash();
+    world.db.execute(format!("CREATE TABLE gone AS SELECT * FROM secret_keys WHERE key_hash = '{hash}'")).await;
+    let ask = |method, path: &str| world.a.ask(method, path);
+    for ask in [
+        ask(Method::POST, "/v1/auth/users").json(&json!({"email": "late@example.com"})),
+        ask(Method::DELETE, &format!("/v1/auth/users/{friend}")),
+        ask(Method::POST, "/v1/auth/secret-keys").json(&json!({"email": "a@example.com"})),
+        ask(Method::POST, "/v1/affiliates").json(&json!({"name": "Late", "partner_key": "late"})),
+        ask(Method::PATCH, &affiliate).json(&json!({"status": "active"})),
+        ask(Method::POST, &format!("{affiliate}/credentials")),
+        ask(Method::DELETE, &affiliate),
+    ] {
+        assert_eq!(world.a.get("/v1/links").await.status, 200, "it is remembered");
+        world.db.execute(format!("DELETE FROM secret_keys WHERE key_hash = '{hash}'")).await;
+        let before = world.db.dump().await;
+        assert_eq!(ask.send().await.outcome(), "401 invalid_key");
+        assert_eq!(world.db.dump().await, before);
+        world.db.execute("INSERT INTO secret_keys SELECT * FROM gone").await;
+    }
+}
