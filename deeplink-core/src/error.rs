@@ -162,6 +162,14 @@ codes! {
     InvalidQrFormat = "invalid_qr_format", 400;
     /// An option of a QR code is malformed, out of range or impossible together with the others.
     InvalidQrOptions = "invalid_qr_options", 400;
+    /// Another source of the account has this name.
+    NameTaken = "name_taken", 409;
+    /// The type of a source is not `custom`.
+    InvalidSourceType = "invalid_source_type", 400;
+    /// A conversion is malformed or breaks a rule.
+    ParseError = "parse_error", 400;
+    /// The install belongs to another user.
+    IdentifyConflict = "identify_conflict", 409;
     /// The same `Idempotency-Key` came with another request.
     IdempotencyConflict = "idempotency_conflict", 409;
     /// A form or session request came from another site.

@@ -104,6 +104,10 @@ ids! {
     AppId = "app";
     /// A custom domain.
     DomainId = "dom";
+    /// An address that conversions are posted to.
+    SourceId = "src";
+    /// Something that happened, such as a conversion.
+    EventId = "evt";
     /// A mail that waits to be sent.
     MailId = "eml";
     /// A certificate of a host.

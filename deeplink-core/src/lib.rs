@@ -15,7 +15,8 @@
 //! | [`visitor`], [`resolve`] | who asks, and where the tap goes |
 //! | [`user`], [`session`] | people, their team, signing in |
 //! | [`secret_key`], [`publishable_key`], [`affiliate`] | keys, and partners with keys of their own |
-//! | [`stats`], [`plan`] | click counts, plans and their limits |
+//! | [`lifecycle`], [`source`] | what apps and servers report, and addresses they can report to |
+//! | [`funnel`], [`stats`], [`plan`] | what links led to, clicks over time, plans and their limits |
 //! | [`routes`] | one entry for each operation of the service |
 
 pub mod affiliate;
@@ -25,8 +26,10 @@ pub mod bulk;
 pub mod colour;
 pub mod domain;
 pub mod error;
+pub mod funnel;
 pub mod health;
 pub mod id;
+pub mod lifecycle;
 pub mod link;
 pub mod metadata;
 mod object;
@@ -40,6 +43,7 @@ pub mod routes;
 pub mod secret;
 pub mod secret_key;
 pub mod session;
+pub mod source;
 pub mod stats;
 pub mod text;
 pub mod time;

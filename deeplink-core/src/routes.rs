@@ -11,6 +11,10 @@ pub enum Credential {
     SecretKey,
     /// A tenant's own secret key, or an affiliate's for what is the affiliate's.
     LinkWriter,
+    /// A publishable key, or a tenant's own secret key.
+    SdkKey,
+    /// A publishable key.
+    PublishableKey,
     /// Somebody who signed in: the cookie `session_token`.
     Session,
     /// A person's browser, without a credential; programs have no use for it.
@@ -133,6 +137,36 @@ routes! {
     LINK_QR = "link_qr" GET "/v1/links/{link_id}/qr.{format}" LinkWriter;
     /// Counts a link's clicks over time.
     LINK_TIMESERIES = "link_timeseries" GET "/v1/links/{link_id}/timeseries" SecretKey;
+    /// Sums up what a link led to, ever.
+    LINK_STATS = "link_stats" GET "/v1/links/{link_id}/stats" SecretKey;
+    /// Reports what links led to, from clicks to conversions.
+    FUNNEL = "funnel" GET "/v1/analytics/stats" SecretKey;
+    /// Records a click.
+    TRACK_CLICK = "track_click" POST "/v1/lifecycle/click" SdkKey;
+    /// Records that a link opened an install.
+    ATTRIBUTE = "attribute" POST "/v1/lifecycle/attribute" SdkKey;
+    /// Binds an install to a user.
+    IDENTIFY = "identify" PUT "/v1/lifecycle/identify" SdkKey;
+    /// Records a conversion.
+    CONVERT = "convert" POST "/v1/lifecycle/convert" SdkKey;
+    /// Records a click (earlier form).
+    ATTRIBUTION_CLICK = "attribution_click" POST "/v1/attribution/click" PublishableKey;
+    /// Records that a link opened an install (earlier form).
+    ATTRIBUTION_REPORT = "attribution_report" POST "/v1/attribution/report" PublishableKey;
+    /// Binds an install to a user (earlier form).
+    ATTRIBUTION_LINK = "attribution_link" PUT "/v1/attribution/link" SecretKey;
+    /// Lists sources.
+    LIST_SOURCES = "list_sources" GET "/v1/sources" SecretKey;
+    /// Makes an address that conversions can be posted to.
+    CREATE_SOURCE = "create_source" POST "/v1/sources" SecretKey;
+    /// Shows a source.
+    GET_SOURCE = "get_source" GET "/v1/sources/{id}" SecretKey;
+    /// Deletes a source; its address is dead at once.
+    DELETE_SOURCE = "delete_source" DELETE "/v1/sources/{id}" SecretKey;
+    /// Records a conversion without a key.
+    SEND_TO_SOURCE = "send_to_source" POST "/in/{token}" Public;
+    /// The script that pages report with.
+    SDK_SCRIPT = "sdk_script" GET "/sdk/deeplink.js" Browser;
     /// Lists apps.
     LIST_APPS = "list_apps" GET "/v1/apps" SecretKey;
     /// Registers or replaces an app.

@@ -95,7 +95,7 @@ pub(crate) struct Host {
     pub(crate) alternate: bool,
 }
 
-/// Limits by client address; each node counts for itself.
+/// Limits by client address, key or source; each node counts for itself.
 pub(crate) struct Limiters {
     /// Resolves of links that are not there.
     pub(crate) misses: Limiter,
@@ -103,6 +103,12 @@ pub(crate) struct Limiters {
     pub(crate) signins: Limiter,
     /// Sign-ups.
     pub(crate) signups: Limiter,
+    /// Reports by publishable key and address.
+    pub(crate) reports: Limiter,
+    /// Reports by publishable key.
+    pub(crate) key_reports: Limiter,
+    /// Conversions by source.
+    pub(crate) sources: Limiter,
 }
 
 impl App {
@@ -136,6 +142,9 @@ impl App {
                 misses: Limiter::per_minute(config.limits.misses_per_minute),
                 signins: Limiter::per_minute(config.limits.signins_per_minute),
                 signups: Limiter::per_hour(config.limits.signups_per_hour),
+                reports: Limiter::per_second(config.limits.reports_per_second, 5),
+                key_reports: Limiter::per_second(config.limits.reports_per_key, 1),
+                sources: Limiter::per_second(config.limits.source_per_second, 4),
             },
             metrics: Metrics::new(),
             positions: Positions::new(&mut random),

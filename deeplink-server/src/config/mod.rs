@@ -128,6 +128,16 @@ pub struct Settings {
     /// Sign-ups that one address may make in an hour; 0 = any number
     #[arg(long, global = true, env = "DEEPLINK_LIMIT_SIGNUP", value_name = "N", default_value = "5")]
     limit_signup: String,
+    /// Reports that one address may make in a second with one publishable key, after a burst of five times as many; 0 =
+    /// any number
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_PK", value_name = "N", default_value = "20")]
+    limit_pk: String,
+    /// Reports that may be made in a second with one publishable key; 0 = any number
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_PK_KEY", value_name = "N", default_value = "2000")]
+    limit_pk_key: String,
+    /// Conversions that may be posted to one source in a second, after a burst of four times as many; 0 = any number
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_SOURCE", value_name = "N", default_value = "50")]
+    limit_source: String,
     /// Memory for links that were asked for lately, in MiB
     #[arg(long, global = true, env = "DEEPLINK_LINK_CACHE_MB", value_name = "MIB", default_value = "32")]
     link_cache_mb: String,
@@ -217,7 +227,7 @@ pub struct Config {
 }
 
 /// How much one address may ask for; 0 = any amount.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct Limits {
     /// Taps on unknown links in a minute.
@@ -226,6 +236,12 @@ pub struct Limits {
     pub signins_per_minute: u32,
     /// Sign-ups in an hour.
     pub signups_per_hour: u32,
+    /// Reports with one publishable key in a second, after a burst of five times as many.
+    pub reports_per_second: u32,
+    /// Reports with one publishable key in a second, from all addresses together.
+    pub reports_per_key: u32,
+    /// Conversions posted to one source in a second, after a burst of four times as many.
+    pub source_per_second: u32,
 }
 
 /// Which database to open: `sqlite://PATH` or `postgres://…`. It can hold a password, so it does not show itself.
@@ -353,6 +369,9 @@ impl Config {
                 misses_per_minute: setting("DEEPLINK_LIMIT_MISSES", &settings.limit_misses, limit)?,
                 signins_per_minute: setting("DEEPLINK_LIMIT_SIGNIN", &settings.limit_signin, limit)?,
                 signups_per_hour: setting("DEEPLINK_LIMIT_SIGNUP", &settings.limit_signup, limit)?,
+                reports_per_second: setting("DEEPLINK_LIMIT_PK", &settings.limit_pk, limit)?,
+                reports_per_key: setting("DEEPLINK_LIMIT_PK_KEY", &settings.limit_pk_key, limit)?,
+                source_per_second: setting("DEEPLINK_LIMIT_SOURCE", &settings.limit_source, limit)?,
             },
             link_cache_mb: setting("DEEPLINK_LINK_CACHE_MB", &settings.link_cache_mb, |text| number(text, 1, 65_536))?,
             unverified_link_ttl_days: setting(
@@ -389,7 +408,7 @@ impl Config {
             marketing_url: None,
             oauth: OauthProviders::default(),
             enforce_quotas: false,
-            limits: Limits { misses_per_minute: 0, signins_per_minute: 0, signups_per_hour: 0 },
+            limits: Limits::default(),
             link_cache_mb: 4,
             unverified_link_ttl_days: 30,
             retention_days: 0,

@@ -42,6 +42,11 @@ impl Limiter {
         }
     }
 
+    /// `count` a second, after a burst of `times` as many.
+    pub(crate) fn per_second(count: u32, times: u32) -> Self {
+        Self::new(count, Duration::from_secs(1), count.saturating_mul(times))
+    }
+
     /// `count` a minute, all of them at once if need be.
     pub(crate) fn per_minute(count: u32) -> Self {
         Self::new(count, Duration::from_mins(1), count)

@@ -1,0 +1,370 @@
+//! The funnel: what links led to, from clicks over installs and users to conversions.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::{ErrorCode, Invalid};
+use crate::stats::{DEFAULT_WINDOW_DAYS, MAX_WINDOW_DAYS};
+use crate::time::Timestamp;
+use crate::words::words;
+
+/// Most links of one report: counts of distinct installs do not add up, so nobody can put two reports together.
+pub const MAX_LINKS: usize = 100;
+/// Longest window of a report by hour, in days.
+pub const MAX_HOURLY_DAYS: i64 = 31;
+
+words! {
+    /// Which of the links that touched an install or a user is credited.
+    Credit {
+        /// The latest.
+        LastTouch = "last_touch",
+        /// The earliest.
+        FirstTouch = "first_touch",
+        /// Each of them.
+        Touched = "touched",
+    }
+}
+
+words! {
+    /// What a report is broken down by.
+    GroupBy {
+        /// A group for each day, UTC; `key` is its date.
+        Day = "day",
+        /// A group for each hour, UTC; `key` is its start.
+        Hour = "hour",
+        /// A group for each link; `key` is its id.
+        Link = "link",
+        /// Clicks by the system they came from.
+        Platform = "platform",
+        /// Clicks by what made them, previews and crawlers included.
+        Kind = "kind",
+        /// Clicks by the host of the page that led to them; `key` is empty where there was none.
+        RefererHost = "referer_host",
+    }
+}
+
+impl GroupBy {
+    /// Whether the groups hold clicks only: who installs and converts has no platform or referer on record.
+    pub const fn is_of_clicks(&self) -> bool {
+        matches!(self, Self::Platform | Self::Kind | Self::RefererHost)
+    }
+
+    /// Width of a group in milliseconds, for those that are stretches of time.
+    pub const fn millis(&self) -> Option<i64> {
+        match self {
+            Self::Day => Some(86_400_000),
+            Self::Hour => Some(3_600_000),
+            _ => None,
+        }
+    }
+}
+
+/// What a report can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FunnelQuery {
+    /// The links, 1 to 100, joined by commas. Unknown ones count nothing.
+    pub link_ids: String,
+    /// Start; 30 days before `to` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Timestamp>,
+    /// End; now when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// Which touch is credited; the last when absent or unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credit: Option<Credit>,
+    /// What the report is broken down by; nothing when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_by: Option<GroupBy>,
+}
+
+/// A question that passed every rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunnelScope {
+    /// Each id once, in the order asked.
+    pub link_ids: Vec<String>,
+    /// Start, included.
+    pub from: Timestamp,
+    /// End, included.
+    pub to: Timestamp,
+    /// Which touch is credited.
+    pub credit: Credit,
+    /// What the report is broken down by.
+    pub group_by: Option<GroupBy>,
+}
+
+impl FunnelQuery {
+    /// The last 30 days of these links.
+    pub fn new<I: AsRef<str>>(link_ids: impl IntoIterator<Item = I>) -> Self {
+        let ids: Vec<String> = link_ids.into_iter().map(|id| id.as_ref().to_owned()).collect();
+        Self { link_ids: ids.join(","), ..Self::default() }
+    }
+
+    /// Sets the window.
+    #[must_use]
+    pub fn window(mut self, from: Option<Timestamp>, to: Option<Timestamp>) -> Self {
+        (self.from, self.to) = (from, to);
+        self
+    }
+
+    /// Sets which touch is credited.
+    #[must_use]
+    pub fn credit(mut self, credit: Credit) -> Self {
+        self.credit = Some(credit);
+        self
+    }
+
+    /// Sets what the report is broken down by.
+    #[must_use]
+    pub fn group_by(mut self, group_by: GroupBy) -> Self {
+        self.group_by = Some(group_by);
+        self
+    }
+
+    /// Applies defaults and rules. An unknown credit is the last touch; blank ids between commas do not count.
+    pub fn check(&self, now: Timestamp) -> Result<FunnelScope, Invalid> {
+        let wrong = |field: &'static str, message: String| Err(Invalid::field(ErrorCode::BadRequest, field, message));
+        let mut link_ids: Vec<String> = Vec::new();
+        for id in self.link_ids.split(',').map(str::trim).filter(|id| !id.is_empty()) {
+            if !link_ids.iter().any(|known| known == id) {
+                link_ids.push(id.to_owned());
+            }
+        }
+        if link_ids.is_empty() {
+            return wrong("link_ids", "link_ids names no link".into());
+        }
+        if link_ids.len() > MAX_LINKS {
+            return wrong("link_ids", format!("link_ids names {} links; {MAX_LINKS} are allowed", link_ids.len()));
+        }
+        let to = self.to.unwrap_or(now);
+        let from = self.from.unwrap_or_else(|| to.plus_days(-DEFAULT_WINDOW_DAYS));
+        if from > to {
+            return wrong("from", "from lies after to".into());
+        }
+        let longest = match &self.group_by {
+            Some(GroupBy::Unknown(_)) => {
+                let words: Vec<&str> = GroupBy::ALL.iter().map(GroupBy::as_str).collect();
+                return wrong("group_by", format!("group_by is one of {}", words.join(", ")));
+            }
+            Some(GroupBy::Day) => Some(MAX_WINDOW_DAYS),
+            Some(GroupBy::Hour) => Some(MAX_HOURLY_DAYS),
+            _ => None,
+        };
+        if let Some(days) = longest.filter(|days| to > from.plus_days(*days)) {
+            return wrong("from", format!("the window is longer than {days} days"));
+        }
+        let credit = match &self.credit {
+            None | Some(Credit::Unknown(_)) => Credit::LastTouch,
+            Some(known) => known.clone(),
+        };
+        Ok(FunnelScope { link_ids, from, to, credit, group_by: self.group_by.clone() })
+    }
+}
+
+/// What a set of links led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct FunnelReport {
+    /// Start of the window, included.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub from: Timestamp,
+    /// End of the window, included.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub to: Timestamp,
+    /// The links, each once, in the order asked.
+    pub link_ids: Vec<String>,
+    /// Which touch is credited.
+    pub credit: Credit,
+    /// The counts of all of them together.
+    pub funnel: Funnel,
+    /// What the groups are, when they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_by: Option<GroupBy>,
+    /// The groups: stretches of time oldest first and without gaps, links in the order asked, others by clicks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<FunnelGroup>>,
+}
+
+impl FunnelReport {
+    /// The report on a question.
+    pub fn new(scope: FunnelScope, funnel: Funnel, groups: Option<Vec<FunnelGroup>>) -> Self {
+        let FunnelScope { link_ids, from, to, credit, group_by } = scope;
+        Self { from, to, link_ids, credit, funnel, group_by, groups }
+    }
+}
+
+/// Counts from click to conversion.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Funnel {
+    /// Clicks of people and agents.
+    pub clicks: i64,
+    /// Installs that were new.
+    pub new_users: NewUsers,
+    /// Installs that were not.
+    pub returning_users: ReturningUsers,
+    /// Conversions by type.
+    pub conversions: BTreeMap<String, i64>,
+}
+
+/// Distinct installs that were new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewUsers {
+    /// First opened by a link.
+    pub installed: i64,
+    /// Bound to a user who had no install before.
+    pub identified: i64,
+}
+
+/// Distinct installs that were not new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReturningUsers {
+    /// Bound to a user who had an install before, on a device that is not known to be another.
+    pub reinstalled: i64,
+    /// Bound to a user who had installs before, all on other models.
+    pub new_device: i64,
+    /// Opened again by a link.
+    pub engaged: i64,
+}
+
+/// One group of a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct FunnelGroup {
+    /// A date, the start of an hour, a link's id, a platform, a kind or a host.
+    pub key: String,
+    /// Clicks: of people and agents, but for groups by kind.
+    pub clicks: i64,
+    /// Installs that were new; absent where groups hold clicks only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_users: Option<NewUsers>,
+    /// Installs that were not; absent where groups hold clicks only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returning_users: Option<ReturningUsers>,
+    /// Conversions by type; absent where groups hold clicks only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversions: Option<BTreeMap<String, i64>>,
+}
+
+impl FunnelGroup {
+    /// A group that holds clicks only.
+    pub fn of_clicks(key: impl Into<String>, clicks: i64) -> Self {
+        Self { key: key.into(), clicks, new_users: None, returning_users: None, conversions: None }
+    }
+
+    /// A group that holds everything.
+    pub fn whole(key: impl Into<String>, funnel: Funnel) -> Self {
+        let Funnel { clicks, new_users, returning_users, conversions } = funnel;
+        Self {
+            key: key.into(),
+            clicks,
+            new_users: Some(new_users),
+            returning_users: Some(returning_users),
+            conversions: Some(conversions),
+        }
+    }
+}
+
+/// All that one link led to, ever, by its last touch (the earlier form of the report).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct LinkStats {
+    /// The link.
+    pub link_id: String,
+    /// Clicks of people and agents.
+    pub click_count: i64,
+    /// Installs that it opened first.
+    pub install_count: i64,
+    /// Installs that were bound to a user.
+    pub identify_count: i64,
+    /// Conversions.
+    pub convert_count: i64,
+    /// Conversions for each click, 0 without clicks.
+    pub conversion_rate: f64,
+    /// Conversions by type and currency.
+    pub conversions: Vec<ConversionSum>,
+}
+
+impl LinkStats {
+    /// Counts of a link; the sums and the rate follow from them.
+    pub fn new(
+        link_id: String,
+        (click_count, install_count, identify_count): (i64, i64, i64),
+        conversions: Vec<ConversionSum>,
+    ) -> Self {
+        let convert_count = conversions.iter().map(|sum| sum.count).sum();
+        #[expect(clippy::cast_precision_loss, reason = "a rate, not a count")]
+        let conversion_rate = if click_count == 0 { 0.0 } else { convert_count as f64 / click_count as f64 };
+        Self { link_id, click_count, install_count, identify_count, convert_count, conversion_rate, conversions }
+    }
+}
+
+/// Conversions of one type and currency.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct ConversionSum {
+    /// What happened.
+    pub conversion_type: String,
+    /// How often.
+    pub count: i64,
+    /// Revenue in hundredths; null without amounts. A sum past 64 bits stays at their end.
+    #[serde(default)]
+    pub sum_cents: Option<i64>,
+    /// Its currency; null without amounts.
+    #[serde(default)]
+    pub currency: Option<String>,
+}
+
+impl ConversionSum {
+    /// A sum with all its fields.
+    pub fn new(conversion_type: String, count: i64, sum_cents: Option<i64>, currency: Option<String>) -> Self {
+        Self { conversion_type, count, sum_cents, currency }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C7: at most 100 links, `from` not after `to`, windows of limited groups; an unknown credit is the last touch.
+    #[test]
+    fn c7_questions_have_defaults_and_limits() {
+        let now = Timestamp::from_millis(1_795_167_000_000);
+        let scope = FunnelQuery::new(["a", "b", "a", " ", ""]).check(now).expect("a question");
+        assert_eq!(scope.link_ids, ["a", "b"]);
+        assert_eq!((scope.from, scope.to, scope.credit), (now.plus_days(-30), now, Credit::LastTouch));
+        let ids: Vec<String> = (0..101).map(|n| format!("link-{n}")).collect();
+        assert!(FunnelQuery::new(&ids[..100]).check(now).is_ok());
+        let one = || FunnelQuery::new(["a"]);
+        let ago = |days: i64| Some(now.plus_days(-days));
+        for (query, field) in [
+            (FunnelQuery::new(&ids), "link_ids"),
+            (FunnelQuery::new([" ", ","]), "link_ids"),
+            (one().window(Some(now.plus_millis(1)), None), "from"),
+            (one().window(ago(401), None).group_by(GroupBy::Day), "from"),
+            (one().window(ago(32), None).group_by(GroupBy::Hour), "from"),
+            (one().group_by(GroupBy::from("week")), "group_by"),
+        ] {
+            assert_eq!(query.check(now).map_err(|e| e.field), Err(Some(field.into())), "{query:?}");
+        }
+        assert!(one().window(ago(4_000), None).check(now).is_ok());
+        let unknown = one().credit(Credit::from("linear")).check(now).expect("falls back");
+        assert_eq!(unknown.credit, Credit::LastTouch);
+    }
+
+    #[test]
+    fn rates_need_clicks() {
+        let sums = vec![ConversionSum::new("purchase".into(), 3, Some(30), Some("EUR".into()))];
+        let rate = |clicks| LinkStats::new("a".into(), (clicks, 0, 0), sums.clone()).conversion_rate;
+        assert!((rate(0)).abs() < f64::EPSILON && (rate(4) - 0.75).abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,458 @@
+//! From click to conversion: what apps, pages and servers report, and what the service says to it.
+//!
+//! The request types are the wire. `check` applies every rule of the service, so whoever holds a [`NewConversion`] holds
+//! something that may be stored.
+
+use iso_currency::Currency;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ErrorCode, Invalid};
+use crate::id::EventId;
+use crate::link::ResolvedLink;
+use crate::metadata::Metadata;
+use crate::text::find_control;
+use crate::time::Timestamp;
+use crate::words::setters;
+
+/// Most characters of an install's id, a user's id, a version and each text of a context.
+pub const MAX_TEXT: usize = 255;
+/// Most characters of a conversion's type.
+pub const MAX_CONVERSION_TYPE: usize = 64;
+/// Most characters of a conversion's idempotency key.
+pub const MAX_IDEMPOTENCY_KEY: usize = 256;
+/// Most bytes of a conversion's metadata.
+pub const MAX_CONVERSION_METADATA: usize = 1_024;
+/// Largest amount either way: the integers that every JSON reader keeps, 2^53 - 1 (RFC 8259, section 6).
+pub const MAX_AMOUNT_CENTS: i64 = 9_007_199_254_740_991;
+/// How long ago a conversion may have happened, in days.
+pub const MAX_CONVERSION_AGE_DAYS: i64 = 400;
+/// How far a sender's clock may be ahead, in milliseconds.
+pub const MAX_CLOCK_AHEAD_MILLIS: i64 = 5 * 60_000;
+
+/// The body of a click.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct TrackClick {
+    /// The link that was clicked.
+    pub link_id: String,
+}
+
+impl TrackClick {
+    /// A click on this link.
+    pub fn new(link_id: impl Into<String>) -> Self {
+        Self { link_id: link_id.into() }
+    }
+
+    /// The rules: none but that the link is named.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        text(ErrorCode::BadRequest, "link_id", &self.link_id, MAX_TEXT)
+    }
+}
+
+/// The reply to a click: what resolving the link says, and where the click came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct TrackedClick {
+    /// The link.
+    #[serde(flatten)]
+    pub link: ResolvedLink,
+    /// The system that the click came from: `ios`, `android`, `macos`, `windows` or `other`.
+    pub platform: String,
+}
+
+impl TrackedClick {
+    /// A reply with all its fields.
+    pub fn new(link: ResolvedLink, platform: impl Into<String>) -> Self {
+        Self { link, platform: platform.into() }
+    }
+}
+
+/// The body of an attribution: an install was opened by a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Attribute {
+    /// The link that opened it.
+    pub link_id: String,
+    /// The app's own name for this install, at most 255 characters.
+    pub install_id: String,
+    /// The app's version, at most 255 characters.
+    pub app_version: String,
+    /// What it runs on. Distinguishes a reinstall from a new device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<InstallContext>,
+}
+
+impl Attribute {
+    /// An install that this link opened.
+    pub fn new(link_id: impl Into<String>, install_id: impl Into<String>, app_version: impl Into<String>) -> Self {
+        Self { link_id: link_id.into(), install_id: install_id.into(), app_version: app_version.into(), context: None }
+    }
+
+    setters! {
+        /// Sets what it runs on.
+        context: impl Into<InstallContext>,
+    }
+
+    /// Runs every rule of the service.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let code = || ErrorCode::BadRequest;
+        text(code(), "link_id", &self.link_id, MAX_TEXT)?;
+        text(code(), "install_id", &self.install_id, MAX_TEXT)?;
+        text(code(), "app_version", &self.app_version, MAX_TEXT)?;
+        self.context.as_ref().map_or(Ok(()), InstallContext::validate)
+    }
+
+    /// Applies every rule: blank texts of the context count as absent.
+    pub fn check(mut self) -> Result<Self, Invalid> {
+        self.validate()?;
+        self.context = self.context.map(InstallContext::without_blanks);
+        Ok(self)
+    }
+}
+
+macro_rules! context {
+    ($($(#[$doc:meta])* $field:ident = $path:literal,)+) => {
+        /// What an install runs on. Everything is optional, and blank is absent; at most 255 characters each.
+        #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[non_exhaustive]
+        pub struct InstallContext {
+            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $field: Option<String>,)+
+        }
+
+        impl InstallContext {
+            /// Nothing known.
+            pub fn new() -> Self {
+                Self::default()
+            }
+
+            setters! { $($(#[$doc])* $field: impl Into<String>,)+ }
+
+            fn validate(&self) -> Result<(), Invalid> {
+                $(if let Some(value) = &self.$field {
+                    short(ErrorCode::BadRequest, $path, value, MAX_TEXT)?;
+                })+
+                Ok(())
+            }
+
+            fn without_blanks(self) -> Self {
+                let present = |value: Option<String>| value.filter(|value| !value.trim().is_empty());
+                Self { $($field: present(self.$field),)+ }
+            }
+        }
+    };
+}
+
+context! {
+    /// The app's version.
+    app_version = "context.app_version",
+    /// Who made the device.
+    device_manufacturer = "context.device_manufacturer",
+    /// The device's model; a user's next install on another model is a new device.
+    device_model = "context.device_model",
+    /// Language and region of the device, such as `en-GB`.
+    locale = "context.locale",
+    /// Operating system.
+    os = "context.os",
+    /// Version of the operating system.
+    os_version = "context.os_version",
+    /// Kind of device, such as `ios` or `android`.
+    platform = "context.platform",
+    /// Region of the device.
+    region = "context.region",
+    /// Time zone of the device, such as `Europe/Paris`.
+    timezone = "context.timezone",
+}
+
+/// The body of an identification: an install belongs to a user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Identify {
+    /// The app's own name for the install, at most 255 characters.
+    pub install_id: String,
+    /// The app's own name for the user, at most 255 characters.
+    pub user_id: String,
+}
+
+impl Identify {
+    /// This install belongs to this user.
+    pub fn new(install_id: impl Into<String>, user_id: impl Into<String>) -> Self {
+        Self { install_id: install_id.into(), user_id: user_id.into() }
+    }
+
+    /// Runs every rule of the service.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        text(ErrorCode::BadRequest, "install_id", &self.install_id, MAX_TEXT)?;
+        text(ErrorCode::BadRequest, "user_id", &self.user_id, MAX_TEXT)
+    }
+}
+
+/// The reply to what is simply done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Done {
+    /// Always `true`; a failure is an error record.
+    pub success: bool,
+}
+
+impl Done {
+    /// It is done.
+    pub const fn new() -> Self {
+        Self { success: true }
+    }
+}
+
+impl Default for Done {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The body of a conversion, from an app, a server or a source.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Convert {
+    /// The app's own name for the user, at most 255 characters.
+    pub user_id: String,
+    /// What happened, such as `purchase`: at most 64 characters.
+    #[serde(rename = "type")]
+    pub conversion_type: String,
+    /// The same key within 30 days is the same conversion. At most 256 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// The sender's own data: an object of at most 1,024 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub metadata: Option<Metadata>,
+    /// Revenue in the currency's hundredth, negative for a refund; within ±(2^53 - 1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = -9_007_199_254_740_991_i64, maximum = 9_007_199_254_740_991_i64))]
+    pub amount_cents: Option<i64>,
+    /// The amount's currency, a code of ISO 4217 in capitals; needed with an amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Z]{3}$"))]
+    pub currency: Option<String>,
+    /// When it happened: at most 400 days ago and 5 minutes ahead. When it arrives, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub occurred_at: Option<Timestamp>,
+}
+
+impl Convert {
+    /// This user did this.
+    pub fn new(user_id: impl Into<String>, conversion_type: impl Into<String>) -> Self {
+        Self { user_id: user_id.into(), conversion_type: conversion_type.into(), ..Self::default() }
+    }
+
+    setters! {
+        /// Sets the key by which repeats are recognised.
+        idempotency_key: impl Into<String>,
+        /// Sets the sender's own data.
+        metadata: impl Into<Metadata>,
+        /// Sets when it happened.
+        occurred_at: Timestamp,
+    }
+
+    /// Sets the revenue.
+    #[must_use]
+    pub fn amount(mut self, cents: i64, currency: impl Into<String>) -> Self {
+        self.amount_cents = Some(cents);
+        self.currency = Some(currency.into());
+        self
+    }
+
+    /// Runs every rule of the service.
+    pub fn validate(&self, now: Timestamp) -> Result<(), Invalid> {
+        let code = || ErrorCode::ParseError;
+        let wrong =
+            |field: &'static str, message: &'static str| Err(Invalid::field(ErrorCode::ParseError, field, message));
+        text(code(), "user_id", &self.user_id, MAX_TEXT)?;
+        text(code(), "type", &self.conversion_type, MAX_CONVERSION_TYPE)?;
+        if let Some(key) = &self.idempotency_key {
+            text(code(), "idempotency_key", key, MAX_IDEMPOTENCY_KEY)?;
+        }
+        if let Some(metadata) = &self.metadata {
+            metadata.check().map_err(|invalid| Invalid { code: ErrorCode::ParseError, ..invalid })?;
+            if metadata.as_str().len() > MAX_CONVERSION_METADATA {
+                return wrong("metadata", "metadata has more than 1024 bytes");
+            }
+        }
+        if self.amount_cents.is_some_and(|cents| cents.unsigned_abs() > MAX_AMOUNT_CENTS.unsigned_abs()) {
+            return wrong("amount_cents", "amount_cents is not within ±9007199254740991");
+        }
+        match (&self.amount_cents, &self.currency) {
+            (Some(_), None) => return wrong("currency", "an amount needs a currency"),
+            (None, Some(_)) => return wrong("amount_cents", "a currency needs an amount"),
+            (_, Some(currency)) if Currency::from_code(currency).is_none() => {
+                return wrong("currency", "currency is no code of ISO 4217, such as EUR");
+            }
+            _ => {}
+        }
+        match self.occurred_at {
+            Some(at) if at > now.plus_millis(MAX_CLOCK_AHEAD_MILLIS) => wrong("occurred_at", "occurred_at lies ahead"),
+            Some(at) if at < now.plus_days(-MAX_CONVERSION_AGE_DAYS) => {
+                wrong("occurred_at", "occurred_at is more than 400 days ago")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Applies every rule and gives what may be stored.
+    pub fn check(self, now: Timestamp) -> Result<NewConversion, Invalid> {
+        self.validate(now)?;
+        Ok(NewConversion {
+            user_id: self.user_id,
+            conversion_type: self.conversion_type,
+            idempotency_key: self.idempotency_key,
+            metadata: self.metadata,
+            amount: self.amount_cents.zip(self.currency),
+            occurred_at: self.occurred_at.unwrap_or(now),
+        })
+    }
+}
+
+/// A conversion that passed every rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewConversion {
+    /// The app's own name for the user.
+    pub user_id: String,
+    /// What happened.
+    pub conversion_type: String,
+    /// The key by which repeats are recognised.
+    pub idempotency_key: Option<String>,
+    /// The sender's own data.
+    pub metadata: Option<Metadata>,
+    /// Hundredths, and the currency.
+    pub amount: Option<(i64, String)>,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+}
+
+/// The reply to a conversion. Exactly one of the counts is 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Converted {
+    /// Stored, and its user is known by an install.
+    pub accepted: i64,
+    /// Already stored under the same idempotency key; nothing was done.
+    pub deduped: i64,
+    /// Stored. No install belongs to its user yet; it is credited once one does.
+    pub unattributed: i64,
+    /// Not stored: the plan's events of this month are used up.
+    pub failed: i64,
+    /// The stored conversion's id: the first one's for a repeat, null when nothing is stored.
+    #[serde(default)]
+    pub event_id: Option<EventId>,
+}
+
+impl Converted {
+    /// Stored for a user who is known.
+    pub const fn accepted(id: EventId) -> Self {
+        Self { accepted: 1, deduped: 0, unattributed: 0, failed: 0, event_id: Some(id) }
+    }
+
+    /// Stored before.
+    pub const fn deduped(id: EventId) -> Self {
+        Self { accepted: 0, deduped: 1, unattributed: 0, failed: 0, event_id: Some(id) }
+    }
+
+    /// Stored for a user who is not known yet.
+    pub const fn unattributed(id: EventId) -> Self {
+        Self { accepted: 0, deduped: 0, unattributed: 1, failed: 0, event_id: Some(id) }
+    }
+
+    /// Not stored.
+    pub const fn failed() -> Self {
+        Self { accepted: 0, deduped: 0, unattributed: 0, failed: 1, event_id: None }
+    }
+}
+
+/// A text that must be there.
+fn text(code: ErrorCode, field: &'static str, value: &str, max: usize) -> Result<(), Invalid> {
+    if value.trim().is_empty() {
+        return Err(Invalid::field(code, field, format!("{field} is blank")));
+    }
+    short(code, field, value, max)
+}
+
+fn short(code: ErrorCode, field: &'static str, value: &str, max: usize) -> Result<(), Invalid> {
+    let length = value.chars().count();
+    if length > max {
+        return Err(Invalid::field(code, field, format!("{field} has {length} characters; {max} are allowed")));
+    }
+    match find_control(value, false) {
+        Some(_) => Err(Invalid::field(code, field, format!("{field} holds a control character"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_795_167_000_000;
+
+    fn refused(json: &str) -> Option<String> {
+        let convert: Convert = serde_json::from_str(json).expect("a conversion");
+        let invalid = convert.check(Timestamp::from_millis(NOW)).err()?;
+        assert_eq!(invalid.code, ErrorCode::ParseError);
+        invalid.field.map(Into::into)
+    }
+
+    /// C5: an amount is an integer within ±(2^53 - 1) with a currency of ISO 4217; what occurred did so between 400 days
+    /// ago and 5 minutes ahead.
+    #[test]
+    fn c5_amounts_currencies_and_moments() {
+        let with = |rest: &str| refused(&format!(r#"{{"user_id":"u","type":"purchase"{rest}}}"#));
+        let at = |millis: i64| with(&format!(r#","occurred_at":"{}""#, Timestamp::from_millis(NOW + millis)));
+        assert_eq!(with(r#","amount_cents":9007199254740991,"currency":"EUR""#), None);
+        assert_eq!(with(r#","amount_cents":-9007199254740991,"currency":"JPY""#), None);
+        assert_eq!(with(r#","amount_cents":9007199254740992,"currency":"EUR""#).as_deref(), Some("amount_cents"));
+        assert_eq!(with(r#","amount_cents":-9223372036854775808,"currency":"EUR""#).as_deref(), Some("amount_cents"));
+        for currency in ["usd", "XYZ", "", "EURO", "EU"] {
+            let json = format!(r#","amount_cents":5,"currency":"{currency}""#);
+            assert_eq!(with(&json).as_deref(), Some("currency"), "{currency}");
+        }
+        assert_eq!(with(r#","amount_cents":5"#).as_deref(), Some("currency"));
+        assert_eq!(with(r#","currency":"EUR""#).as_deref(), Some("amount_cents"));
+        for wrong in
+            [r#"{"user_id":"u","type":"t","amount_cents":1.5}"#, r#"{"user_id":"u","type":"t","amount_cents":"5"}"#]
+        {
+            assert!(serde_json::from_str::<Convert>(wrong).is_err(), "{wrong}");
+        }
+        let day = 86_400_000;
+        assert_eq!([at(300_000), at(-400 * day), at(0)], [None, None, None]);
+        assert_eq!(at(300_001).as_deref(), Some("occurred_at"));
+        assert_eq!(at(-400 * day - 1).as_deref(), Some("occurred_at"));
+    }
+
+    #[test]
+    fn texts_are_there_and_short() {
+        let long = "👋".repeat(256);
+        for (json, field) in [
+            (r#"{"user_id":" ","type":"t"}"#.to_owned(), "user_id"),
+            (r#"{"user_id":"u","type":""}"#.to_owned(), "type"),
+            (format!(r#"{{"user_id":"{long}","type":"t"}}"#), "user_id"),
+            (format!(r#"{{"user_id":"u","type":"{}"}}"#, "t".repeat(65)), "type"),
+            (r#"{"user_id":"u\u0000","type":"t"}"#.to_owned(), "user_id"),
+            (r#"{"user_id":"u","type":"t","idempotency_key":""}"#.to_owned(), "idempotency_key"),
+            (format!(r#"{{"user_id":"u","type":"t","idempotency_key":"{}"}}"#, "k".repeat(257)), "idempotency_key"),
+            (format!(r#"{{"user_id":"u","type":"t","metadata":{{"k":"{}"}}}}"#, "m".repeat(1_024)), "metadata"),
+            (r#"{"user_id":"u","type":"t","metadata":[]}"#.to_owned(), "metadata"),
+        ] {
+            assert_eq!(refused(&json).as_deref(), Some(field), "{json}");
+        }
+        let context = |model: &str| Attribute::new("l", "i", "1").context(InstallContext::new().device_model(model));
+        assert_eq!(context(&long).check().map_err(|e| e.field), Err(Some("context.device_model".into())));
+        assert_eq!(context(" ").check().map(|new| new.context), Ok(Some(InstallContext::new())));
+        assert_eq!(Identify::new("i", "").validate().map_err(|e| e.field), Err(Some("user_id".into())));
+    }
+}
