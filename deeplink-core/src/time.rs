@@ -38,6 +38,14 @@ impl Timestamp {
     pub fn plus_days(self, days: i64) -> Self {
         self.plus_millis(days.saturating_mul(86_400_000))
     }
+
+    /// The start of this moment's calendar month, UTC.
+    pub fn month(self) -> Self {
+        let moment = jiff::Timestamp::from_millisecond(self.0).unwrap_or_default();
+        let first = moment.to_zoned(jiff::tz::TimeZone::UTC).date().first_of_month();
+        let start = first.to_zoned(jiff::tz::TimeZone::UTC).map_or(self.0, |start| start.timestamp().as_millisecond());
+        Self::from_millis(start)
+    }
 }
 
 impl fmt::Display for Timestamp {
@@ -95,6 +103,16 @@ mod tests {
         for wrong in ["", "yesterday", "2026-11-20", "2026-11-20T09:30:00", "2026-13-01T00:00:00Z"] {
             assert!(wrong.parse::<Timestamp>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn months_begin_at_midnight_utc() {
+        let month = |text: &str| text.parse::<Timestamp>().expect("RFC 3339").month().to_string();
+        assert_eq!(month("2026-11-20T09:30:00.120Z"), "2026-11-01T00:00:00.000Z");
+        assert_eq!(month("2028-02-29T23:59:59.999Z"), "2028-02-01T00:00:00.000Z");
+        assert_eq!(month("2026-12-31T23:30:00-02:00"), "2027-01-01T00:00:00.000Z");
+        assert_eq!(month("2027-01-01T00:00:00Z"), "2027-01-01T00:00:00.000Z");
+        assert_eq!(month("1969-12-31T23:59:59Z"), "1969-12-01T00:00:00.000Z");
     }
 
     #[test]

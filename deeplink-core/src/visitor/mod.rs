@@ -6,11 +6,13 @@
 
 mod accept;
 mod agent;
+mod referer;
 #[cfg(test)]
 mod tests;
 
 pub use accept::{Form, wants_json};
 pub use agent::AgentTraits;
+pub use referer::referer_host;
 use serde::{Deserialize, Serialize};
 
 /// The system a visit comes from; also the `platform` of clicks and events.
