@@ -11,8 +11,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    affiliates, apps, bulk, callback, credentials, domain_verify, domains, health, invites, key_requests, links, oauth,
-    publishable_keys, qr, secret_keys, sessions, signin, signup, timeseries, users,
+    affiliates, analytics, apps, bulk, callback, credentials, domain_verify, domains, health, invites, key_requests,
+    links, oauth, publishable_keys, qr, secret_keys, sessions, signin, signup, timeseries, users,
 };
 use crate::error::ApiError;
 use crate::openapi;
@@ -46,6 +46,8 @@ fn table() -> OpenApiRouter<Shared> {
         // Secret keys; reading also for affiliates
         .routes(routes!(links::get, links::update, links::delete))
         .routes(routes!(timeseries::get))
+        .routes(routes!(analytics::link))
+        .routes(routes!(analytics::funnel))
         // People who signed in
         .routes(routes!(sessions::me))
         .routes(routes!(sessions::signout))

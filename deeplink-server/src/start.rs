@@ -77,7 +77,7 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
     let (listener, address) = listen_on(config.listen).await?;
     let public_url = config.public_url_at(address);
     let vault = Vault::unlock(&config, &db, &public_url).await?;
-    let clicks = Clicks::start(db.clone(), clock.clone(), &config.data_dir)?;
+    let clicks = Clicks::start(db.clone(), clock.clone(), &config.data_dir, config.enforce_quotas)?;
     let admin = match config.admin_listen {
         Some(address) => Some(listen_on(address).await?),
         None => None,

@@ -1,6 +1,7 @@
 //! Operations that programs call, one noun a file: parameters, handler, documentation.
 
 pub(crate) mod affiliates;
+pub(crate) mod analytics;
 pub(crate) mod apps;
 pub(crate) mod bulk;
 pub(crate) mod callback;
@@ -16,6 +17,7 @@ pub(crate) mod publishable_keys;
 pub(crate) mod qr;
 pub(crate) mod secret_keys;
 pub(crate) mod sessions;
+mod sheet;
 pub(crate) mod signin;
 pub(crate) mod signup;
 pub(crate) mod timeseries;

@@ -13,7 +13,8 @@ use deeplink_core::visitor::ClickKind;
 use http::HeaderValue;
 
 use super::links;
-use crate::db::{DbError, clicks};
+use crate::db::DbError;
+use crate::db::clicks::{self, By, Kinds, Scope};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::extract::{Path, Query};
@@ -59,13 +60,22 @@ pub(crate) async fn get(
     let link = links::find(&mut db, &caller, &link_id).await?;
     let asked = read(&query)?;
     let (from, to, granularity) = asked.window(app.clock.now())?;
-    let counted = clicks::hourly(&mut db, link.position, (from.as_millis(), to.as_millis()), asked.kind);
-    let hours = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
-    let data = buckets(&hours, from, to, &granularity);
+    let links = [link.position];
+    let kinds = asked.kind.map_or(Kinds::Funnel, Kinds::One);
+    let scope = Scope { links: &links, from: from.as_millis(), to: to.as_millis(), kinds };
+    let by = if granularity == Granularity::Hourly { By::Hour } else { By::Day };
+    let counted = clicks::count(&mut db, scope, by);
+    let counts = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
+    let data = buckets(&counts, from, to, &granularity);
     let mut response = Json(Timeseries::new(link.link_id, granularity, from, to, data)).into_response();
-    response.headers_mut().insert("deprecation", DEPRECATED_SINCE);
-    response.headers_mut().insert("link", successor(&link_id));
+    mark_deprecated(&mut response, &link_id);
     Ok(response)
+}
+
+/// Says that the funnel is the way to ask what a link led to.
+pub(super) fn mark_deprecated(response: &mut Response, link_id: &str) {
+    response.headers_mut().insert("deprecation", DEPRECATED_SINCE);
+    response.headers_mut().insert("link", successor(link_id));
 }
 
 fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {
@@ -78,13 +88,13 @@ fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {
     Ok(asked)
 }
 
-/// Every bucket that the window touches, with the clicks of its hours.
-fn buckets(hours: &BTreeMap<i64, i64>, from: Timestamp, to: Timestamp, granularity: &Granularity) -> Vec<Bucket> {
+/// Every bucket that the window touches, with the clicks of what begins in it.
+fn buckets(counts: &BTreeMap<i64, i64>, from: Timestamp, to: Timestamp, granularity: &Granularity) -> Vec<Bucket> {
     let width = granularity.millis();
     let start = |moment: i64| moment - moment.rem_euclid(width);
     let mut clicks = BTreeMap::new();
-    for (&hour, &count) in hours {
-        *clicks.entry(start(hour)).or_insert(0) += count;
+    for (&begin, &count) in counts {
+        *clicks.entry(start(begin)).or_insert(0) += count;
     }
     let (mut bucket, last) = (start(from.as_millis()), start(to.as_millis()));
     let mut buckets = Vec::new();

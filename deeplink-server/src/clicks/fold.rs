@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use deeplink_core::plan::Tier;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 
@@ -30,18 +31,34 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
 }
 
 async fn fold(intake: &Intake, db: &Db) -> Result<(), DbError> {
-    while intake.write(db, |mut tx| async move { clicks::fold(&mut tx).await }.boxed()).await? == Folded::More {}
+    let months = intake.months;
+    while intake.write(db, move |mut tx| async move { clicks::fold(&mut tx, months).await }.boxed()).await?
+        == Folded::More
+    {}
     Ok(())
 }
 
-/// Removes what is older than `retention_days`; 0 keeps all clicks.
-pub(super) async fn sweep(db: &Db, now: Timestamp, retention_days: u32) -> Result<(), DbError> {
+/// How long clicks stay in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retention {
+    /// So many days; 0 keeps them for ever.
+    Days(u32),
+    /// As long as the plan of each account says.
+    Plans,
+}
+
+/// Removes what is past its time.
+pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Result<(), DbError> {
     let forgotten = now.plus_days(-SPILLS_KEPT_DAYS).as_millis();
     db.write(move |mut tx| async move { clicks::forget_spills(&mut tx, forgotten).await }.boxed()).await?;
-    if retention_days == 0 {
+    let longest = match retention {
+        Retention::Days(days) => i64::from(days),
+        Retention::Plans => sweep_by_plan(db, now).await?,
+    };
+    if longest == 0 {
         return Ok(());
     }
-    let oldest = now.plus_days(-i64::from(retention_days)).as_millis();
+    let oldest = now.plus_days(-longest).as_millis();
     let place = clicks::place(oldest);
     while db.write(move |mut tx| async move { clicks::remove_clicks(&mut tx, place).await }.boxed()).await? {
         tokio::time::sleep(PAUSE).await;
@@ -52,4 +69,23 @@ pub(super) async fn sweep(db: &Db, now: Timestamp, retention_days: u32) -> Resul
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())
+}
+
+/// Removes what is past the time of its account's plan. Gives the days of the plan that keeps clicks longest, after which
+/// nothing is left of anybody; 0 when a plan keeps them for ever.
+async fn sweep_by_plan(db: &Db, now: Timestamp) -> Result<i64, DbError> {
+    let kept = |plan: &Tier| plan.limits().analytics_retention_days;
+    let longest = Tier::ALL.iter().map(kept).collect::<Option<Vec<_>>>().and_then(|days| days.into_iter().max());
+    for plan in Tier::ALL {
+        let Some(days) = kept(plan).filter(|days| Some(*days) != longest) else { continue };
+        let place = clicks::place(now.plus_days(-days).as_millis());
+        let remove = async || {
+            db.write(move |mut tx| async move { clicks::remove_clicks_of_plan(&mut tx, plan, place).await }.boxed())
+                .await
+        };
+        while remove().await? {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    Ok(longest.unwrap_or(0))
 }

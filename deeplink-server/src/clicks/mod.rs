@@ -48,6 +48,7 @@ use crate::clock::Clock;
 use crate::db::clicks::{Head, MAX_GAP, Mark, NewClick, Place, place};
 use crate::db::{Db, DbError};
 
+pub(crate) use self::fold::Retention;
 pub(crate) use self::queue::Recorded;
 pub(crate) use self::texts::{TextRef, Texts};
 
@@ -109,6 +110,8 @@ struct Intake {
     clock: Clock,
     /// How long a visit waits for its click to be in the database.
     patience: Duration,
+    /// Whether it is counted what each account has in a month.
+    months: bool,
     texts: Texts,
     queue: Queue,
     /// Batches that the writer has and has not answered.
@@ -136,14 +139,15 @@ struct Intake {
 }
 
 impl Clicks {
-    /// Opens the way into the log. What an earlier process left in spill files is stored in the background.
-    pub(crate) fn start(db: Db, clock: Clock, directory: &Path) -> io::Result<Arc<Self>> {
-        Self::start_with(db, clock, directory, PATIENCE)
+    /// Opens the way into the log, with `months` counting what each account has in a month. What an earlier process left
+    /// in spill files is stored in the background.
+    pub(crate) fn start(db: Db, clock: Clock, directory: &Path, months: bool) -> io::Result<Arc<Self>> {
+        Self::start_with(db, clock, directory, months, PATIENCE)
     }
 
-    fn start_with(db: Db, clock: Clock, directory: &Path, patience: Duration) -> io::Result<Arc<Self>> {
+    fn start_with(db: Db, clock: Clock, directory: &Path, months: bool, patience: Duration) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(directory)?;
-        let intake = Arc::new(Intake::new(clock, directory, patience));
+        let intake = Arc::new(Intake::new(clock, directory, months, patience));
         let mut tasks = vec![
             tokio::spawn(watch::run(Arc::clone(&intake))).abort_handle(),
             tokio::spawn(watch::sync(Arc::clone(&intake))).abort_handle(),
@@ -194,10 +198,10 @@ impl Clicks {
         self.intake.count_dropped(lost as u64);
     }
 
-    /// Removes clicks older than `retention_days` (0 keeps them) with the texts that only they named. Counts stay. To
-    /// be called now and then.
-    pub(crate) async fn sweep(&self, retention_days: u32) -> Result<(), DbError> {
-        fold::sweep(&self.db, self.intake.clock.now(), retention_days).await
+    /// Removes clicks that are past their time, with the texts that only they named. Counts stay. To be called now and
+    /// then.
+    pub(crate) async fn sweep(&self, retention: Retention) -> Result<(), DbError> {
+        fold::sweep(&self.db, self.intake.clock.now(), retention).await
     }
 
     fn end_tasks(&self) {
@@ -212,10 +216,11 @@ impl Drop for Clicks {
 }
 
 impl Intake {
-    fn new(clock: Clock, directory: &Path, patience: Duration) -> Self {
+    fn new(clock: Clock, directory: &Path, months: bool, patience: Duration) -> Self {
         Self {
             clock,
             patience,
+            months,
             texts: Texts::new(),
             queue: Queue::default(),
             running: Mutex::default(),

@@ -6,6 +6,7 @@
 mod checkpoint;
 mod error;
 mod open;
+mod sets;
 mod writer;
 
 pub(crate) mod accounts;
@@ -17,6 +18,7 @@ pub(crate) mod clicks;
 pub(crate) mod domain_proofs;
 pub(crate) mod domains;
 pub(crate) mod expired;
+pub(crate) mod funnel;
 pub(crate) mod hosts;
 pub(crate) mod inspect;
 pub(crate) mod key_requests;

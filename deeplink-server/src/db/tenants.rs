@@ -49,16 +49,6 @@ pub(crate) async fn any(db: &mut Conn<'_>) -> Result<bool, DbError> {
     Ok(on!(db, c => sqlx::query_scalar::<_, String>(SQL).fetch_optional(c).await)?.is_some())
 }
 
-/// The most days for which any account's plan keeps single clicks; `None` when a plan keeps them for ever, or when there
-/// is no account.
-pub(crate) async fn longest_retention(db: &mut Conn<'_>) -> Result<Option<u32>, DbError> {
-    const SQL: &str = "SELECT DISTINCT plan_tier FROM tenants";
-    let tiers: Vec<String> = on!(db, c => sqlx::query_scalar(SQL).fetch_all(c).await)?;
-    let days = tiers.iter().map(|tier| Tier::from(tier.as_str()).limits().analytics_retention_days);
-    let longest = days.collect::<Option<Vec<_>>>().and_then(|days| days.into_iter().max());
-    Ok(longest.and_then(|days| u32::try_from(days).ok()))
-}
-
 /// Counts `links` new links. The row stays held until the write ends, so the count is exact however many write at once.
 /// Whether the plan's limit holds is the caller's setting.
 pub(crate) async fn count_links(

@@ -273,11 +273,6 @@ async fn u2_links_are_counted_up_to_the_plan() {
         })
         .await;
     assert_eq!(count(1, true).await, Counted::Within);
-    let mut reader = scratch.db.read().await.expect("a reader");
-    assert_eq!(tenants::longest_retention(&mut reader.conn()).await.expect("an answer"), Some(30));
-    scratch.execute("UPDATE tenants SET plan_tier = 'scale'".to_owned()).await;
-    scratch.tenant("b@example.com").await;
-    assert_eq!(tenants::longest_retention(&mut reader.conn()).await.expect("an answer"), Some(1_825));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Links: the list, one link, and the forms that make, change and delete one.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use askama::Template;
@@ -11,6 +11,7 @@ use deeplink_core::link::{
     MAX_PREVIEW_DESCRIPTION, MAX_PREVIEW_TITLE, SocialPreview, UpdateLink,
 };
 use deeplink_core::patch::Patch;
+use deeplink_core::time::Timestamp;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
@@ -21,7 +22,8 @@ use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::when::When;
 use crate::api;
-use crate::db::{clicks, domains};
+use crate::db::clicks::{self, By, Kinds, Scope};
+use crate::db::{Conn, DbError, domains};
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
@@ -69,19 +71,21 @@ struct ListPage<'a> {
     next: Option<String>,
 }
 
+/// Clicks of the last days, by `links.position`.
+async fn recent_clicks(db: &mut Conn<'_>, links: &[i64], now: Timestamp) -> Result<BTreeMap<i64, i64>, DbError> {
+    let from = now.plus_days(-DAYS).as_millis();
+    // From a whole hour on, so that the log is not read.
+    let scope = Scope { links, from: from - from.rem_euclid(3_600_000), to: i64::MAX, kinds: Kinds::Funnel };
+    clicks::count(db, scope, By::Link).await
+}
+
 /// The list, newest first.
 pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> Result<Response, ApiError> {
     let cursor = query.one("cursor")?;
     let found = api::links::page_of(&app, &person.caller, LinkFilter::new(), cursor, OF_A_PAGE).await?;
     let now = app.clock.now();
-    let ends = found.links.last().zip(found.links.first()).map(|(last, first)| (last.position, first.position));
-    let counts = match ends {
-        Some(ends) => {
-            let since = now.plus_days(-DAYS);
-            clicks::counts_since(&mut app.db.read().await?.conn(), &person.caller.tenant, ends, since).await?
-        }
-        None => HashMap::new(),
-    };
+    let places: Vec<i64> = found.links.iter().map(|link| link.position).collect();
+    let counts = recent_clicks(&mut app.db.read().await?.conn(), &places, now).await?;
     let links = found.links.into_iter().map(|link| {
         let clicks = counts.get(&link.position).copied().unwrap_or(0);
         let link = app.detail(link, found.primary.as_deref(), now);
@@ -269,7 +273,7 @@ pub(super) async fn show(
         let link = api::links::find(&mut db, &person.caller, &id).await?;
         let primary = domains::primary_of(&mut db, &person.caller.tenant).await?;
         let place = link.position;
-        let counts = clicks::counts_since(&mut db, &person.caller.tenant, (place, place), now.plus_days(-DAYS)).await?;
+        let counts = recent_clicks(&mut db, &[place], now).await?;
         (app.detail(link, primary.as_deref(), now), counts.get(&place).copied().unwrap_or(0))
     };
     // A page without the code is better than no page.

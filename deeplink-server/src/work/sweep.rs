@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use crate::db::{DbError, expired, tenants};
+use crate::clicks::Retention;
+use crate::db::{DbError, expired};
 use crate::state::App;
 
 /// How long a stop may go unnoticed.
@@ -50,12 +51,8 @@ async fn all(app: &App, statement: &'static str) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Where plans limit, the log is kept as long as the most generous plan in use says; else as the operator says.
+/// Where plans limit, the log is kept as long as each account's plan says; else as the operator says.
 async fn clicks(app: &App) -> Result<(), DbError> {
-    let days = if app.config.enforce_quotas {
-        tenants::longest_retention(&mut app.db.read().await?.conn()).await?.unwrap_or(0)
-    } else {
-        app.config.retention_days
-    };
-    app.clicks.sweep(days).await
+    let plans = app.config.enforce_quotas;
+    app.clicks.sweep(if plans { Retention::Plans } else { Retention::Days(app.config.retention_days) }).await
 }

@@ -1,4 +1,4 @@
-//! Counts: exact at once, while clicks come and folds go on, for any window.
+//! Counts: exact at once, while clicks come and folds go on, for any window, set of links and grouping.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,19 +10,21 @@ use futures_util::FutureExt;
 use proptest::prelude::*;
 
 use super::{Home, NOW, Other, click_at};
-use crate::clicks::Click;
-use crate::db::clicks::{self, Folded, Head, NewClick, Place};
+use crate::clicks::{Click, Retention};
+use crate::db::clicks::{self, By, Folded, Hash, Head, Kinds, NewClick, NewText, Place, Scope};
 use crate::db::{Db, on};
 
 const HOUR: i64 = 3_600_000;
 
-async fn fold_once(db: &Db) -> Folded {
-    db.write(|mut tx| async move { clicks::fold(&mut tx).await }.boxed()).await.expect("a fold")
+pub(super) async fn fold_once(db: &Db) -> Folded {
+    db.write(|mut tx| async move { clicks::fold(&mut tx, false).await }.boxed()).await.expect("a fold")
 }
 
-async fn total(db: &Db, link: i64, from: i64, to: i64) -> i64 {
+pub(super) async fn total(db: &Db, link: i64, from: i64, to: i64) -> i64 {
     let mut reader = db.read().await.expect("a reader");
-    clicks::hourly(&mut reader.conn(), link, (from, to), None).await.expect("the counts").into_values().sum()
+    let scope = Scope { links: &[link], from, to, kinds: Kinds::Funnel };
+    let counted = clicks::count(&mut reader.conn(), scope, By::Nothing).await.expect("the counts");
+    counted.into_values().sum()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -111,26 +113,63 @@ async fn what_an_earlier_process_left_is_folded_at_the_start() {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Clicks of (link, milliseconds after the start, kind) that are stored at this time of the clock.
-    Store(Vec<(i64, i64, u8)>, i64),
+    /// Clicks that are stored at this time of the clock.
+    Store(Vec<Made>, i64),
     Fold,
     /// Takes away what is older than so many hours of the clock.
     Remove(i64),
-    /// Clicks of a link in a window, in milliseconds after the start.
-    Count(i64, i64, i64),
+    /// Clicks of some links in a window, in milliseconds after the start.
+    Count(Vec<i64>, i64, i64),
+}
+
+/// A click: when in milliseconds after the start, and by which of [`REFERERS`].
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    link: i64,
+    at: i64,
+    kind: u8,
+    platform: u8,
+    referer: Option<usize>,
+}
+
+const REFERERS: [(&str, &str); 4] = [
+    ("https://news.example.com/a", "news.example.com"),
+    ("https://News.example.com/b", "news.example.com"),
+    ("http://example.org", "example.org"),
+    ("android-app://com.example", ""),
+];
+const LINKS: i64 = 4;
+
+fn hash(nth: usize) -> Hash {
+    [u8::try_from(nth).expect("few"); 16]
+}
+
+fn moment() -> impl Strategy<Value = i64> {
+    let hour = prop_oneof![0..4_i64, 0..100_i64];
+    prop_oneof![
+        0..3 * HOUR,
+        0..90 * HOUR,
+        hour.clone().prop_map(|hour| hour * HOUR),
+        hour.prop_map(|hour| hour * HOUR + HOUR - 1)
+    ]
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let moment = || {
-        prop_oneof![0..3 * HOUR, (0..4_i64).prop_map(|hour| hour * HOUR), (1..4_i64).prop_map(|hour| hour * HOUR - 1)]
-    };
-    let click = (1..3_i64, moment(), 0..4_u8);
+    let referer = prop::option::of(0..REFERERS.len());
+    let click = (1..=LINKS, moment(), 0..4_u8, 0..5_u8, referer).prop_map(|(link, at, kind, platform, referer)| Made {
+        link,
+        at,
+        kind,
+        platform,
+        referer,
+    });
+    let links = prop::collection::btree_set(1..=LINKS, 0..=4).prop_map(|links| links.into_iter().collect());
     let step = prop_oneof![
-        4 => (prop::collection::vec(click, 1..12), 0..4 * HOUR).prop_map(|(clicks, now)| Step::Store(clicks, now)),
+        4 => (prop::collection::vec(click, 1..12), moment()).prop_map(|(clicks, now)| Step::Store(clicks, now)),
         2 => Just(Step::Fold),
-        5 => (1..3_i64, moment(), moment()).prop_map(|(link, a, b)| Step::Count(link, a.min(b), a.max(b))),
+        5 => (links, moment(), moment()).prop_map(|(links, a, b)| Step::Count(links, a.min(b), a.max(b))),
     ];
-    (prop::collection::vec(step, 1..25), prop::option::weighted(0.3, 0..4_i64)).prop_map(|(mut steps, removed)| {
+    (prop::collection::vec(step, 1..25), prop::option::weighted(0.3, 0..90_i64)).prop_map(|(mut steps, removed)| {
         steps.extend(removed.map(Step::Remove));
         steps
     })
@@ -138,27 +177,80 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 const START: i64 = NOW - NOW % HOUR;
 
-async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps: Vec<Step>) {
-    for table in ["DELETE FROM clicks", "DELETE FROM click_hours", "UPDATE click_marks SET position = 0"] {
-        other.run(table).await;
+impl Made {
+    fn row(&self) -> NewClick {
+        let Self { link, at, kind, platform, referer } = *self;
+        NewClick { link, at: START + at, kind, platform, agent: None, referer: referer.map(hash) }
     }
-    let mut all: Vec<(i64, i64, u8)> = Vec::new();
+
+    fn is_of(&self, kinds: Kinds) -> bool {
+        match kinds {
+            Kinds::Funnel => self.kind == 0 || self.kind == 3,
+            Kinds::One(one) => self.kind == one.code(),
+            Kinds::All => true,
+        }
+    }
+
+    fn key(&self, by: By) -> i64 {
+        let at = START + self.at;
+        match by {
+            By::Nothing => 0,
+            By::Day => at - at % (24 * HOUR),
+            By::Hour => at - at % HOUR,
+            By::Link => self.link,
+            By::Kind => self.kind.into(),
+            By::Platform => self.platform.into(),
+        }
+    }
+
+    fn host(&self) -> String {
+        self.referer.map_or_else(String::new, |nth| REFERERS[nth].1.to_owned())
+    }
+}
+
+fn tally<K: Ord>(clicks: impl Iterator<Item = K>) -> BTreeMap<K, i64> {
+    let mut counts = BTreeMap::new();
+    for key in clicks {
+        *counts.entry(key).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// Every grouping of a window against the clicks one by one.
+async fn check_counts(db: &Db, all: &[Made], links: &[i64], (from, to): (i64, i64)) {
+    let mut reader = db.read().await.expect("a reader");
+    let window = Scope { links, from: START + from, to: START + to, kinds: Kinds::Funnel };
+    let inside = |kinds: Kinds| {
+        all.iter().filter(move |made| links.contains(&made.link) && (from..=to).contains(&made.at) && made.is_of(kinds))
+    };
+    for by in [By::Nothing, By::Day, By::Hour, By::Link, By::Kind, By::Platform] {
+        let one = Kinds::One(deeplink_core::visitor::ClickKind::Preview);
+        for kinds in
+            [Kinds::Funnel, one, Kinds::All].into_iter().filter(|kinds| by != By::Platform || *kinds == Kinds::Funnel)
+        {
+            let expected = tally(inside(kinds).map(|made| made.key(by)));
+            let counted = clicks::count(&mut reader.conn(), Scope { kinds, ..window }, by).await.expect("counts");
+            assert_eq!(counted, expected, "{by:?} of {kinds:?} clicks on {links:?} from {from} to {to}");
+        }
+    }
+    let expected = tally(inside(Kinds::Funnel).map(Made::host));
+    let counted = clicks::count_by_host(&mut reader.conn(), window).await.expect("counts");
+    assert_eq!(counted, expected, "by host, on {links:?} from {from} to {to}");
+}
+
+async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps: Vec<Step>) {
+    for table in ["clicks", "click_hours", "click_days", "click_facets", "click_facet_days"] {
+        other.run_all(format!("DELETE FROM {table}")).await;
+    }
+    other.run("UPDATE click_marks SET position = 0").await;
+    store_referers(db).await;
+    let mut all: Vec<Made> = Vec::new();
     for step in steps {
         match step {
             Step::Store(clicks, now) => {
                 // What is stored late, and what the clock says then, must not matter.
-                let rows: Arc<[NewClick]> = clicks
-                    .iter()
-                    .map(|&(link, at, kind)| NewClick {
-                        link,
-                        at: START + at,
-                        kind,
-                        platform: 0,
-                        agent: None,
-                        referer: None,
-                    })
-                    .collect();
-                let latest = clicks.iter().map(|&(_, at, _)| at).max().map_or(now, |at| at.max(now));
+                let rows: Arc<[NewClick]> = clicks.iter().map(Made::row).collect();
+                let latest = clicks.iter().map(|made| made.at).max().map_or(now, |at| at.max(now));
                 let to = Place { after: clicks::place(START + latest), gap: 0 };
                 let head = Arc::clone(head);
                 db.write(move |mut tx| {
@@ -170,35 +262,34 @@ async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps:
                 all.extend(clicks);
             }
             Step::Fold => assert_eq!(fold_once(db).await, Folded::All),
-            Step::Count(link, from, to) => {
-                let mut expected = BTreeMap::new();
-                for &(_, at, _) in all
-                    .iter()
-                    .filter(|&&(of, at, kind)| of == link && (from..=to).contains(&at) && (kind == 0 || kind == 3))
-                {
-                    *expected.entry(START + at - at % HOUR).or_insert(0) += 1;
-                }
-                let mut reader = db.read().await.expect("a reader");
-                let mut counted =
-                    clicks::hourly(&mut reader.conn(), link, (START + from, START + to), None).await.expect("counts");
-                counted.retain(|_, clicks| *clicks > 0);
-                assert_eq!(counted, expected, "link {link} from {from} to {to}");
-            }
+            Step::Count(links, from, to) => check_counts(db, &all, &links, (from, to)).await,
             Step::Remove(hours) => {
                 fold_once(db).await;
                 home.clock.set(Timestamp::from_millis(START + hours * HOUR + 86_400_000));
-                super::super::fold::sweep(db, home.clock.now(), 1).await.expect("a sweep");
+                super::super::fold::sweep(db, home.clock.now(), Retention::Days(1)).await.expect("a sweep");
                 let kept = other.stored().await;
                 assert!(kept.iter().all(|click| click.0 > clicks::place(START + hours * HOUR)));
-                // Whole hours stay exact without the log.
-                for link in 1..3 {
-                    let expected = all.iter().filter(|&&(of, _, kind)| of == link && (kind == 0 || kind == 3)).count();
-                    let counted = total(db, link, START, START + 5 * HOUR).await;
-                    assert_eq!(usize::try_from(counted).expect("small"), expected);
+                // Whole hours and days stay exact without the log.
+                for (from, to) in [(0, 200), (3, 40), (20, 21)] {
+                    check_counts(db, &all, &[1, 2, 3, 4], (from * HOUR, to * HOUR - 1)).await;
                 }
             }
         }
     }
+}
+
+async fn store_referers(db: &Db) {
+    db.write(|mut tx| {
+        async move {
+            let texts = REFERERS.iter().enumerate();
+            let texts: Vec<_> = texts.map(|(nth, (text, _))| NewText { hash: hash(nth), text }).collect();
+            // Used until far in the future, so that no sweep takes them.
+            clicks::insert_texts(&mut tx, &texts, NOW * 2).await
+        }
+        .boxed()
+    })
+    .await
+    .expect("stored texts");
 }
 
 #[test]
@@ -221,39 +312,4 @@ fn any_window_counts_exactly_what_lies_in_it() {
         })
         .expect("every case holds");
     runtime.block_on(db.close());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn retention_takes_old_clicks_and_the_texts_that_only_they_named() {
-    const DAY: i64 = 86_400_000;
-    let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
-    let texts = clicks.texts();
-    let named = |link: i64, at: i64, agent: &str| Click {
-        agent: texts.agent(Some(agent.as_bytes())).text(),
-        referer: None,
-        kind: 0,
-        ..click_at(texts, link, at)
-    };
-    clicks.record(named(1, NOW, "old")).await;
-    clicks.record(named(1, NOW, "still used")).await;
-    home.clock.set(Timestamp::from_millis(NOW + 40 * DAY));
-    clicks.record(named(1, NOW + 40 * DAY, "still used")).await;
-    clicks.record(named(1, NOW + 40 * DAY, "new")).await;
-    clicks.sweep(0).await.expect("a sweep");
-    assert_eq!(home.other().await.stored().await.len(), 4, "0 keeps everything");
-    while fold_once(&db).await == Folded::More {}
-    clicks.sweep(30).await.expect("a sweep");
-    let mut other = home.other().await;
-    let left: Vec<_> = other.stored().await.into_iter().map(|click| click.5).collect();
-    assert_eq!(left, [Some("still used".into()), Some("new".into())]);
-    let mut conn = other.conn();
-    let texts: i64 = on!(&mut conn, c => sqlx::query_scalar("SELECT COUNT(*) FROM visitor_texts").fetch_one(c).await)
-        .expect("a count");
-    assert_eq!(texts, 2, "the text that nothing names is gone");
-    assert_eq!(total(&db, 1, NOW - DAY, NOW + 41 * DAY).await, 4, "counts stay");
-    // The hour that lost its clicks counts whole where it begins in the window, and not where it does not.
-    assert_eq!(total(&db, 1, NOW, NOW).await, 2);
-    assert_eq!(total(&db, 1, NOW + 1, NOW + 2).await, 0);
-    db.close().await;
 }

@@ -2,6 +2,7 @@
 
 mod fold;
 mod model;
+mod retention;
 mod spill;
 mod store;
 
@@ -62,7 +63,7 @@ impl Home {
 
     async fn start(&self) -> (Db, Arc<Clicks>) {
         let db = self.open().await;
-        let clicks = Clicks::start(db.clone(), self.clock.clone(), self.directory.path()).expect("a start");
+        let clicks = Clicks::start(db.clone(), self.clock.clone(), self.directory.path(), false).expect("a start");
         (db, clicks)
     }
 
@@ -70,7 +71,7 @@ impl Home {
     async fn start_patient(&self) -> (Db, Arc<Clicks>) {
         let db = self.open().await;
         let patience = Duration::from_mins(1);
-        let clicks = Clicks::start_with(db.clone(), self.clock.clone(), self.directory.path(), patience);
+        let clicks = Clicks::start_with(db.clone(), self.clock.clone(), self.directory.path(), false, patience);
         (db, clicks.expect("a start"))
     }
 
@@ -118,8 +119,13 @@ impl Other {
     }
 
     async fn run(&mut self, sql: &'static str) {
+        self.run_all(sql.to_owned()).await;
+    }
+
+    /// Runs statements of the test's own making.
+    async fn run_all(&mut self, sql: String) {
         let mut conn = self.conn();
-        on!(&mut conn, c => sqlx::query(sql).execute(c).await.map(|_| ())).expect(sql);
+        on!(&mut conn, c => sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(c).await.map(|_| ())).expect("it runs");
     }
 
     /// Keeps everybody else from writing clicks.

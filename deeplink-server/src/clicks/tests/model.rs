@@ -197,7 +197,7 @@ impl World<'_> {
 
     /// Another process starts.
     fn begin(&mut self) {
-        self.intake = Arc::new(Intake::new(self.home.clock.clone(), self.home.directory.path(), Duration::ZERO));
+        self.intake = Arc::new(Intake::new(self.home.clock.clone(), self.home.directory.path(), false, Duration::ZERO));
         *lock(&self.door.0) = Some(Arc::clone(&self.intake));
     }
 
@@ -223,7 +223,7 @@ async fn check(home: &Home, db: &Db, door: &Door, other: &mut Other, steps: Vec<
     for file in spill::files(home.directory.path()).expect("a directory") {
         std::fs::remove_file(file).expect("a case that failed left this");
     }
-    let intake = Arc::new(Intake::new(home.clock.clone(), home.directory.path(), Duration::ZERO));
+    let intake = Arc::new(Intake::new(home.clock.clone(), home.directory.path(), false, Duration::ZERO));
     let mut world = World {
         home,
         db,

@@ -4,6 +4,7 @@
 
 use std::sync::LazyLock;
 
+use deeplink_core::visitor::referer_host;
 use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 
 use super::super::{Conn, DbError};
@@ -128,15 +129,16 @@ pub(crate) async fn insert_texts(db: &mut Conn<'_>, texts: &[NewText<'_>], day: 
 async fn insert_texts_on_sqlite(c: &mut SqliteConnection, texts: &[NewText<'_>], day: i64) -> Result<(), DbError> {
     static SQL: LazyLock<Sized> = LazyLock::new(|| {
         Sized::new(
-            "visitor_texts (hash, text, used_at)",
-            3,
-            "ON CONFLICT (hash) DO UPDATE SET used_at = excluded.used_at WHERE visitor_texts.used_at < excluded.used_at",
+            "visitor_texts (hash, text, used_at, host)",
+            4,
+            "ON CONFLICT (hash) DO UPDATE SET used_at = excluded.used_at, host = excluded.host \
+             WHERE visitor_texts.used_at < excluded.used_at OR visitor_texts.host IS NULL",
         )
     });
     for texts in texts.chunks(MOST) {
         let mut query = sqlx::query(SQL.for_rows(texts.len())).bind(count(texts.len()));
         for text in texts {
-            query = query.bind(text.hash.as_slice()).bind(text.text).bind(day);
+            query = query.bind(text.hash.as_slice()).bind(text.text).bind(day).bind(referer_host(text.text));
         }
         query.execute(&mut *c).await?;
     }
@@ -145,13 +147,15 @@ async fn insert_texts_on_sqlite(c: &mut SqliteConnection, texts: &[NewText<'_>],
 
 async fn insert_texts_on_postgres(c: &mut PgConnection, texts: &[NewText<'_>], day: i64) -> Result<(), DbError> {
     const SQL: &str = "
-        INSERT INTO visitor_texts (hash, text, used_at)
-        SELECT hash, text, $3 FROM unnest($1::BYTEA[], $2::TEXT[]) AS new (hash, text)
-        ON CONFLICT (hash) DO UPDATE SET used_at = excluded.used_at WHERE visitor_texts.used_at < excluded.used_at";
+        INSERT INTO visitor_texts (hash, text, used_at, host)
+        SELECT hash, text, $3, host FROM unnest($1::BYTEA[], $2::TEXT[], $4::TEXT[]) AS new (hash, text, host)
+        ON CONFLICT (hash) DO UPDATE SET used_at = excluded.used_at, host = excluded.host
+            WHERE visitor_texts.used_at < excluded.used_at OR visitor_texts.host IS NULL";
     sqlx::query(SQL)
         .bind(texts.iter().map(|text| text.hash.as_slice()).collect::<Vec<_>>())
         .bind(texts.iter().map(|text| text.text).collect::<Vec<_>>())
         .bind(day)
+        .bind(texts.iter().map(|text| referer_host(text.text)).collect::<Vec<_>>())
         .execute(c)
         .await?;
     Ok(())

@@ -5,7 +5,8 @@
 //! ([`claim_spilled`]).
 
 mod batch;
-mod hours;
+mod counts;
+mod fold;
 mod sweep;
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,8 +14,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use sqlx::SqliteConnection;
 
 pub(crate) use batch::{NewText, insert, insert_texts};
-pub(crate) use hours::{Folded, counts_since, fold, hourly};
-pub(crate) use sweep::{forget_spills, remove_clicks, remove_texts};
+pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
+pub(crate) use fold::{Folded, fold};
+pub(crate) use sweep::{forget_spills, remove_clicks, remove_clicks_of_plan, remove_texts};
 
 use super::{Conn, DbError, on};
 

@@ -1,5 +1,8 @@
 //! Taking away what is past its time, in small batches so that clicks are not held back.
 
+use deeplink_core::plan::Tier;
+use sqlx::AssertSqlSafe;
+
 use super::super::{Conn, DbError, on};
 
 /// Clicks of one batch.
@@ -22,6 +25,40 @@ pub(crate) async fn remove_clicks(db: &mut Conn<'_>, until: i64) -> Result<bool,
     let Some(to) = to else { return Ok(false) };
     on!(db, c => sqlx::query(MARK).bind(to).execute(c).await.map(|_| ()))?;
     on!(db, c => sqlx::query(REMOVE).bind(to).execute(c).await.map(|_| ()))?;
+    Ok(found == CLICKS)
+}
+
+/// Removes the oldest clicks up to the place `until` that belong to accounts on this plan or one that keeps clicks no
+/// longer, if they are counted. `true` when there may be more.
+///
+/// Each plan has a mark of its own, so that the clicks of the others are looked at once. Clicks that were passed while
+/// their account had a larger plan go when that plan's mark passes them.
+pub(crate) async fn remove_clicks_of_plan(db: &mut Conn<'_>, plan: &Tier, until: i64) -> Result<bool, DbError> {
+    const NEXT: &str = "
+        SELECT (SELECT position FROM click_marks WHERE name = $3), MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
+            SELECT position FROM clicks
+            WHERE position > (SELECT position FROM click_marks WHERE name = $3) AND position <= $1
+                AND position <= (SELECT position FROM click_marks WHERE name = 'folded')
+            ORDER BY position LIMIT $2
+        ) AS oldest";
+    const MARK: &str = "UPDATE click_marks SET position = $1 WHERE name = $2 AND position < $1";
+    let mark = format!("removed:{plan}");
+    let (after, to, found): (i64, Option<i64>, i64) =
+        on!(db, c => sqlx::query_as(NEXT).bind(until).bind(CLICKS).bind(&mark).fetch_one(c).await)?;
+    let Some(to) = to else { return Ok(false) };
+    // An unknown plan is the smallest one, and so is that of a link which nobody has.
+    let keeps = |tier: &Tier| tier.limits().analytics_retention_days.unwrap_or(i64::MAX);
+    let longer = Tier::ALL.iter().filter(|tier| keeps(tier) > keeps(plan)).map(|tier| format!("'{tier}'"));
+    let remove = format!(
+        "DELETE FROM clicks WHERE position > $1 AND position <= $2 AND NOT EXISTS (
+            SELECT 1 FROM tenants WHERE plan_tier IN ({}) AND id = COALESCE(
+                (SELECT tenant_id FROM links l WHERE l.position = clicks.link),
+                (SELECT tenant_id FROM deleted_links d WHERE d.position = clicks.link)))",
+        longer.collect::<Vec<_>>().join(", ")
+    );
+    on!(db, c => sqlx::query(MARK).bind(to).bind(&mark).execute(c).await.map(|_| ()))?;
+    // Made from words of our own.
+    on!(db, c => sqlx::query(AssertSqlSafe(remove)).bind(after).bind(to).execute(c).await.map(|_| ()))?;
     Ok(found == CLICKS)
 }
 

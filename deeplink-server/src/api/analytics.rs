@@ -1,0 +1,251 @@
+//! What links led to: the report on any set of links, and the earlier form for one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use deeplink_core::error::ErrorBody;
+use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, LinkStats};
+use deeplink_core::link::is_link_id;
+use deeplink_core::time::Timestamp;
+use deeplink_core::visitor::{ClickKind, Platform};
+use http::{HeaderValue, header};
+
+use super::timeseries::mark_deprecated;
+use super::{links, sheet};
+use crate::db::clicks::{self, By, Kinds};
+use crate::db::funnel::{self, Scope, Split, Tally};
+use crate::db::{Conn, DbError};
+use crate::error::ApiError;
+use crate::http::auth::{Caller, FullScope};
+use crate::http::extract::{Path, Query};
+use crate::state::{App, Shared};
+
+/// How long counting may take.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Hosts that have a group of their own.
+const HOSTS: usize = 100;
+
+/// Reports what links led to, from clicks to conversions.
+///
+/// Installs are counted once in the report and once in each group. History before `from` counts for the credit; the window
+/// limits only what is counted, and includes both its ends. Unknown ids count nothing.
+#[utoipa::path(
+    get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
+    params(
+        ("link_ids" = String, Query, description = "1 to 100 link ids, joined by commas"),
+        ("from" = Option<String>, Query, description = "Start, RFC 3339; 30 days before `to` when absent"),
+        ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent"),
+        ("credit" = Option<Credit>, Query, description = "Which touch is credited; `last_touch` when absent or unknown"),
+        ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link`; `platform`, `kind` and `referer_host` hold clicks only"),
+        ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
+    ),
+    responses(
+        (status = 200, description = "The report", content((FunnelReport = "application/json"), (String = "text/csv"))),
+        (status = 400, description = "A parameter is missing, malformed or stands twice, or the window is too long", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn funnel(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let as_csv = query.parsed("format", "json or csv", |word| match word {
+        "json" => Some(false),
+        "csv" => Some(true),
+        _ => None,
+    })?;
+    let scope = read(&query)?.check(app.clock.now())?;
+    let report = report_for(&app, &caller, scope).await?;
+    if as_csv != Some(true) {
+        return Ok(Json(report).into_response());
+    }
+    const CSV: HeaderValue = HeaderValue::from_static("text/csv; charset=utf-8");
+    Ok(([(header::CONTENT_TYPE, CSV)], sheet::of(&report)).into_response())
+}
+
+fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
+    let moment = |text: &str| text.parse::<Timestamp>().ok();
+    let mut asked = FunnelQuery::default();
+    asked.link_ids = query.one("link_ids")?.unwrap_or_default().to_owned();
+    asked.from = query.parsed("from", "an RFC 3339 date and time", moment)?;
+    asked.to = query.parsed("to", "an RFC 3339 date and time", moment)?;
+    asked.credit = query.one("credit")?.map(Credit::from);
+    asked.group_by = query.one("group_by")?.map(GroupBy::from);
+    Ok(asked)
+}
+
+/// The report on a caller's own links.
+pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -> Result<FunnelReport, ApiError> {
+    let ids: Vec<&str> = scope.link_ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
+    let mut reader = app.db.read().await?;
+    let mut db = reader.conn();
+    let counted = async {
+        let positions = funnel::positions(&mut db, &caller.tenant, &ids).await?;
+        let links: Vec<i64> = positions.values().copied().collect();
+        let (total, groups) = count(&mut db, &scope, &links, &positions).await?;
+        Ok::<_, DbError>((total, groups))
+    };
+    let (total, groups) = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
+    Ok(FunnelReport::new(scope, total, groups))
+}
+
+async fn count(
+    db: &mut Conn<'_>,
+    scope: &FunnelScope,
+    links: &[i64],
+    positions: &BTreeMap<String, i64>,
+) -> Result<(Funnel, Option<Vec<FunnelGroup>>), DbError> {
+    let (from, to) = (scope.from.as_millis(), scope.to.as_millis());
+    let split = match &scope.group_by {
+        Some(GroupBy::Link) => Split::Link,
+        Some(by) => by.millis().map_or(Split::Nothing, Split::Time),
+        None => Split::Nothing,
+    };
+    let clicked = clicks::Scope { links, from, to, kinds: Kinds::Funnel };
+    let asked = Scope { links, from, to, credit: &scope.credit };
+    let mut tally = funnel::tally(db, asked, split).await?;
+    let groups = match &scope.group_by {
+        None | Some(GroupBy::Unknown(_)) => {
+            tally.total.clicks = clicks::count(db, clicked, By::Nothing).await?.into_values().sum();
+            None
+        }
+        Some(GroupBy::RefererHost) => {
+            let counted = clicks::count_by_host(db, clicked).await?;
+            tally.total.clicks = counted.values().sum();
+            Some(largest(counted))
+        }
+        Some(by @ (GroupBy::Platform | GroupBy::Kind)) => {
+            let is_kind = *by == GroupBy::Kind;
+            let (kinds, by) = if is_kind { (Kinds::All, By::Kind) } else { (Kinds::Funnel, By::Platform) };
+            let counted = clicks::count(db, clicks::Scope { kinds, ..clicked }, by).await?;
+            let in_funnel = |code: i64| !is_kind || kind_of(code).is_some_and(ClickKind::in_funnel);
+            tally.total.clicks = counted.iter().filter(|(code, _)| in_funnel(**code)).map(|(_, clicks)| clicks).sum();
+            let name = |code: i64| if is_kind { kind_of(code).map(ClickKind::as_str) } else { platform_of(code) };
+            Some(by_clicks(counted.into_iter().map(|(code, clicks)| (name(code).unwrap_or("unknown").into(), clicks))))
+        }
+        Some(by) => {
+            let key = match by {
+                GroupBy::Hour => By::Hour,
+                GroupBy::Link => By::Link,
+                _ => By::Day,
+            };
+            for (key, clicks) in clicks::count(db, clicked, key).await? {
+                tally.total.clicks += clicks;
+                tally.groups.entry(key).or_default().clicks = clicks;
+            }
+            Some(whole_groups(&mut tally, scope, positions))
+        }
+    };
+    Ok((tally.total, groups))
+}
+
+fn kind_of(code: i64) -> Option<ClickKind> {
+    u8::try_from(code).ok().and_then(ClickKind::from_code)
+}
+
+fn platform_of(code: i64) -> Option<&'static str> {
+    u8::try_from(code).ok().and_then(Platform::from_code).map(Platform::as_str)
+}
+
+/// Each stretch of time that the window touches, or each link in the order asked.
+fn whole_groups(tally: &mut Tally, scope: &FunnelScope, positions: &BTreeMap<String, i64>) -> Vec<FunnelGroup> {
+    let Some(width) = scope.group_by.as_ref().and_then(GroupBy::millis) else {
+        let mut of = |id: &String| positions.get(id).and_then(|link| tally.groups.remove(link)).unwrap_or_default();
+        return scope.link_ids.iter().map(|id| FunnelGroup::whole(id.clone(), of(id))).collect();
+    };
+    let start = |at: i64| at - at.rem_euclid(width);
+    let (mut at, last) = (start(scope.from.as_millis()), start(scope.to.as_millis()));
+    let mut groups = Vec::new();
+    while at <= last {
+        let moment = Timestamp::from_millis(at).to_string();
+        let key =
+            if scope.group_by == Some(GroupBy::Day) { moment.split('T').next().unwrap_or_default() } else { &moment };
+        groups.push(FunnelGroup::whole(key, tally.groups.remove(&at).unwrap_or_default()));
+        at += width;
+    }
+    groups
+}
+
+/// Groups of clicks, the largest first.
+fn by_clicks(counted: impl Iterator<Item = (String, i64)>) -> Vec<FunnelGroup> {
+    let mut groups: Vec<_> = counted.collect();
+    groups.sort_by(|(one, clicks), (other, more)| more.cmp(clicks).then_with(|| one.cmp(other)));
+    groups.into_iter().map(|(key, clicks)| FunnelGroup::of_clicks(key, clicks)).collect()
+}
+
+/// The hosts that most clicks came from, and the sum of the rest.
+fn largest(counted: BTreeMap<String, i64>) -> Vec<FunnelGroup> {
+    let mut groups = by_clicks(counted.into_iter());
+    let rest: i64 = groups.split_off(groups.len().min(HOSTS)).iter().map(|group| group.clicks).sum();
+    if rest > 0 {
+        let other = FunnelGroup::of_clicks("other", rest);
+        match groups.iter_mut().find(|group| group.key == "other") {
+            Some(known) => known.clicks += rest,
+            None => groups.push(other),
+        }
+        groups = by_clicks(groups.into_iter().map(|group| (group.key, group.clicks)));
+    }
+    groups
+}
+
+/// Sums up what a link led to, ever.
+///
+/// The earlier form of the report on a set of links: by the last touch, with revenue.
+#[utoipa::path(
+    get, path = "/v1/links/{link_id}/stats", operation_id = "link_stats", tag = "analytics",
+    security(("secret_key" = [])),
+    params(("link_id" = String, Path, description = "The link's id")),
+    responses(
+        (status = 200, description = "The sums", body = LinkStats, headers(("Deprecation" = String), ("Link" = String))),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such link", body = ErrorBody),
+        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn link(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    Path(link_id): Path<String>,
+) -> Result<Response, ApiError> {
+    let mut reader = app.db.read().await?;
+    let mut db = reader.conn();
+    let link = links::find(&mut db, &caller, &link_id).await?;
+    let position = link.position;
+    let counted = async {
+        let [from, to] = [i64::MIN, i64::MAX].map(|edge| Timestamp::from_millis(edge).as_millis());
+        let ever = clicks::Scope { links: &[position], from, to, kinds: Kinds::Funnel };
+        let clicks = clicks::count(&mut db, ever, By::Nothing).await?.into_values().sum();
+        let (installs, bound) = funnel::installs_of(&mut db, position).await?;
+        Ok::<_, DbError>(((clicks, installs, bound), funnel::conversions_of(&mut db, position).await?))
+    };
+    let (counts, sums) = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
+    let mut response = Json(LinkStats::new(link.link_id, counts, sums)).into_response();
+    mark_deprecated(&mut response, &link_id);
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_beyond_the_hundred_largest_are_one_group() {
+        let hosts = |count: i64| (0..count).map(|n| (format!("host-{n:03}.example.com"), n + 1));
+        let groups = largest(hosts(100).collect());
+        assert!(groups.len() == 100 && groups.iter().all(|group| group.key != "other"));
+        assert_eq!((groups[0].key.as_str(), groups[0].clicks), ("host-099.example.com", 100));
+        let groups = largest(hosts(103).collect());
+        let other = groups.iter().find(|group| group.key == "other").expect("the rest");
+        assert_eq!((groups.len(), other.clicks), (101, 1 + 2 + 3));
+        let named = hosts(102).chain([("other".to_owned(), 1_000)]).collect();
+        let groups = largest(named);
+        assert_eq!((groups.len(), groups[0].key.as_str(), groups[0].clicks), (100, "other", 1_006));
+    }
+}

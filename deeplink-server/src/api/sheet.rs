@@ -1,0 +1,100 @@
+//! A report as a table of RFC 4180.
+
+use std::collections::BTreeSet;
+
+use deeplink_core::funnel::{FunnelGroup, FunnelReport};
+
+/// The table: a row for each group, or one row for the whole report. Where groups hold clicks only, the other cells are
+/// empty. Cells stay as they are: a key that looks like a formula is still that key.
+pub(super) fn of(report: &FunnelReport) -> String {
+    let total = [FunnelGroup::whole("total", report.funnel.clone())];
+    let rows = report.groups.as_deref().unwrap_or(&total);
+    let types: BTreeSet<&str> =
+        rows.iter().flat_map(|row| &row.conversions).flat_map(|counts| counts.keys().map(String::as_str)).collect();
+    let named = types.iter().map(|kind| format!("conversion.{kind}"));
+    let fixed = ["key", "clicks", "installed", "identified", "reinstalled", "new_device", "engaged", "conversions"];
+    let mut sheet = String::new();
+    line(&mut sheet, fixed.map(str::to_owned).into_iter().chain(named));
+    for row in rows {
+        line(&mut sheet, cells(row, &types));
+    }
+    sheet
+}
+
+fn cells(row: &FunnelGroup, types: &BTreeSet<&str>) -> Vec<String> {
+    let number = |count: Option<i64>| count.map_or_else(String::new, |count| count.to_string());
+    let (new, returning) = (row.new_users.as_ref(), row.returning_users.as_ref());
+    let conversions = row.conversions.as_ref();
+    let mut cells = vec![
+        row.key.clone(),
+        row.clicks.to_string(),
+        number(new.map(|new| new.installed)),
+        number(new.map(|new| new.identified)),
+        number(returning.map(|returning| returning.reinstalled)),
+        number(returning.map(|returning| returning.new_device)),
+        number(returning.map(|returning| returning.engaged)),
+        number(conversions.map(|counts| counts.values().sum())),
+    ];
+    cells.extend(types.iter().map(|kind| number(conversions.map(|counts| counts.get(*kind).copied().unwrap_or(0)))));
+    cells
+}
+
+fn line(sheet: &mut String, cells: impl IntoIterator<Item = String>) {
+    for (nth, cell) in cells.into_iter().enumerate() {
+        if nth > 0 {
+            sheet.push(',');
+        }
+        if cell.contains(['"', ',', '\r', '\n']) {
+            sheet.push('"');
+            sheet.push_str(&cell.replace('"', "\"\""));
+            sheet.push('"');
+        } else {
+            sheet.push_str(&cell);
+        }
+    }
+    sheet.push_str("\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deeplink_core::funnel::{Funnel, FunnelQuery, GroupBy};
+    use deeplink_core::time::Timestamp;
+
+    fn report(groups: Option<Vec<FunnelGroup>>, funnel: Funnel) -> FunnelReport {
+        let query = FunnelQuery::new(["a"]).group_by(GroupBy::Link);
+        let scope = query.check(Timestamp::from_millis(1_795_167_000_000)).expect("a question");
+        FunnelReport::new(scope, funnel, groups)
+    }
+
+    fn funnel(clicks: i64, conversions: &[(&str, i64)]) -> Funnel {
+        let conversions = conversions.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect();
+        Funnel { clicks, conversions, ..Funnel::default() }
+    }
+
+    #[test]
+    fn cells_are_quoted_where_they_must_be_and_never_changed() {
+        let odd = funnel(3, &[("a,b", 1), ("=cmd|'/c'!A1", 2), ("say \"hi\"", 4), ("+1", 5)]);
+        assert_eq!(
+            of(&report(None, odd)),
+            "key,clicks,installed,identified,reinstalled,new_device,engaged,conversions,conversion.+1,\
+             conversion.=cmd|'/c'!A1,\"conversion.a,b\",\"conversion.say \"\"hi\"\"\"\r\n\
+             total,3,0,0,0,0,0,12,5,2,1,4\r\n"
+        );
+    }
+
+    #[test]
+    fn groups_are_rows() {
+        let groups =
+            vec![FunnelGroup::whole("a", funnel(1, &[("buy", 2)])), FunnelGroup::whole("b", funnel(0, &[("see", 1)]))];
+        assert_eq!(
+            of(&report(Some(groups), Funnel::default())).lines().skip(1).collect::<Vec<_>>(),
+            ["a,1,0,0,0,0,0,2,2,0", "b,0,0,0,0,0,0,1,0,1"]
+        );
+        let clicks = vec![FunnelGroup::of_clicks("", 4), FunnelGroup::of_clicks("example.com", 1)];
+        assert_eq!(
+            of(&report(Some(clicks), funnel(5, &[("buy", 2)]))),
+            "key,clicks,installed,identified,reinstalled,new_device,engaged,conversions\r\n,4,,,,,,\r\nexample.com,1,,,,,,\r\n"
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! How long clicks stay in the log, and what is counted of them for plans.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+
+use super::fold::{fold_once, total};
+use super::{Home, NOW, click_at};
+use crate::clicks::{Click, Retention};
+use crate::db::clicks::{self, Folded, Head, NewClick, Place};
+use crate::db::on;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retention_takes_old_clicks_and_the_texts_that_only_they_named() {
+    const DAY: i64 = 86_400_000;
+    let home = Home::new();
+    let (db, clicks) = home.start_patient().await;
+    let texts = clicks.texts();
+    let named = |link: i64, at: i64, agent: &str| Click {
+        agent: texts.agent(Some(agent.as_bytes())).text(),
+        referer: None,
+        kind: 0,
+        ..click_at(texts, link, at)
+    };
+    clicks.record(named(1, NOW, "old")).await;
+    clicks.record(named(1, NOW, "still used")).await;
+    home.clock.set(Timestamp::from_millis(NOW + 40 * DAY));
+    clicks.record(named(1, NOW + 40 * DAY, "still used")).await;
+    clicks.record(named(1, NOW + 40 * DAY, "new")).await;
+    clicks.sweep(Retention::Days(0)).await.expect("a sweep");
+    assert_eq!(home.other().await.stored().await.len(), 4, "0 keeps everything");
+    while fold_once(&db).await == Folded::More {}
+    clicks.sweep(Retention::Days(30)).await.expect("a sweep");
+    let mut other = home.other().await;
+    let left: Vec<_> = other.stored().await.into_iter().map(|click| click.5).collect();
+    assert_eq!(left, [Some("still used".into()), Some("new".into())]);
+    let mut conn = other.conn();
+    let texts: i64 = on!(&mut conn, c => sqlx::query_scalar("SELECT COUNT(*) FROM visitor_texts").fetch_one(c).await)
+        .expect("a count");
+    assert_eq!(texts, 2, "the text that nothing names is gone");
+    assert_eq!(total(&db, 1, NOW - DAY, NOW + 41 * DAY).await, 4, "counts stay");
+    // The hour that lost its clicks counts whole where it begins in the window, and not where it does not.
+    assert_eq!(total(&db, 1, NOW, NOW).await, 2);
+    assert_eq!(total(&db, 1, NOW + 1, NOW + 2).await, 0);
+    db.close().await;
+}
+
+/// Each account's clicks go when its own plan says, and what a plan keeps longer stays; counts stay as they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retention_goes_by_the_plan_of_each_account() {
+    const DAY: i64 = 86_400_000;
+    let home = Home::new();
+    let (db, clicks) = home.start_patient().await;
+    let mut other = home.other().await;
+    for (link, plan) in [(1, "free"), (2, "pro"), (3, "business"), (4, "scale"), (5, "gone")] {
+        let sql = format!(
+            "INSERT INTO tenants (id, created_at, plan_tier) VALUES ('tenant-{link}', 0, '{plan}');
+             INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at) VALUES ({link}, 'tenant-{link}', 'a', 0)"
+        );
+        other.run_all(sql).await;
+    }
+    let ages = [2_000, 1_500, 800, 200, 10];
+    for age in ages {
+        home.clock.set(Timestamp::from_millis(NOW - age * DAY));
+        for link in 1..=6 {
+            clicks.record(Click { kind: 0, ..click_at(clicks.texts(), link, NOW - age * DAY) }).await;
+        }
+    }
+    while fold_once(&db).await == Folded::More {}
+    home.clock.set(Timestamp::from_millis(NOW));
+    // Twice: what was passed once is not looked at again, and nothing more goes.
+    for _ in 0..2 {
+        clicks.sweep(Retention::Plans).await.expect("a sweep");
+        let mut left: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+        for click in other.stored().await {
+            left.entry(click.1).or_default().push((NOW - click.2) / DAY);
+        }
+        let expected = [(1, vec![10]), (2, vec![200, 10]), (3, vec![800, 200, 10]), (4, vec![1_500, 800, 200, 10])];
+        // A plan that is unknown here and a link that is nobody's keep no more than the smallest plan.
+        assert_eq!(left, expected.into_iter().chain([(5, vec![10]), (6, vec![10])]).collect());
+    }
+    for link in 1..=6 {
+        assert_eq!(total(&db, link, 0, NOW).await, 5, "counts stay");
+    }
+    let marks = "SELECT COUNT(DISTINCT position) FROM click_marks WHERE name LIKE 'removed%' AND position > 0";
+    let mut conn = other.conn();
+    let marks: i64 = on!(&mut conn, c => sqlx::query_scalar(marks).fetch_one(c).await).expect("a count");
+    assert_eq!(marks, 4, "each plan has come as far as it keeps clicks");
+    db.close().await;
+}
+
+/// With plans that limit, a fold adds the clicks of people and agents to their account's month, each exactly once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn folded_clicks_count_to_the_month_of_their_account() {
+    let home = Home::new();
+    let db = home.open().await;
+    let mut other = home.other().await;
+    for (link, tenant) in [(1, "a"), (2, "a"), (3, "b")] {
+        let sql = format!(
+            "INSERT INTO tenants (id, created_at) VALUES ('{tenant}', 0) ON CONFLICT (id) DO NOTHING;
+             INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at) VALUES ({link}, '{tenant}', 'a', 0)"
+        );
+        other.run_all(sql).await;
+    }
+    let month = |text: &str| text.parse::<Timestamp>().expect("RFC 3339").as_millis();
+    let (november, december) = (month("2026-11-01T00:00:00Z"), month("2026-12-01T00:00:00Z"));
+    let head = Arc::new(Head::default());
+    for _ in 0..2 {
+        let clicks = [
+            (1, december - 1, 0),
+            (2, december - 1, 3),
+            (1, december, 0),
+            (1, december, 1),
+            (3, november, 3),
+            (4, november, 0),
+        ];
+        let rows: Arc<[NewClick]> = clicks
+            .into_iter()
+            .map(|(link, at, kind)| NewClick { link, at, kind, platform: 0, agent: None, referer: None })
+            .collect();
+        let head = Arc::clone(&head);
+        db.write(move |mut tx| {
+            let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
+            let to = Place { after: clicks::place(NOW), gap: 0 };
+            async move { clicks::insert(&mut tx, &head, to, &rows).await }.boxed()
+        })
+        .await
+        .expect("stored clicks");
+        db.write(|mut tx| async move { clicks::fold(&mut tx, true).await }.boxed()).await.expect("a fold");
+    }
+    let mut conn = other.conn();
+    let sql = "SELECT tenant_id, month, events FROM tenant_months ORDER BY tenant_id, month";
+    let months: Vec<(String, i64, i64)> = on!(&mut conn, c => sqlx::query_as(sql).fetch_all(c).await).expect("months");
+    assert_eq!(months, [("a".into(), november, 4), ("a".into(), december, 2), ("b".into(), november, 2)]);
+    db.close().await;
+}

@@ -1,0 +1,399 @@
+//! Counts of clicks in any window, exact at both ends: whole days and hours from their rollups, what is not folded yet
+//! from the end of the log, and the hours at the ends of the window from the log if they must be.
+
+use std::collections::{BTreeMap, HashMap};
+
+use deeplink_core::visitor::ClickKind;
+use sqlx::{AssertSqlSafe, FromRow};
+
+use super::super::sets::{padded, places};
+use super::super::{Conn, DbError, on};
+
+/// Milliseconds of an hour.
+const HOUR: i64 = 3_600_000;
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
+
+/// What is counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    /// `links.position` of each link, at most 100.
+    pub(crate) links: &'a [i64],
+    /// Unix milliseconds, included.
+    pub(crate) from: i64,
+    /// Unix milliseconds, included.
+    pub(crate) to: i64,
+    pub(crate) kinds: Kinds,
+}
+
+/// Which clicks count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kinds {
+    /// Those of people and agents, which the funnel counts.
+    Funnel,
+    /// Those of one kind.
+    One(ClickKind),
+    All,
+}
+
+impl Kinds {
+    /// For the WHERE clause, the kinds' numbers.
+    fn list(self) -> String {
+        let all = ClickKind::ALL.into_iter();
+        let these = all.filter(|kind| match self {
+            Self::Funnel => kind.in_funnel(),
+            Self::One(one) => *kind == one,
+            Self::All => true,
+        });
+        these.map(|kind| kind.code().to_string()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What counts are grouped by. Platforms are known of the funnel's clicks only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Nothing,
+    /// By the day's start.
+    Day,
+    /// By the hour's start.
+    Hour,
+    /// By `links.position`.
+    Link,
+    Kind,
+    /// By the platform's number; -1 for clicks of the time before it was counted.
+    Platform,
+}
+
+/// Clicks by what they are grouped by; groups without any may be absent.
+pub(crate) async fn count(db: &mut Conn<'_>, scope: Scope<'_>, by: By) -> Result<BTreeMap<i64, i64>, DbError> {
+    let key = match by {
+        By::Nothing => Key::Nothing,
+        By::Day => Key::Day,
+        By::Hour => Key::Hour,
+        By::Link => Key::Link,
+        By::Kind => Key::Kind,
+        By::Platform => Key::Platform,
+    };
+    let counted = count_keys(db, scope, key).await?;
+    Ok(counted.into_iter().map(|((number, _), clicks)| (number, clicks)).collect())
+}
+
+/// Clicks of the funnel by the host of the page that led to them.
+pub(crate) async fn count_by_host(db: &mut Conn<'_>, scope: Scope<'_>) -> Result<BTreeMap<String, i64>, DbError> {
+    let counted = count_keys(db, scope, Key::Host).await?;
+    Ok(counted.into_iter().map(|((_, host), clicks)| (host, clicks)).collect())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Nothing,
+    Day,
+    Hour,
+    Link,
+    Kind,
+    Platform,
+    Host,
+}
+
+impl Key {
+    fn is_facet(self) -> bool {
+        matches!(self, Self::Platform | Self::Host)
+    }
+
+    /// The number and the text that a row is grouped by, where its moment is `time`.
+    fn columns(self, time: &str, host: &str) -> (String, String) {
+        let number = match self {
+            Self::Nothing | Self::Host => "CAST(0 AS BIGINT)".to_owned(),
+            Self::Day => format!("{time} - {time} % {DAY}"),
+            Self::Hour => format!("{time} - {time} % {HOUR}"),
+            Self::Link => "link".to_owned(),
+            Self::Kind => "kind".to_owned(),
+            Self::Platform => "platform".to_owned(),
+        };
+        (number, if self == Self::Host { host.to_owned() } else { "''".to_owned() })
+    }
+
+    /// The same of a cell.
+    fn of(self, cell: &Cell) -> (i64, String) {
+        let number = match self {
+            Self::Nothing | Self::Host => 0,
+            Self::Day => cell.hour - cell.hour % DAY,
+            Self::Hour => cell.hour,
+            Self::Link => cell.link,
+            Self::Kind => cell.kind,
+            Self::Platform => cell.platform,
+        };
+        (number, if self == Self::Host { cell.host.clone() } else { String::new() })
+    }
+}
+
+/// One row of a rollup of hours at an end of the window, or with `is_cell` 0 a sum that lies wholly inside.
+#[derive(Debug, Clone, FromRow)]
+struct Cell {
+    is_cell: i64,
+    /// What a sum is grouped by.
+    number: i64,
+    host: String,
+    clicks: i64,
+    link: i64,
+    /// 0 where rows are by platform and host.
+    kind: i64,
+    /// 0 where rows are by kind.
+    platform: i64,
+    hour: i64,
+    /// When the first and the last click happened, and between which positions of the log they stand.
+    first_at: i64,
+    last_at: i64,
+    first_position: i64,
+    last_position: i64,
+}
+
+impl Cell {
+    /// What tells the rows of an hour apart.
+    fn name(&self) -> (i64, i64, i64, i64, String) {
+        (self.hour, self.link, self.kind, self.platform, self.host.clone())
+    }
+}
+
+/// The whole days and hours of a window, and the hours that it cuts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts {
+    days: (i64, i64),
+    hours: [(i64, i64); 2],
+    cut: [i64; 2],
+}
+
+impl Parts {
+    /// Ranges end before their second number.
+    fn of(scope: Scope<'_>, key: Key) -> Self {
+        let (from, until) = (scope.from, scope.to.saturating_add(1));
+        let down = |at: i64, width: i64| at - at.rem_euclid(width);
+        let up = |at: i64, width: i64| down(at.saturating_add(width - 1), width);
+        let (first, last) = (up(from, HOUR), down(until, HOUR));
+        let days = (up(from, DAY), down(until, DAY));
+        let cut = [from, until].map(|at| if at.rem_euclid(HOUR) == 0 { i64::MIN } else { down(at, HOUR) });
+        if key == Key::Hour || days.0 >= days.1 {
+            Self { days: (0, 0), hours: [(first, last), (0, 0)], cut }
+        } else {
+            Self { days, hours: [(first, days.0), (days.1, last)], cut }
+        }
+    }
+}
+
+async fn count_keys(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<BTreeMap<(i64, String), i64>, DbError> {
+    let mut counted = BTreeMap::new();
+    if scope.links.is_empty() || scope.from > scope.to {
+        return Ok(counted);
+    }
+    debug_assert!(!key.is_facet() || scope.kinds == Kinds::Funnel, "only the funnel's clicks have facets");
+    let (mut cut, mut add) = (Vec::new(), |key, clicks: i64| *counted.entry(key).or_insert(0) += clicks);
+    for row in read(db, scope, key).await? {
+        if row.is_cell == 0 {
+            add((row.number, row.host), row.clicks);
+        } else if scope.from <= row.first_at && row.last_at <= scope.to {
+            add(key.of(&row), row.clicks);
+        } else if row.first_at <= scope.to && scope.from <= row.last_at {
+            cut.push(row);
+        }
+    }
+    for (cell, clicks) in count_cut(db, scope, key, cut).await? {
+        add(key.of(&cell), clicks);
+    }
+    counted.retain(|_, clicks| *clicks != 0);
+    Ok(counted)
+}
+
+/// The sums of what lies inside the window, and the rows of the hours that it cuts. One statement, and so one snapshot:
+/// no click is missed or counted twice while a fold goes on.
+async fn read(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<Vec<Cell>, DbError> {
+    let links = padded(scope.links);
+    let sql = statement(scope.kinds, key, links.len());
+    let Parts { days, hours, cut } = Parts::of(scope, key);
+    Ok(on!(db, c => {
+        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(scope.from).bind(scope.to).bind(days.0).bind(days.1);
+        for (from, until) in hours {
+            query = query.bind(from).bind(until);
+        }
+        query = query.bind(cut[0]).bind(cut[1]);
+        for link in &links {
+            query = query.bind(*link);
+        }
+        query.fetch_all(c).await
+    })?)
+}
+
+fn statement(kinds: Kinds, key: Key, links: usize) -> String {
+    let (links, kinds) = (places(11, links), kinds.list());
+    let (hours_of, days_of) =
+        if key.is_facet() { ("click_facets", "click_facet_days") } else { ("click_hours", "click_days") };
+    let of_kinds = if key.is_facet() { String::new() } else { format!("AND kind IN ({kinds})") };
+    let sums = |table: &str, time: &str, from: u32| {
+        let until = from + 1;
+        let (number, host) = key.columns(time, "host");
+        format!(
+            "SELECT CAST(0 AS BIGINT) AS is_cell, {number} AS number, {host} AS host, CAST(SUM(clicks) AS BIGINT) AS clicks, \
+             {NONE} FROM {table} WHERE link IN ({links}) AND {time} >= ${from} AND {time} < ${until} {of_kinds}{}",
+            key.group(time, "host")
+        )
+    };
+    let (number, host) = key.columns("at", "COALESCE(t.host, '')");
+    let join = if key == Key::Host { "LEFT JOIN visitor_texts t ON t.hash = clicks.referer" } else { "" };
+    let tail = format!(
+        "SELECT CAST(0 AS BIGINT), {number}, {host}, COUNT(*), {NONE} FROM clicks {join} \
+         WHERE position > (SELECT position FROM click_marks WHERE name = 'folded') \
+         AND link IN ({links}) AND at >= $1 AND at <= $2 AND kind IN ({kinds}){}",
+        key.group("at", "COALESCE(t.host, '')")
+    );
+    let (kind, platform, host) = cell_columns(key);
+    let cells = format!(
+        "SELECT CAST(1 AS BIGINT), CAST(0 AS BIGINT), {host}, clicks, link, {kind}, {platform}, hour, first_at, last_at, \
+         first_position, last_position FROM {hours_of} WHERE link IN ({links}) AND hour IN ($9, $10) {of_kinds}"
+    );
+    let [days, hours, more] = [(days_of, "day", 3), (hours_of, "hour", 5), (hours_of, "hour", 7)]
+        .map(|(table, time, from)| sums(table, time, from));
+    // A sum over nothing is a row of null, which is no count.
+    format!(
+        "SELECT * FROM ({days} UNION ALL {hours} UNION ALL {more} UNION ALL {tail} UNION ALL {cells}) AS counted \
+         WHERE clicks IS NOT NULL"
+    )
+}
+
+/// What a sum has in the columns of a cell.
+const NONE: &str = "CAST(0 AS BIGINT) AS link, CAST(0 AS BIGINT) AS kind, CAST(0 AS BIGINT) AS platform, \
+    CAST(0 AS BIGINT) AS hour, CAST(0 AS BIGINT) AS first_at, CAST(0 AS BIGINT) AS last_at, \
+    CAST(0 AS BIGINT) AS first_position, CAST(0 AS BIGINT) AS last_position";
+
+/// Kind, platform and host of a row of the hours, or what stands for those that it has not.
+fn cell_columns(key: Key) -> (&'static str, &'static str, &'static str) {
+    if key.is_facet() { ("CAST(0 AS BIGINT)", "platform", "host") } else { ("kind", "CAST(0 AS BIGINT)", "''") }
+}
+
+impl Key {
+    /// The GROUP BY clause.
+    fn group(self, time: &str, host: &str) -> String {
+        let (number, host) = self.columns(time, host);
+        match self {
+            Self::Nothing => String::new(),
+            Self::Host => format!(" GROUP BY {host}"),
+            _ => format!(" GROUP BY {number}"),
+        }
+    }
+}
+
+/// How many clicks of each cell lie in the window. What is folded never changes, so this need not see what [`read`] saw.
+/// The log is read once for all cells of an hour, from the first to the last of their clicks. Once retention has taken
+/// one of a cell's clicks from the log, the cell counts whole if its first click lies in the window.
+async fn count_cut(
+    db: &mut Conn<'_>,
+    scope: Scope<'_>,
+    key: Key,
+    cells: Vec<Cell>,
+) -> Result<Vec<(Cell, i64)>, DbError> {
+    let mut hours: BTreeMap<i64, Vec<Cell>> = BTreeMap::new();
+    for cell in cells {
+        hours.entry(cell.hour).or_default().push(cell);
+    }
+    let mut counted = Vec::new();
+    for (hour, cells) in hours {
+        let mut links: Vec<i64> = cells.iter().map(|cell| cell.link).collect();
+        links.sort_unstable();
+        links.dedup();
+        let first = cells.iter().map(|cell| cell.first_position).min().unwrap_or(0);
+        let last = cells.iter().map(|cell| cell.last_position).max().unwrap_or(0);
+        let mut found: HashMap<_, (i64, i64)> = HashMap::new();
+        let mut after = first - 1;
+        while let Some(until) = slice(db, after, last).await? {
+            for part in scan(db, Scope { links: &links, ..scope }, key, hour, (after, until)).await? {
+                let sum = found.entry((hour, part.link, part.kind, part.platform, part.host)).or_default();
+                *sum = (sum.0 + part.clicks, sum.1 + part.inside);
+            }
+            after = until;
+        }
+        counted.extend(cells.into_iter().map(|cell| {
+            let clicks = match found.get(&cell.name()) {
+                Some(&(all, inside)) if all == cell.clicks => inside,
+                _ if scope.from <= cell.first_at => cell.clicks,
+                _ => 0,
+            };
+            (cell, clicks)
+        }));
+    }
+    Ok(counted)
+}
+
+/// Where the next rows of the log end that are read at one time; `None` when there are no more. In slices, so that a
+/// long hour neither holds a snapshot for long nor cannot be broken off.
+async fn slice(db: &mut Conn<'_>, after: i64, until: i64) -> Result<Option<i64>, DbError> {
+    const ROWS: i64 = 200_000;
+    const SQL: &str = "
+        SELECT MAX(position) FROM (
+            SELECT position FROM clicks WHERE position > $1 AND position <= $2 ORDER BY position LIMIT $3) AS slice";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(after).bind(until).bind(ROWS).fetch_one(c).await)?)
+}
+
+#[derive(FromRow)]
+struct Part {
+    link: i64,
+    kind: i64,
+    platform: i64,
+    host: String,
+    clicks: i64,
+    /// Those of them that lie in the window.
+    inside: i64,
+}
+
+async fn scan(
+    db: &mut Conn<'_>,
+    scope: Scope<'_>,
+    key: Key,
+    hour: i64,
+    (after, until): (i64, i64),
+) -> Result<Vec<Part>, DbError> {
+    let links = padded(scope.links);
+    let (kind, platform, _) = cell_columns(key);
+    let (join, host) = if key.is_facet() {
+        ("LEFT JOIN visitor_texts t ON t.hash = clicks.referer", "COALESCE(t.host, '')")
+    } else {
+        ("", "''")
+    };
+    let by = if key.is_facet() { format!("link, platform, {host}") } else { "link, kind".to_owned() };
+    let sql = format!(
+        "SELECT link, {kind} AS kind, {platform} AS platform, {host} AS host, COUNT(*) AS clicks, \
+         CAST(SUM(CASE WHEN at >= $3 AND at <= $4 THEN 1 ELSE 0 END) AS BIGINT) AS inside FROM clicks {join} \
+         WHERE position > $1 AND position <= $2 AND at >= $5 AND at < $6 \
+         AND link IN ({}) AND kind IN ({}) GROUP BY {by}",
+        places(7, links.len()),
+        scope.kinds.list()
+    );
+    Ok(on!(db, c => {
+        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(until).bind(scope.from).bind(scope.to)
+            .bind(hour).bind(hour + HOUR);
+        for link in &links {
+            query = query.bind(*link);
+        }
+        query.fetch_all(c).await
+    })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(from: i64, to: i64, key: Key) -> Parts {
+        Parts::of(Scope { links: &[], from, to, kinds: Kinds::Funnel }, key)
+    }
+
+    #[test]
+    fn a_window_is_days_then_hours_then_what_it_cuts() {
+        let none = i64::MIN;
+        let whole = parts(0, 2 * DAY - 1, Key::Nothing);
+        assert_eq!(whole, Parts { days: (0, 2 * DAY), hours: [(0, 0), (2 * DAY, 2 * DAY)], cut: [none, none] });
+        let ends = parts(HOUR + 1, 2 * DAY + HOUR, Key::Day);
+        let hours = [(2 * HOUR, DAY), (2 * DAY, 2 * DAY + HOUR)];
+        assert_eq!(ends, Parts { days: (DAY, 2 * DAY), hours, cut: [HOUR, 2 * DAY + HOUR] });
+        let short = parts(HOUR + 1, HOUR + 5, Key::Link);
+        assert!(short.hours[0].0 >= short.hours[0].1 && short.cut == [HOUR, HOUR], "{short:?}");
+        assert_eq!(parts(0, 2 * DAY - 1, Key::Hour).hours[0], (0, 2 * DAY));
+        assert_eq!(parts(-1, -1, Key::Nothing).cut, [-HOUR, none]);
+    }
+}
