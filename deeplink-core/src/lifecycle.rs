@@ -81,7 +81,7 @@ pub struct Attribute {
     /// The app's version, at most 255 characters.
     pub app_version: String,
     /// What it runs on. Distinguishes a reinstall from a new device.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub context: Option<InstallContext>,
 }
 

@@ -29,6 +29,7 @@ use crate::state::Shared;
     tags(
         (name = "resolve", description = "Following links"),
         (name = "links", description = "Making and managing links"),
+        (name = "lifecycle", description = "Reporting what comes from click to conversion"),
         (name = "apps", description = "Apps that open links"),
         (name = "domains", description = "Hosts that links live on"),
         (name = "account", description = "Accounts"),
@@ -60,8 +61,15 @@ pub(crate) fn finished(mut document: OpenApi) -> OpenApi {
         .build();
     let cookie = "Set by a sign-in. A request that another site made a browser send is refused (`csrf_rejected`).";
     let cookie = ApiKeyValue::with_description(deeplink_core::session::COOKIE, cookie);
+    let publishable = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "A publishable key, such as `pk_live_…`; where no header can be set, as the query parameter `key`",
+        ))
+        .build();
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("secret_key", SecurityScheme::Http(scheme));
+    components.add_security_scheme("publishable_key", SecurityScheme::Http(publishable));
     components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     for item in document.paths.paths.values_mut() {
         for operation in operations(item) {

@@ -11,8 +11,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    affiliates, analytics, apps, bulk, callback, credentials, domain_verify, domains, health, invites, key_requests,
-    links, oauth, publishable_keys, qr, secret_keys, sessions, signin, signup, timeseries, users,
+    affiliates, analytics, apps, bulk, callback, credentials, domain_verify, domains, earlier, health, invites,
+    key_requests, lifecycle, links, oauth, publishable_keys, qr, secret_keys, sessions, signin, signup, timeseries, users,
 };
 use crate::error::ApiError;
 use crate::openapi;
@@ -48,6 +48,15 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(timeseries::get))
         .routes(routes!(analytics::link))
         .routes(routes!(analytics::funnel))
+        // Publishable keys, and secret keys
+        .routes(routes!(lifecycle::click))
+        .routes(routes!(lifecycle::attribute))
+        .routes(routes!(lifecycle::identify))
+        .routes(routes!(lifecycle::convert))
+        // The same in its earlier form
+        .routes(routes!(earlier::click))
+        .routes(routes!(earlier::report))
+        .routes(routes!(earlier::link))
         // People who signed in
         .routes(routes!(sessions::me))
         .routes(routes!(sessions::signout))

@@ -19,10 +19,11 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request};
 use tower::ServiceExt;
 
+use crate::api::earlier;
 use crate::certificates::challenge;
 use crate::error::{ApiError, Record};
 use crate::http::listen::RequestBody;
-use crate::http::{client_ip, host, request_id};
+use crate::http::{client_ip, cors, host, request_id};
 use crate::state::{App, Shared};
 use crate::visit::{self, Place, association};
 
@@ -113,6 +114,10 @@ async fn rest(
     let started = app.clock.monotonic_millis();
     let id = request_id::of(&parts.headers);
     let method = parts.method.clone();
+    // A tenant's own host has none of these paths.
+    let is_ours = !matches!(place, Ok(Place::Custom(_)));
+    let open = cors::open(parts.uri.path()).filter(|_| is_ours);
+    let successor = earlier::successor(parts.uri.path()).filter(|_| is_ours);
     let span = tracing::info_span!("request", request_id = id.to_str().unwrap_or_default());
     let answer = async {
         if let Some(answer) = challenge::answer(&app, peer, &parts).await {
@@ -127,6 +132,9 @@ async fn rest(
             }
             Ok(Place::Custom(_)) => ApiError::not_found().into_response(),
             Ok(Place::Service | Place::Unknown) => {
+                if let Some(route) = open.filter(|_| parts.method == Method::OPTIONS) {
+                    return cors::preflight(route);
+                }
                 parts.extensions.insert(Peer(peer));
                 // So that what is inside calls the request by the same name.
                 parts.headers.insert(request_id::HEADER, id.clone());
@@ -140,7 +148,13 @@ async fn rest(
     };
     use tracing::Instrument;
     let response = AssertUnwindSafe(answer.instrument(span.clone())).catch_unwind().await;
-    let response = span.in_scope(|| response.unwrap_or_else(|_| panicked().into_response()));
+    let mut response = span.in_scope(|| response.unwrap_or_else(|_| panicked().into_response()));
+    if open.is_some() {
+        cors::allow(response.headers_mut());
+    }
+    if let Some(successor) = successor {
+        earlier::mark(response.headers_mut(), successor);
+    }
     let millis = app.clock.monotonic_millis().saturating_sub(started);
     let route = response.extensions().get::<RouteName>().map_or("other", |route| route.0);
     app.metrics.request(&method, route, response.status(), millis);

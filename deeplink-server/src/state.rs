@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
 use crate::error::ApiError;
-use crate::http::auth::KnownKey;
+use crate::http::auth::{Caller, KnownKey};
 use crate::http::metrics::Metrics;
 use crate::http::rate_limit::Limiter;
 use crate::outbound::dns::Dns;
@@ -52,6 +52,8 @@ pub(crate) struct App {
     pub(crate) links: LinkCache,
     /// Whom a key stands for, by the key's hash.
     pub(crate) callers: Brief<Arc<KnownKey>>,
+    /// Whom a publishable key stands for, by the key's hash.
+    pub(crate) pages: Brief<Arc<Caller>>,
     /// When keys were last used.
     pub(crate) uses: Arc<Uses>,
     /// Whose a host is, by name.
@@ -126,6 +128,7 @@ impl App {
         Self {
             links: LinkCache::new(u64::from(config.link_cache_mb) << 20, hears),
             callers: Brief::new(10_000),
+            pages: Brief::new(10_000),
             uses: Arc::default(),
             hosts: Brief::new(10_000),
             certificates: Certificates::new(),
@@ -183,20 +186,24 @@ impl App {
         self.links.forget_tenant(tenant.as_str());
     }
 
-    /// Forgets whose a host is, and what its tenant shows of itself.
+    /// Forgets whose a host is, whom its publishable keys stand for, and what its tenant shows of itself.
     pub(crate) fn forget_host(&self, host: &DomainName, tenant: &TenantId) {
         self.hosts.forget(host.as_str());
+        // They are known by their hashes only, and hosts change seldom: each key is looked up once more.
+        self.pages.forget_all();
         self.forget_tenant(tenant);
     }
 
     /// Forgets whom a key stands for, after it was deleted or its affiliate changed.
     pub(crate) fn forget_key(&self, key_hash: &str) {
         self.callers.forget(key_hash);
+        self.pages.forget(key_hash);
     }
 
     /// Forgets everything that another node may have changed unheard.
     pub(crate) fn forget_all(&self) {
         self.callers.forget_all();
+        self.pages.forget_all();
         self.hosts.forget_all();
         self.faces.forget_all();
         self.files.forget_all();

@@ -18,6 +18,7 @@ mod headers;
 mod health;
 mod idempotency;
 mod isolation;
+mod lifecycle;
 mod links;
 mod lists;
 mod logo;

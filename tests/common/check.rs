@@ -1,6 +1,7 @@
 //! What holds for every answer, whoever asked for what. Each answer that a test sees passes through here.
 
 use deeplink_core::error::ErrorCode;
+use deeplink_core::routes::{self, Credential};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::Value;
 
@@ -33,9 +34,12 @@ pub(super) fn check(
             assert!(policy.contains(part), "{part} {what}");
         }
     }
-    // X13: what a web page of another origin may read is what everybody may read anyway.
+    // X13: what a web page of another origin may read is what everybody may read anyway, and what it reports itself with a
+    // publishable key, every answer to that.
+    let is_open = own_host && is_of_pages(path);
+    assert!(!is_open || headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), "{what}");
     if headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
-        assert!(is_visit && !is_html && status != StatusCode::FOUND, "{what}");
+        assert!(is_open || is_visit && !is_html && status != StatusCode::FOUND, "{what}");
         assert_eq!(text(header::ACCESS_CONTROL_ALLOW_ORIGIN), Some("*"), "{what}");
         assert!(!headers.contains_key(header::ACCESS_CONTROL_ALLOW_CREDENTIALS), "{what}");
     }
@@ -74,6 +78,12 @@ pub(super) fn check(
     if status == StatusCode::CREATED {
         assert!(headers.contains_key(header::LOCATION), "{what}");
     }
+}
+
+/// Whether a publishable key reaches an operation.
+fn is_of_pages(path: &str) -> bool {
+    let takes_one = |credential| matches!(credential, Credential::SdkKey | Credential::PublishableKey);
+    routes::ALL.iter().any(|route| route.path == path && takes_one(route.credential))
 }
 
 /// X1: an error is JSON with a known code that has this status; only visits answer with pages instead.

@@ -16,7 +16,7 @@ use http::StatusCode;
 
 use crate::db::publishable_keys::{self, NewPublishableKey};
 use crate::db::replies::Reply;
-use crate::db::{Conn, domains};
+use crate::db::{Conn, domains, notices};
 use crate::error::ApiError;
 use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
@@ -160,19 +160,26 @@ pub(crate) async fn delete(
 }
 
 /// Deletes one of an account's publishable keys.
-pub(crate) async fn delete_for(app: &App, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
+pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<PublishableKeyId>().map_err(|_| ApiError::not_found())?;
-    let job = Arc::new((caller, id));
-    let gone = app
-        .db
-        .write(move |mut tx| {
-            let job = Arc::clone(&job);
-            async move {
-                job.0.hold(&mut tx).await?;
-                Ok::<_, ApiError>(publishable_keys::delete(&mut tx, &job.0.tenant, &job.1).await?)
-            }
-            .boxed()
-        })
-        .await?;
-    if gone { Ok(()) } else { Err(ApiError::not_found()) }
+    let (app, job) = (Arc::clone(app), Arc::new((caller, id)));
+    App::to_the_end(async move {
+        let hash = app
+            .db
+            .write(move |mut tx| {
+                let job = Arc::clone(&job);
+                async move { remove(&mut tx, &job.0, &job.1).await }.boxed()
+            })
+            .await?;
+        app.forget_key(&hash);
+        Ok(())
+    })
+    .await
+}
+
+async fn remove(tx: &mut Conn<'_>, caller: &Caller, id: &PublishableKeyId) -> Result<String, ApiError> {
+    caller.hold(tx).await?;
+    let hash = publishable_keys::delete(tx, &caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
+    notices::key_changed(tx, &hash).await?;
+    Ok(hash)
 }

@@ -13,10 +13,12 @@
 //! | `replay` | from the spill into the log |
 //! | `fold` | from the log into counts |
 //! | `aside` | how the last two reach the writer |
+//! | `alongside` | a click that commits with something else |
 //!
 //! The invariant: a click is in one place. It leaves the queue once, its batch ends in the log or in the spill, and
 //! where both may be, the spill knows how to recognise the batch, and storing it from there looks first.
 
+mod alongside;
 mod aside;
 mod batch;
 mod fold;

@@ -61,6 +61,15 @@ impl DbError {
         }
     }
 
+    /// The failure to store a row under a position of its own: when two nodes drew the same one, the write begins again and
+    /// draws another.
+    pub(crate) fn drawn(error: sqlx::Error) -> Self {
+        match error.as_database_error() {
+            Some(database) if database.is_unique_violation() => Self::Deadlock("a position was drawn twice".into()),
+            _ => error.into(),
+        }
+    }
+
     /// Whether the same work may succeed when it runs again.
     pub(crate) fn is_deadlock(&self) -> bool {
         matches!(self, Self::Deadlock(_))

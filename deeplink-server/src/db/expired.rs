@@ -3,13 +3,15 @@
 
 use deeplink_core::time::Timestamp;
 
-use super::{Conn, DbError, key_requests, mail_allowances, oauth_states, on, replies, sessions, sign_ins, tokens};
+use super::{
+    Conn, DbError, conversions, key_requests, mail_allowances, oauth_states, on, replies, sessions, sign_ins, tokens,
+};
 
 /// Rows that one sweep removes, so that no write waits long behind it.
 const ROWS: i64 = 500;
 
 /// The statement of every table whose rows end by themselves.
-pub(crate) const STATEMENTS: [&str; 7] = [
+pub(crate) const STATEMENTS: [&str; 8] = [
     replies::EXPIRED,
     tokens::EXPIRED,
     sessions::EXPIRED,
@@ -17,6 +19,7 @@ pub(crate) const STATEMENTS: [&str; 7] = [
     sign_ins::EXPIRED,
     mail_allowances::EXPIRED,
     oauth_states::EXPIRED,
+    conversions::EXPIRED_KEYS,
 ];
 
 /// Removes some rows whose time is over; `true` when more may be left.

@@ -8,6 +8,7 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::{Conn, DbError, on};
+use crate::http::auth::{Actor, Caller};
 
 /// A key to store; the key itself is in it only to be hashed.
 #[derive(Debug, Clone)]
@@ -80,10 +81,30 @@ pub(crate) async fn find(
     row.map(PublishableKeyDetail::try_from).transpose()
 }
 
-/// Removes a key; `false` when the account has none of this id.
-pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &PublishableKeyId) -> Result<bool, DbError> {
-    const SQL: &str = "DELETE FROM publishable_keys WHERE tenant_id = $1 AND id = $2";
-    let rows = on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(id.as_str())
-        .execute(c).await.map(|done| done.rows_affected()))?;
-    Ok(rows == 1)
+/// Whom a key stands for, by its hash. It stands for nobody while its domain is not its account's, or not verified.
+pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Caller>, DbError> {
+    const SQL: &str = "
+        SELECT k.id, k.tenant_id FROM publishable_keys k
+        JOIN domains d ON d.tenant_id = k.tenant_id AND d.domain = k.domain
+        WHERE k.key_hash = $1 AND d.verified_at IS NOT NULL";
+    let row: Option<(String, String)> = on!(db, c => sqlx::query_as(SQL).bind(hash).fetch_optional(c).await)?;
+    row.map(|(id, tenant)| {
+        let corrupt = |column| DbError::corrupt("publishable_keys", column, &id);
+        Ok(Caller {
+            by: Actor::Page(id.parse().map_err(|_| corrupt("id"))?),
+            tenant: tenant.parse().map_err(|_| corrupt("tenant_id"))?,
+            affiliate: None,
+        })
+    })
+    .transpose()
+}
+
+/// Removes a key and gives its hash; `None` when the account has none of this id.
+pub(crate) async fn delete(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    id: &PublishableKeyId,
+) -> Result<Option<String>, DbError> {
+    const SQL: &str = "DELETE FROM publishable_keys WHERE tenant_id = $1 AND id = $2 RETURNING key_hash";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?)
 }

@@ -106,6 +106,26 @@ pub(crate) async fn uncount_domains(db: &mut Conn<'_>, tenant: &TenantId, domain
     Ok(())
 }
 
+/// Counts `events` new events of the month that begins then. The month's row stays held until the write ends, so the count
+/// is exact however many write at once. Only where plans limit.
+pub(crate) async fn count_events(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    month: Timestamp,
+    events: i64,
+) -> Result<Counted, DbError> {
+    const COUNT: &str = "
+        INSERT INTO tenant_months (tenant_id, month, events) VALUES ($1, $2, $3)
+        ON CONFLICT (tenant_id, month) DO UPDATE SET events = tenant_months.events + excluded.events
+        RETURNING events";
+    const TIER: &str = "SELECT plan_tier FROM tenants WHERE id = $1";
+    let count: i64 = on!(db, c => sqlx::query_scalar(COUNT)
+        .bind(tenant.as_str()).bind(month.as_millis()).bind(events).fetch_one(c).await)?;
+    let tier: Option<String> = on!(db, c => sqlx::query_scalar(TIER).bind(tenant.as_str()).fetch_optional(c).await)?;
+    let tier = tier.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
+    Ok(Counted::of(count, events, Tier::from(tier.as_str()).limits().max_events_per_month))
+}
+
 /// How much an account has of what a plan counts, and of what it begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Usage {

@@ -1,11 +1,11 @@
 //! Who calls. The extractor in a handler's signature is the permission: [`FullScope`] is a tenant's own key,
-//! [`LinkWriter`] also an affiliate's, and [`super::session::Session`] somebody who signed in. A handler without one is
-//! public.
+//! [`LinkWriter`] also an affiliate's, [`super::sdk_key::SdkCaller`] also a publishable one, and
+//! [`super::session::Session`] somebody who signed in. A handler without one is public.
 
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use deeplink_core::id::{AffiliateId, SecretKeyId, TenantId, UserId};
+use deeplink_core::id::{AffiliateId, PublishableKeyId, SecretKeyId, TenantId, UserId};
 use deeplink_core::secret::sha256_hex;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -41,7 +41,7 @@ impl Caller {
     pub(crate) fn user(&self) -> Option<&UserId> {
         match &self.by {
             Actor::User(user) => Some(user),
-            Actor::Key(_) => None,
+            Actor::Key(_) | Actor::Page(_) => None,
         }
     }
 }
@@ -58,6 +58,8 @@ pub(crate) struct KnownKey {
 pub(crate) enum Actor {
     /// A secret key.
     Key(SecretKeyId),
+    /// A publishable key, which an app or a page carries.
+    Page(PublishableKeyId),
     /// The session of somebody in the team, which pages and session operations take.
     User(UserId),
 }
@@ -72,15 +74,23 @@ pub(crate) struct FullScope {
 /// A tenant's own secret key, or an affiliate's for what is the affiliate's.
 pub(crate) struct LinkWriter(pub(crate) Arc<Caller>);
 
-/// Reads and checks the credential of a request. One that is present but not valid is refused at once and never falls
-/// through to a weaker one.
-async fn caller(parts: &Parts, app: &Shared) -> Result<Arc<Caller>, ApiError> {
+/// The key that a request's header shows. One that is present but not valid is refused at once and never falls through to
+/// a weaker one.
+pub(super) fn shown_key(parts: &Parts) -> Result<Option<&str>, ApiError> {
     let mut values = parts.headers.get_all(AUTHORIZATION).iter();
-    let Some(value) = values.next() else { return Err(ApiError::unauthorized()) };
+    let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
         return Err(ApiError::invalid_key());
     }
-    let key = value.to_str().ok().and_then(bearer).ok_or_else(ApiError::invalid_key)?;
+    value.to_str().ok().and_then(bearer).map(Some).ok_or_else(ApiError::invalid_key)
+}
+
+async fn caller(parts: &Parts, app: &Shared) -> Result<Arc<Caller>, ApiError> {
+    caller_with(shown_key(parts)?.ok_or_else(ApiError::unauthorized)?, app).await
+}
+
+/// Whom a secret key stands for.
+async fn caller_with(key: &str, app: &Shared) -> Result<Arc<Caller>, ApiError> {
     let hash = sha256_hex(key);
     let now = app.clock.monotonic_millis();
     let known = match app.callers.get(&hash, now) {
@@ -108,12 +118,18 @@ fn bearer(value: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= 512).then_some(token)
 }
 
+/// Whom a tenant's own secret key stands for.
+pub(super) async fn full_scope(key: &str, app: &Shared) -> Result<Arc<Caller>, ApiError> {
+    let caller = caller_with(key, app).await?;
+    if caller.affiliate.is_some() { Err(ApiError::forbidden_scope()) } else { Ok(caller) }
+}
+
 impl FromRequestParts<Shared> for FullScope {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
-        let caller = caller(parts, app).await?;
-        if caller.affiliate.is_some() { Err(ApiError::forbidden_scope()) } else { Ok(Self { caller, _extracted: () }) }
+        let key = shown_key(parts)?.ok_or_else(ApiError::unauthorized)?;
+        Ok(Self { caller: full_scope(key, app).await?, _extracted: () })
     }
 }
 

@@ -132,6 +132,12 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
+    /// The query of a request.
+    pub(crate) fn of(parts: &Parts) -> Self {
+        let query = parts.uri.query().unwrap_or_default();
+        Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+    }
+
     /// Every pair.
     pub(crate) fn pairs(&self) -> &[(String, String)] {
         &self.0
@@ -167,8 +173,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let query = parts.uri.query().unwrap_or_default();
-        Ok(Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect()))
+        Ok(Self::of(parts))
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod client_ip;
+pub(crate) mod cors;
 pub(crate) mod csrf;
 pub(crate) mod cursor;
 pub(crate) mod etag;
@@ -12,4 +13,5 @@ pub(crate) mod metrics;
 pub(crate) mod once;
 pub(crate) mod rate_limit;
 pub(crate) mod request_id;
+pub(crate) mod sdk_key;
 pub(crate) mod session;

@@ -49,6 +49,11 @@ impl Once {
         Self { key: None, keeps: Keeps::Whole }
     }
 
+    /// Whether the request can be repeated.
+    pub(crate) fn is_keyed(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// The same for a reply that shows a secret: what is kept of it opens in its own place only, with the server key.
     pub(crate) fn sealed(self, vault: &Vault) -> Self {
         match self.key {
@@ -83,6 +88,7 @@ impl Once {
         let scope = match (&caller.affiliate, &caller.by) {
             (Some(affiliate), _) => affiliate.as_str(),
             (None, Actor::User(user)) => user.as_str(),
+            (None, Actor::Page(key)) => key.as_str(),
             (None, Actor::Key(_)) => "",
         };
         let id = sha256_hex(&format!("{}\n{scope}\n{method}\n{path}\n{key}", caller.tenant));
@@ -95,6 +101,7 @@ impl Once {
         let filled = sha256_hex(filled);
         let by = match &caller.by {
             Actor::Key(key) => key.as_str(),
+            Actor::Page(key) => key.as_str(),
             Actor::User(user) => user.as_str(),
         };
         let id = sha256_hex(&format!("{}\n{by}\nform\n{path}\n{id}\n{filled}", caller.tenant));
@@ -159,6 +166,12 @@ pub(crate) fn created(location: String, body: &impl Serialize) -> Result<Reply, 
     Ok(Reply { status: StatusCode::CREATED.as_u16(), location: Some(location), body })
 }
 
+/// The reply that something was done.
+pub(crate) fn done(body: &impl Serialize) -> Result<Reply, ApiError> {
+    let body = serde_json::to_string(body).map_err(|error| ApiError::Internal(error.to_string()))?;
+    Ok(Reply { status: StatusCode::OK.as_u16(), location: None, body })
+}
+
 /// A reply on its way out, new or repeated.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -167,6 +180,16 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// A reply to a first request.
+    pub(crate) fn first(reply: Reply) -> Self {
+        Self { reply, replayed: false }
+    }
+
+    /// A reply that was given before.
+    pub(crate) fn again(reply: Reply) -> Self {
+        Self { reply, replayed: true }
+    }
+
     /// What the reply says.
     pub(crate) fn said<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         serde_json::from_str(&self.reply.body).map_err(|error| ApiError::Internal(error.to_string()))

@@ -10,6 +10,7 @@ mod json;
 pub(crate) mod landing;
 pub(crate) mod notice;
 pub(crate) mod page;
+pub(crate) mod report;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -165,30 +166,38 @@ fn asked_id(path: &str) -> Option<std::borrow::Cow<'_, str>> {
 /// The link that the request asks for, from memory or from the database.
 async fn find(app: &App, peer: IpAddr, parts: &Parts, place: &Place) -> Result<Option<Arc<Known>>, ApiError> {
     let Some(id) = asked_id(parts.uri.path()) else { return Ok(None) };
-    let scoped;
-    let name: &str = match place {
-        Place::Service if parts.uri.path().starts_with("/r/") => &id,
+    let owner = match place {
+        Place::Service if parts.uri.path().starts_with("/r/") => None,
         Place::Service | Place::Unknown => return Ok(None),
-        Place::Custom(host) => {
-            scoped = format!("{}/{id}", host.tenant);
+        Place::Custom(host) => Some(&host.tenant),
+    };
+    let found = known(app, owner, &id).await?;
+    if found.is_none() {
+        miss(app, peer, parts)?;
+    }
+    Ok(found)
+}
+
+/// A tenant's link of this id, or without a tenant the one that holds it on the service's own host; from memory or from
+/// the database.
+pub(crate) async fn known(app: &App, owner: Option<&TenantId>, id: &str) -> Result<Option<Arc<Known>>, ApiError> {
+    let scoped;
+    let name = match owner {
+        None => id,
+        Some(tenant) => {
+            scoped = format!("{tenant}/{id}");
             &scoped
         }
     };
     let now = app.clock.monotonic_millis();
     let (old, seen) = match app.links.get(name, now) {
         Lookup::Known(known) => return Ok(Some(known)),
-        Lookup::Absent => {
-            miss(app, peer, parts)?;
-            return Ok(None);
-        }
+        Lookup::Absent => return Ok(None),
         Lookup::Ask { old, seen } => (old, seen),
     };
-    match load(app, place, &id, now).await {
+    match load(app, owner, id, now).await {
         Ok(known) => {
             app.links.fill(name, known.clone(), seen, now);
-            if known.is_none() {
-                miss(app, peer, parts)?;
-            }
             Ok(known)
         }
         // While the database cannot be read, what was true a while ago is the better answer.
@@ -209,11 +218,11 @@ fn miss(app: &App, peer: IpAddr, parts: &Parts) -> Result<(), ApiError> {
     app.limits.misses.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)
 }
 
-async fn load(app: &App, place: &Place, id: &str, now: u64) -> Result<Option<Arc<Known>>, DbError> {
+async fn load(app: &App, owner: Option<&TenantId>, id: &str, now: u64) -> Result<Option<Arc<Known>>, DbError> {
     let mut reader = app.db.read().await?;
-    let link = match place {
-        Place::Custom(host) => links::find(&mut reader.conn(), &host.tenant, id).await?,
-        _ => links::find_claimed(&mut reader.conn(), id).await?,
+    let link = match owner {
+        Some(tenant) => links::find(&mut reader.conn(), tenant, id).await?,
+        None => links::find_claimed(&mut reader.conn(), id).await?,
     };
     let Some(link) = link else { return Ok(None) };
     let under = app.links.under(link.tenant.as_str());
@@ -402,7 +411,7 @@ fn preflight() -> Response {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("accept"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("accept, purpose"));
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
     headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
     response

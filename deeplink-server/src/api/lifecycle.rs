@@ -1,0 +1,400 @@
+//! From click to conversion: what apps, pages and servers report. Each report is one transaction; who is credited with what
+//! is in `db/installs` and `db/conversions`.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use deeplink_core::error::{ErrorBody, ErrorCode};
+use deeplink_core::id::{EventId, SourceId, TenantId};
+use deeplink_core::lifecycle::{
+    Attribute, Convert, Converted, Done, Identify, InstallContext, NewConversion, TrackClick, TrackedClick,
+};
+use deeplink_core::link::is_link_id;
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+
+use crate::cache::Known;
+use crate::clicks::Click;
+use crate::db::conversions::{self, Stored};
+use crate::db::installs::{self, NewBinding, NewTouch};
+use crate::db::replies::Reply;
+use crate::db::tenants::{self, Counted};
+use crate::db::{Conn, DbError};
+use crate::error::ApiError;
+use crate::http::auth::Caller;
+use crate::http::extract::{BODY_LIMIT, json_body, parse};
+use crate::http::once::{Answer, Once, done};
+use crate::http::sdk_key::SdkCaller;
+use crate::state::{App, Shared};
+use crate::visit::{self, report};
+
+/// Records a click.
+///
+/// For apps and pages that have opened a link themselves. The click counts as a person's; the reply is what resolving the
+/// link as JSON says, and the platform.
+#[utoipa::path(
+    post, path = "/v1/lifecycle/click", operation_id = "track_click", tag = "lifecycle",
+    security(("publishable_key" = []), ("secret_key" = [])),
+    params(
+        ("key" = Option<String>, Query, description = "A publishable key, where no `Authorization` header can be sent"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255),
+    ),
+    request_body = TrackClick,
+    responses(
+        (status = 200, description = "Recorded", body = TrackedClick, headers(("Idempotency-Replayed" = String))),
+        (status = 400, description = "A field is missing or breaks a rule", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such link, or it is not active", body = ErrorBody),
+        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 429, description = "Too many reports with this publishable key", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn click(
+    State(app): State<Shared>,
+    SdkCaller(caller): SdkCaller,
+    request: Request,
+) -> Result<Answer, ApiError> {
+    click_for(&app, &caller, request).await
+}
+
+/// Records a click for whoever calls.
+pub(super) async fn click_for(app: &Shared, caller: &Caller, request: Request) -> Result<Answer, ApiError> {
+    let (headers, path) = (request.headers().clone(), request.uri().path().to_owned());
+    let body = json_body(request, BODY_LIMIT).await?;
+    let once = Once::read(&headers, caller, "POST", &path, &body)?;
+    let asked = parse::<TrackClick>(&body)?;
+    asked.validate()?;
+    let link = link_of(app, &caller.tenant, &asked.link_id).await?;
+    let (click, said) = report::clicked(app, &headers, &link).ok_or_else(ApiError::not_found)?;
+    let reply = Reply { status: 200, location: None, body: said };
+    if !once.is_keyed() {
+        app.clicks.record(click).await;
+        return Ok(Answer::first(reply));
+    }
+    let job = Arc::new(KeyedClick { app: Arc::clone(app), once, click, reply });
+    let app = Arc::clone(app);
+    App::to_the_end(async move {
+        let answer = app
+            .db
+            .write(move |tx| {
+                let job = Arc::clone(&job);
+                async move { job.run(tx).await }.boxed()
+            })
+            .await?;
+        if !answer.replayed {
+            app.clicks.stored_alongside();
+        }
+        Ok(answer)
+    })
+    .await
+}
+
+/// A click whose reply is kept: both are stored, or neither.
+struct KeyedClick {
+    app: Shared,
+    once: Once,
+    click: Click,
+    reply: Reply,
+}
+
+impl KeyedClick {
+    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
+        if let Some(reply) = self.once.claim(&mut tx, Timestamp::from_millis(self.click.at)).await? {
+            return Ok(Answer::again(reply));
+        }
+        self.app.clicks.store(&mut tx, &self.click).await?;
+        self.once.keep(&mut tx, &self.reply).await?;
+        Ok(Answer::first(self.reply.clone()))
+    }
+}
+
+/// A tenant's link, whatever its status.
+async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Arc<Known>, ApiError> {
+    let found = if is_link_id(id) { visit::known(app, Some(tenant), id).await? } else { None };
+    found.ok_or_else(ApiError::not_found)
+}
+
+/// Records that a link opened an install.
+///
+/// The first report of an install is its creation, every other opens it again. A link that is not active any more counts as
+/// well: it was tapped before.
+#[utoipa::path(
+    post, path = "/v1/lifecycle/attribute", operation_id = "attribute", tag = "lifecycle",
+    security(("publishable_key" = []), ("secret_key" = [])),
+    params(
+        ("key" = Option<String>, Query, description = "A publishable key, where no `Authorization` header can be sent"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255),
+    ),
+    request_body = Attribute,
+    responses(
+        (status = 200, description = "Recorded", body = Done, headers(("Idempotency-Replayed" = String))),
+        (status = 400, description = "A field is missing or breaks a rule", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such link", body = ErrorBody),
+        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 429, description = "Too many reports with this publishable key", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn attribute(
+    State(app): State<Shared>,
+    SdkCaller(caller): SdkCaller,
+    request: Request,
+) -> Result<Answer, ApiError> {
+    attribute_for(&app, caller, request).await
+}
+
+/// Records a touch for whoever calls.
+pub(super) async fn attribute_for(app: &Shared, caller: Arc<Caller>, request: Request) -> Result<Answer, ApiError> {
+    let (headers, path) = (request.headers().clone(), request.uri().path().to_owned());
+    let body = json_body(request, BODY_LIMIT).await?;
+    let once = Once::read(&headers, &caller, "POST", &path, &body)?;
+    let asked = parse::<Attribute>(&body)?.check()?;
+    let link = link_of(app, &caller.tenant, &asked.link_id).await?.position;
+    let context = asked.context.as_ref().filter(|context| **context != InstallContext::new());
+    let context = context.map(serde_json::to_string).transpose().map_err(|e| ApiError::Internal(e.to_string()))?;
+    let reply = done(&Done::new())?;
+    let job = Arc::new(Touch { app: Arc::clone(app), caller, once, asked, link, context, reply, now: app.clock.now() });
+    app.db
+        .write(move |tx| {
+            let job = Arc::clone(&job);
+            async move { job.run(tx).await }.boxed()
+        })
+        .await
+}
+
+struct Touch {
+    app: Shared,
+    caller: Arc<Caller>,
+    once: Once,
+    asked: Attribute,
+    link: i64,
+    context: Option<String>,
+    reply: Reply,
+    now: Timestamp,
+}
+
+impl Touch {
+    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
+        if let Some(reply) = self.once.claim(&mut tx, self.now).await? {
+            return Ok(Answer::again(reply));
+        }
+        let [position] = drawn(&self.app, self.now);
+        let touch = NewTouch {
+            tenant: &self.caller.tenant,
+            position,
+            install_id: &self.asked.install_id,
+            link: self.link,
+            app_version: &self.asked.app_version,
+            device_model: self.asked.context.as_ref().and_then(|context| context.device_model.as_deref()),
+            context: self.context.as_deref(),
+            at: self.now,
+        };
+        installs::touch(&mut tx, &touch).await?;
+        self.once.keep(&mut tx, &self.reply).await?;
+        Ok(Answer::first(self.reply.clone()))
+    }
+}
+
+/// Positions of new rows. Drawn in the write itself, which draws others when it begins again.
+fn drawn<const N: usize>(app: &App, now: Timestamp) -> [i64; N] {
+    let mut positions = app.positions.draw(now, N);
+    std::array::from_fn(|_| positions.next().unwrap_or_default())
+}
+
+/// Binds an install to a user.
+///
+/// An install belongs to one user for ever. Conversions of the user that came before are credited to the links that opened
+/// the install. Binding it to the same user again changes nothing.
+#[utoipa::path(
+    put, path = "/v1/lifecycle/identify", operation_id = "identify", tag = "lifecycle",
+    security(("publishable_key" = []), ("secret_key" = [])),
+    params(("key" = Option<String>, Query, description = "A publishable key, where no `Authorization` header can be sent")),
+    request_body = Identify,
+    responses(
+        (status = 200, description = "Bound", body = Done),
+        (status = 400, description = "A field is missing or breaks a rule", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 409, description = "The install belongs to another user (`identify_conflict`)", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 429, description = "Too many reports with this publishable key", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn identify(
+    State(app): State<Shared>,
+    SdkCaller(caller): SdkCaller,
+    request: Request,
+) -> Result<Answer, ApiError> {
+    identify_for(&app, caller, request).await
+}
+
+/// Binds an install for whoever calls.
+pub(super) async fn identify_for(app: &Shared, caller: Arc<Caller>, request: Request) -> Result<Answer, ApiError> {
+    let body = json_body(request, BODY_LIMIT).await?;
+    let asked = parse::<Identify>(&body)?;
+    asked.validate()?;
+    // Apps say it at every start, and what is bound stays bound: most often there is nothing to write.
+    let user = installs::user_of(&mut app.db.read().await?.conn(), &caller.tenant, &asked.install_id).await?;
+    let is_bound = match user {
+        Some(user) => user == asked.user_id,
+        None => {
+            let (app, now) = (Arc::clone(app), app.clock.now());
+            let job = Arc::new((Arc::clone(&app), caller, asked, now));
+            app.db
+                .write(move |tx| {
+                    let job = Arc::clone(&job);
+                    async move { bind(tx, &job.0, &job.1, &job.2, job.3).await }.boxed()
+                })
+                .await?
+        }
+    };
+    if is_bound {
+        Ok(Answer::first(done(&Done::new())?))
+    } else {
+        Err(ApiError::Plain(ErrorCode::IdentifyConflict, "this install belongs to another user"))
+    }
+}
+
+async fn bind(mut tx: Conn<'_>, app: &App, caller: &Caller, asked: &Identify, now: Timestamp) -> Result<bool, DbError> {
+    let binding = NewBinding {
+        tenant: &caller.tenant,
+        positions: drawn(app, now),
+        install_id: &asked.install_id,
+        user_id: &asked.user_id,
+        at: now,
+    };
+    installs::bind(&mut tx, &binding).await
+}
+
+/// Records a conversion.
+///
+/// It is credited to the links that touched the installs of its user up to then, and once such an install is known, if
+/// none is yet. The same `idempotency_key` within 30 days is the same conversion.
+#[utoipa::path(
+    post, path = "/v1/lifecycle/convert", operation_id = "convert", tag = "lifecycle",
+    security(("publishable_key" = []), ("secret_key" = [])),
+    params(
+        ("key" = Option<String>, Query, description = "A publishable key, where no `Authorization` header can be sent"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255),
+    ),
+    request_body = Convert,
+    responses(
+        (status = 200, description = "What became of it", body = Converted, headers(("Idempotency-Replayed" = String))),
+        (status = 400, description = "The conversion is malformed or breaks a rule (`parse_error`)", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 409, description = "The `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 429, description = "Too many reports with this publishable key", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn convert(
+    State(app): State<Shared>,
+    SdkCaller(caller): SdkCaller,
+    request: Request,
+) -> Result<Answer, ApiError> {
+    let headers = request.headers().clone();
+    let body = json_body(request, BODY_LIMIT).await?;
+    let once = Once::read(&headers, &caller, "POST", "/v1/lifecycle/convert", &body)?;
+    let new = read_conversion(&body, app.clock.now())?;
+    store(&app, &caller.tenant, None, once, new).await
+}
+
+/// Reads a conversion. Whatever is wrong with it is a `parse_error`.
+pub(crate) fn read_conversion(body: &[u8], now: Timestamp) -> Result<NewConversion, ApiError> {
+    let asked = parse::<Convert>(body).map_err(|error| match error {
+        ApiError::Invalid(mut invalid) => {
+            invalid.code = ErrorCode::ParseError;
+            ApiError::Invalid(invalid)
+        }
+        other => other,
+    })?;
+    Ok(asked.check(now)?)
+}
+
+/// Stores a conversion of a tenant's user, from a source or from somebody with a key.
+pub(crate) async fn store_conversion(
+    app: &Shared,
+    tenant: &TenantId,
+    source: Option<SourceId>,
+    new: NewConversion,
+) -> Result<Converted, ApiError> {
+    store(app, tenant, source, Once::none(), new).await?.said()
+}
+
+async fn store(
+    app: &Shared,
+    tenant: &TenantId,
+    source: Option<SourceId>,
+    once: Once,
+    new: NewConversion,
+) -> Result<Answer, ApiError> {
+    let now = app.clock.now();
+    let id = app.random(|random| EventId::new(now, random));
+    let job = Arc::new(Conversion { app: Arc::clone(app), tenant: tenant.clone(), source, once, id, new, now });
+    let stored = app
+        .db
+        .write(move |tx| {
+            let job = Arc::clone(&job);
+            async move { job.run(tx).await }.boxed()
+        })
+        .await;
+    match stored {
+        // Nothing of it stays, so it can be sent again when there is room.
+        Err(ApiError::Quota { .. }) => Ok(Answer::first(done(&Converted::failed())?)),
+        stored => stored,
+    }
+}
+
+struct Conversion {
+    app: Shared,
+    tenant: TenantId,
+    source: Option<SourceId>,
+    once: Once,
+    id: EventId,
+    new: NewConversion,
+    now: Timestamp,
+}
+
+impl Conversion {
+    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
+        if let Some(reply) = self.once.claim(&mut tx, self.now).await? {
+            return Ok(Answer::again(reply));
+        }
+        let reply = done(&self.store(&mut tx).await?)?;
+        self.once.keep(&mut tx, &reply).await?;
+        Ok(Answer::first(reply))
+    }
+
+    async fn store(&self, tx: &mut Conn<'_>) -> Result<Converted, ApiError> {
+        let Self { tenant, id, new, now, .. } = self;
+        if let Some(key) = &new.idempotency_key
+            && let Some(first) = conversions::claim_key(tx, tenant, key, id, *now).await?
+        {
+            return Ok(Converted::deduped(first));
+        }
+        let [user, position] = drawn(&self.app, *now);
+        let user = conversions::hold_user(tx, tenant, &new.user_id, user, *now).await?;
+        let stored = Stored { id, tenant, user, position, source: self.source.as_ref(), new, now: *now };
+        let is_known = conversions::insert(tx, &stored).await?;
+        // Last, because all of the account's conversions wait for this row.
+        if self.app.config.enforce_quotas
+            && let Counted::Over { limit, current } = tenants::count_events(tx, tenant, now.month(), 1).await?
+        {
+            return Err(ApiError::Quota { resource: "events", limit, current });
+        }
+        Ok(if is_known { Converted::accepted(id.clone()) } else { Converted::unattributed(id.clone()) })
+    }
+}

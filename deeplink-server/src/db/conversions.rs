@@ -1,0 +1,190 @@
+//! What users of an app did, and the links that are credited with it.
+//!
+//! A user's row is held by whoever changes what the user is credited with: a conversion, a touch of an install that is
+//! bound to them, the binding of another. Whoever also holds an install's row takes that one first. So each sees what the
+//! others have committed, and whoever comes second settles the credit.
+
+use deeplink_core::id::{EventId, SourceId, TenantId};
+use deeplink_core::lifecycle::NewConversion;
+use deeplink_core::metadata::Metadata;
+use deeplink_core::time::Timestamp;
+use sqlx::FromRow;
+
+use super::{Conn, DbError, on};
+
+/// How long an idempotency key is known.
+const KEY_DAYS: i64 = 30;
+
+/// Makes a user, or finds them, and holds their row until the write ends. Gives their position.
+pub(crate) async fn hold_user(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    user_id: &str,
+    position: i64,
+    now: Timestamp,
+) -> Result<i64, DbError> {
+    const SQL: &str = "
+        INSERT INTO app_users (position, tenant_id, user_id, created_at) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (tenant_id, user_id) DO UPDATE SET created_at = app_users.created_at
+        RETURNING position";
+    on!(db, c => sqlx::query_scalar(SQL)
+        .bind(position).bind(tenant.as_str()).bind(user_id).bind(now.as_millis()).fetch_one(c).await)
+    .map_err(DbError::drawn)
+}
+
+/// Holds a user's row until the write ends. SQLite has one writer, so there nothing needs to be held.
+pub(crate) async fn hold(db: &mut Conn<'_>, user: i64) -> Result<(), DbError> {
+    const POSTGRES: &str = "SELECT position FROM app_users WHERE position = $1 FOR NO KEY UPDATE";
+    if let Conn::Postgres(conn) = db {
+        sqlx::query(POSTGRES).bind(user).execute(&mut **conn).await?;
+    }
+    Ok(())
+}
+
+/// Takes an idempotency key for a conversion. Gives the conversion that has it already, if it is not too long ago. On
+/// PostgreSQL a second one waits here until the first transaction ends.
+pub(crate) async fn claim_key(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    key: &str,
+    conversion: &EventId,
+    now: Timestamp,
+) -> Result<Option<EventId>, DbError> {
+    const CLAIM: &str = "
+        INSERT INTO conversion_keys (tenant_id, key, conversion, expires_at) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (tenant_id, key) DO UPDATE SET conversion = excluded.conversion, expires_at = excluded.expires_at
+        WHERE conversion_keys.expires_at <= $5";
+    const HOLDER: &str = "SELECT conversion FROM conversion_keys WHERE tenant_id = $1 AND key = $2";
+    let claimed = on!(db, c => sqlx::query(CLAIM)
+        .bind(tenant.as_str()).bind(key).bind(conversion.as_str())
+        .bind(now.plus_days(KEY_DAYS).as_millis()).bind(now.as_millis())
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    if claimed == 1 {
+        return Ok(None);
+    }
+    let holder: Option<String> =
+        on!(db, c => sqlx::query_scalar(HOLDER).bind(tenant.as_str()).bind(key).fetch_optional(c).await)?;
+    // A sweep took it away meanwhile: the write begins again and sees that.
+    let holder = holder.ok_or_else(|| DbError::Deadlock("an idempotency key expired".into()))?;
+    holder.parse().map(Some).map_err(|_| DbError::corrupt("conversion_keys", "conversion", &holder))
+}
+
+/// A conversion to store.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored<'a> {
+    pub(crate) id: &'a EventId,
+    pub(crate) tenant: &'a TenantId,
+    /// `app_users.position`; the caller holds the row.
+    pub(crate) user: i64,
+    pub(crate) position: i64,
+    pub(crate) source: Option<&'a SourceId>,
+    pub(crate) new: &'a NewConversion,
+    pub(crate) now: Timestamp,
+}
+
+/// An install's touches up to a moment, at their ends.
+#[derive(FromRow)]
+struct Ends {
+    position: i64,
+    first_at: Option<i64>,
+    first_link: Option<i64>,
+    last_at: Option<i64>,
+    last_link: Option<i64>,
+}
+
+/// Stores a conversion and credits links with it. `true`: an install is bound to its user, so it is an event at once.
+pub(crate) async fn insert(db: &mut Conn<'_>, stored: &Stored<'_>) -> Result<bool, DbError> {
+    // Two looks into an index for each end of an install's touches, however many there are.
+    const ENDS: &str = "
+        SELECT position,
+            (SELECT t.at FROM touches t WHERE t.install = i.position AND t.at <= $2
+                ORDER BY t.at, t.number LIMIT 1) AS first_at,
+            (SELECT t.link FROM touches t WHERE t.install = i.position AND t.at <= $2
+                ORDER BY t.at, t.number LIMIT 1) AS first_link,
+            (SELECT t.at FROM touches t WHERE t.install = i.position AND t.at <= $2
+                ORDER BY t.at DESC, t.number DESC LIMIT 1) AS last_at,
+            (SELECT t.link FROM touches t WHERE t.install = i.position AND t.at <= $2
+                ORDER BY t.at DESC, t.number DESC LIMIT 1) AS last_link
+        FROM installs i WHERE i.app_user = $1";
+    const INSERT: &str = "
+        INSERT INTO conversions (position, id, tenant_id, app_user, source_id, conversion_type, metadata, amount_cents,
+            currency, at, received_at, emitted_at, first_link, last_link)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+    const CREDIT: &str = "
+        INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
+        SELECT l.link, $2, $3, l.link = $4, l.link = $5, $6
+        FROM installs i JOIN install_links l ON l.install = i.position
+        WHERE i.app_user = $1 AND l.first_at <= $2 GROUP BY l.link";
+    let new = stored.new;
+    let at = new.occurred_at.as_millis();
+    let ends: Vec<Ends> = on!(db, c => sqlx::query_as(ENDS).bind(stored.user).bind(at).fetch_all(c).await)?;
+    let is_known = !ends.is_empty();
+    let first = ends.iter().filter_map(|end| Some(((end.first_at?, end.position), end.first_link?))).min();
+    let last = ends.iter().filter_map(|end| Some(((end.last_at?, end.position), end.last_link?))).max();
+    let (first, last) = (first.map(|(_, link)| link), last.map(|(_, link)| link));
+    on!(db, c => sqlx::query(INSERT)
+        .bind(stored.position).bind(stored.id.as_str()).bind(stored.tenant.as_str()).bind(stored.user)
+        .bind(stored.source.map(SourceId::as_str)).bind(&new.conversion_type)
+        .bind(new.metadata.as_ref().map(Metadata::as_str))
+        .bind(new.amount.as_ref().map(|(cents, _)| *cents)).bind(new.amount.as_ref().map(|(_, currency)| currency))
+        .bind(at).bind(stored.now.as_millis()).bind(is_known.then_some(stored.now.as_millis()))
+        .bind(first).bind(last)
+        .execute(c).await.map(|_| ()))
+    .map_err(DbError::drawn)?;
+    if first.is_some() {
+        on!(db, c => sqlx::query(CREDIT)
+            .bind(stored.user).bind(at).bind(&new.conversion_type).bind(first).bind(last).bind(stored.position)
+            .execute(c).await.map(|_| ()))?;
+    }
+    Ok(is_known)
+}
+
+/// Makes events of a user's conversions that waited until an install was bound to them.
+pub(crate) async fn emit(db: &mut Conn<'_>, user: i64, now: Timestamp) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE conversions SET emitted_at = $2 WHERE app_user = $1 AND emitted_at IS NULL";
+    on!(db, c => sqlx::query(SQL).bind(user).bind(now.as_millis()).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Credits a user's conversions since a moment anew, after touches at or after it came to them. Seldom is there any: a
+/// conversion is newer than the touches before it, unless it came before its user was known or a clock was set.
+pub(crate) async fn credit_since(db: &mut Conn<'_>, user: i64, since: i64) -> Result<(), DbError> {
+    const ANY: &str = "SELECT EXISTS (SELECT 1 FROM conversions WHERE app_user = $1 AND at >= $2)";
+    // From each touch to the next one is a stretch of time whose conversions have the same ends.
+    const ENDS: &str = "
+        UPDATE conversions SET first_link = stretch.first_link, last_link = stretch.link
+        FROM (
+            SELECT link, CASE WHEN at > $2 THEN at ELSE $2 END AS since,
+                COALESCE(LEAD(at) OVER chain, 9223372036854775807) AS until,
+                FIRST_VALUE(link) OVER chain AS first_link
+            FROM touches WHERE install IN (SELECT position FROM installs WHERE app_user = $1)
+            WINDOW chain AS (ORDER BY at, install, number)
+        ) AS stretch
+        WHERE conversions.app_user = $1 AND conversions.at >= stretch.since AND conversions.at < stretch.until
+            AND stretch.since < stretch.until
+            AND (conversions.first_link IS DISTINCT FROM stretch.first_link
+                OR conversions.last_link IS DISTINCT FROM stretch.link)";
+    const CREDIT: &str = "
+        INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
+        SELECT l.link, c.at, c.conversion_type, l.link = c.first_link, l.link = c.last_link, c.position
+        FROM conversions c
+        JOIN (
+            SELECT link, MIN(first_at) AS since FROM install_links
+            WHERE install IN (SELECT position FROM installs WHERE app_user = $1) GROUP BY link
+        ) AS l ON c.at >= l.since
+        WHERE c.app_user = $1 AND c.at >= $2
+        ON CONFLICT (conversion, link) DO UPDATE SET is_first = excluded.is_first, is_last = excluded.is_last
+        WHERE conversion_credits.is_first <> excluded.is_first OR conversion_credits.is_last <> excluded.is_last";
+    if !on!(db, c => sqlx::query_scalar::<_, bool>(ANY).bind(user).bind(since).fetch_one(c).await)? {
+        return Ok(());
+    }
+    for sql in [ENDS, CREDIT] {
+        on!(db, c => sqlx::query(sql).bind(user).bind(since).execute(c).await.map(|_| ()))?;
+    }
+    Ok(())
+}
+
+/// Takes away some idempotency keys whose time is over; see [`super::expired`].
+pub(crate) const EXPIRED_KEYS: &str = "
+    DELETE FROM conversion_keys WHERE expires_at <= $1 AND (tenant_id, key) IN
+        (SELECT tenant_id, key FROM conversion_keys WHERE expires_at <= $1 LIMIT $2)";

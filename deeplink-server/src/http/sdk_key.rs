@@ -1,0 +1,86 @@
+//! Who reports what comes from click to conversion: apps and pages by a publishable key, servers by the account's secret
+//! key. [`SdkCaller`] and [`PublishableCaller`] in a handler's signature are the permission.
+//!
+//! A publishable key is public, so it has limits: by key and address, and by key. They are judged before the body is read.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use deeplink_core::secret::{PublishableKey, sha256_hex};
+use http::request::Parts;
+
+use super::auth::{Caller, full_scope, shown_key};
+use super::client_ip::{client_ip, limit_key};
+use super::extract::Query;
+use crate::db::publishable_keys;
+use crate::error::ApiError;
+use crate::service::Peer;
+use crate::state::{App, Shared};
+
+/// A publishable key, or a tenant's own secret key.
+pub(crate) struct SdkCaller(pub(crate) Arc<Caller>);
+
+/// A publishable key.
+pub(crate) struct PublishableCaller(pub(crate) Arc<Caller>);
+
+impl FromRequestParts<Shared> for SdkCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        match shown_key(parts)? {
+            Some(key) if !key.starts_with(PublishableKey::PREFIX) => {
+                let caller = full_scope(key, app).await?;
+                key_in_query(parts)?;
+                Ok(Self(caller))
+            }
+            _ => Ok(Self(publishable(parts, app).await?)),
+        }
+    }
+}
+
+impl FromRequestParts<Shared> for PublishableCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        Ok(Self(publishable(parts, app).await?))
+    }
+}
+
+/// The key of the query. One that stands there twice is refused, also where the header says who calls.
+fn key_in_query(parts: &Parts) -> Result<Option<String>, ApiError> {
+    Ok(Query::of(parts).one("key")?.map(str::to_owned))
+}
+
+/// Whom the publishable key of a request stands for. The header outranks the query.
+async fn publishable(parts: &Parts, app: &App) -> Result<Arc<Caller>, ApiError> {
+    let now = app.clock.monotonic_millis();
+    let (caller, hash) = match shown_key(parts)? {
+        Some(key) => {
+            let hash = sha256_hex(key);
+            let caller = known(app, &hash, now).await?;
+            key_in_query(parts)?;
+            (caller, hash)
+        }
+        None => {
+            let hash = sha256_hex(&key_in_query(parts)?.ok_or_else(ApiError::unauthorized)?);
+            (known(app, &hash, now).await?, hash)
+        }
+    };
+    let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+    let client = limit_key(client_ip(peer, &parts.headers, &app.config.trusted_proxies));
+    app.limits.reports.check(&(&hash, client), now).map_err(ApiError::RateLimited)?;
+    app.limits.key_reports.check(&hash, now).map_err(ApiError::RateLimited)?;
+    Ok(caller)
+}
+
+async fn known(app: &App, hash: &str, now: u64) -> Result<Arc<Caller>, ApiError> {
+    if let Some(caller) = app.pages.get(hash, now) {
+        return Ok(caller);
+    }
+    let since = app.pages.since(hash);
+    let found = publishable_keys::by_hash(&mut app.db.read().await?.conn(), hash).await?;
+    let caller = Arc::new(found.ok_or_else(ApiError::invalid_key)?);
+    app.pages.fill(hash, Arc::clone(&caller), since, now);
+    Ok(caller)
+}

@@ -1,0 +1,40 @@
+//! A click that an app or page reports, which has opened the link itself: counted and answered like a visit.
+
+use deeplink_core::link::LinkStatus;
+use deeplink_core::visitor::{ClickKind, Visitor};
+use http::header::{self, HeaderMap, HeaderValue};
+
+use super::json;
+use crate::cache::Known;
+use crate::clicks::Click;
+use crate::state::App;
+
+/// The click to count, and what is said to it: the link as JSON and the platform. `None` when the link is not active.
+pub(crate) fn clicked(app: &App, headers: &HeaderMap, link: &Known) -> Option<(Click, String)> {
+    let now = app.clock.now();
+    let status = link.status_at(now);
+    if status != LinkStatus::Active {
+        return None;
+    }
+    let texts = app.clicks.texts();
+    let agent = texts.agent(headers.get(header::USER_AGENT).map(HeaderValue::as_bytes));
+    let hint = headers.get("sec-ch-ua-platform").and_then(|value| value.to_str().ok());
+    let platform = Visitor::new(agent.traits(), hint).platform;
+    let referer = texts.referer(headers.get(header::REFERER).map(HeaderValue::as_bytes));
+    let click = Click {
+        link: link.position,
+        at: now.as_millis(),
+        // Somebody held the device, whatever its library calls itself.
+        kind: ClickKind::Human.code(),
+        platform: platform.code(),
+        agent: agent.text(),
+        referer,
+    };
+    let mut body = json::render(link, &status);
+    // It ends with the brace of the object.
+    body.pop();
+    body.push_str(",\"platform\":\"");
+    body.push_str(platform.as_str());
+    body.push_str("\"}");
+    Some((click, body))
+}
