@@ -12,7 +12,8 @@ use utoipa_axum::routes;
 
 use crate::api::{
     affiliates, analytics, apps, bulk, callback, credentials, domain_verify, domains, earlier, health, invites,
-    key_requests, lifecycle, links, oauth, publishable_keys, qr, secret_keys, sessions, signin, signup, timeseries, users,
+    key_requests, lifecycle, links, oauth, publishable_keys, qr, secret_keys, sessions, signin, signup, timeseries,
+    users,
 };
 use crate::error::ApiError;
 use crate::openapi;
