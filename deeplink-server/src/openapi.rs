@@ -37,6 +37,8 @@ use crate::state::Shared;
         (name = "team", description = "The people of an account"),
         (name = "keys", description = "Secret keys, and keys that apps and pages carry"),
         (name = "affiliates", description = "Partners, and credentials that reach only their links"),
+        (name = "sources", description = "Addresses that conversions can be posted to without a key"),
+        (name = "sdk", description = "The script that pages report with"),
         (name = "service", description = "The service itself"),
     ),
     // What only stands in parameters is not found by itself.

@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 
 use crate::api::{
     affiliates, analytics, apps, bulk, callback, credentials, domain_verify, domains, earlier, health, invites,
-    key_requests, lifecycle, links, oauth, publishable_keys, qr, secret_keys, sessions, signin, signup, timeseries,
-    users,
+    key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources,
+    timeseries, users,
 };
 use crate::error::ApiError;
 use crate::openapi;
@@ -40,6 +40,9 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(invites::page, invites::accept))
         .routes(routes!(oauth::start))
         .routes(routes!(oauth::callback))
+        .merge(sdk::files())
+        // Everybody who knows a source's address
+        .routes(routes!(sources::receive))
         // Secret keys, and affiliates' for their own links
         .routes(routes!(links::list, links::create))
         .routes(routes!(bulk::create))
@@ -74,6 +77,8 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(credentials::delete))
         .routes(routes!(apps::list, apps::create))
         .routes(routes!(apps::delete))
+        .routes(routes!(sources::list, sources::create))
+        .routes(routes!(sources::get, sources::delete))
         .routes(routes!(domains::list, domains::create))
         .routes(routes!(domains::delete))
         .routes(routes!(domain_verify::verify))

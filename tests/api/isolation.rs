@@ -99,6 +99,12 @@ fn matrix() -> Vec<Row> {
         with("bulk_create_links", json!({"template": {}, "count": 2}), LINKS),
         row("get_link", LINK),
         row("link_qr", LINK),
+        row("list_sources", FULL),
+        with("create_source", json!({"name": "New", "source_type": "custom"}), FULL),
+        row("get_source", OF_A),
+        row("delete_source", OF_A),
+        with("send_to_source", json!({"user_id": "user-1", "type": "purchase"}), PUBLIC),
+        row("sdk_script", PUBLIC),
         row("list_domains", FULL),
         with("create_domain", json!({"domain": "new.example.com"}), FULL),
         row("verify_domain", OF_A),
@@ -199,6 +205,11 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
         let domain = format!("{name}.example.com");
         world.own_domain(a, &domain, Role::Primary).await;
         vec![domain]
+    } else if path.contains("/sources/{id}") || path.contains("{token}") {
+        let made = a.post("/v1/sources", &json!({"name": name, "source_type": "custom"})).await;
+        let address = made.member("webhook_url");
+        let token = address.rsplit('/').next().expect("a token").to_owned();
+        vec![if path.contains("{token}") { token } else { made.member("id") }]
     } else if path.contains("{provider}") {
         vec!["google".to_owned()]
     } else if path.contains("{link_id}") {
@@ -360,6 +371,7 @@ async fn i1_and_the_other_way_round() {
     world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     world.claim_domain(&world.b, "claimed.example.com", Role::Primary).await;
     let made = world.b.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await;
+    let source = world.b.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await.member("id");
     let first = async |sql: &str| world.db.texts(format!("{sql} AND tenant_id = '{}'", world.b.tenant)).await.remove(0);
     let key = first("SELECT id FROM secret_keys WHERE affiliate_id IS NULL").await;
     let credential = first("SELECT id FROM secret_keys WHERE affiliate_id IS NOT NULL").await;
@@ -374,6 +386,7 @@ async fn i1_and_the_other_way_round() {
             ("/{link_id}", vec![text("of-b1")]),
             ("/{domain}", vec![text("go.example.com")]),
             ("/{domain}", vec![text("claimed.example.com")]),
+            ("/sources/{id}", vec![source.clone()]),
             ("/{user_id}", vec![owner.clone()]),
             ("/secret-keys/{key_id}", vec![key.clone()]),
             ("/secret-keys/{key_id}", vec![credential.clone()]),

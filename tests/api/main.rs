@@ -37,6 +37,8 @@ mod secrets;
 mod sessions;
 mod signin;
 mod signup;
+mod sdk;
+mod sources;
 mod team;
 mod texts;
 mod threats;

@@ -77,6 +77,11 @@ impl Watched {
         }
         // The page behind a mailed link holds the token it was asked with, for its own form.
         let shows_its_own = *method == Method::GET && matches!(uri.path(), "/v1/auth/callback" | "/v1/auth/verify");
+        // The address of a source is shown to whoever may have it, as often as they like.
+        if uri.path().starts_with("/v1/sources") || uri.path().starts_with("/account/sources") {
+            source_tokens(&String::from_utf8_lossy(body)).for_each(|token| self.secrets.note(&token));
+            return;
+        }
         let made = serde_json::from_slice::<Value>(body).ok().filter(|_| issues(method, uri.path()));
         let issued = made.as_ref().and_then(|made| made["api_key"].as_str().or(made["key"].as_str()));
         match issued.filter(|_| status == StatusCode::CREATED) {
@@ -98,6 +103,12 @@ fn issues(method: &Method, path: &str) -> bool {
         "/credentials",
     ];
     *method == Method::POST && OPERATIONS.iter().any(|operation| path.ends_with(operation))
+}
+
+/// The tokens of the addresses that stand in a text.
+fn source_tokens(text: &str) -> impl Iterator<Item = String> {
+    let digits = |rest: &str| rest.chars().take_while(char::is_ascii_hexdigit).collect::<String>();
+    text.split("/in/").skip(1).map(digits).filter(|token| token.len() == 64)
 }
 
 impl Transport for Watched {

@@ -38,6 +38,7 @@ pub(crate) mod publishable_keys;
 pub(crate) mod replies;
 pub(crate) mod sessions;
 pub(crate) mod sign_ins;
+pub(crate) mod sources;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
 pub(crate) mod users;

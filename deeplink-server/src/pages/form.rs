@@ -261,6 +261,7 @@ fn words(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::LastUser => "They are the last who can sign in, so they cannot be removed.",
         ErrorCode::UserExists => "They belong to your team already.",
         ErrorCode::PartnerKeyTaken => "Another affiliate of yours has this key. Choose another one.",
+        ErrorCode::NameTaken => "Another source of yours has this name. Choose another one.",
         ErrorCode::ThreatDetected => "This address is on the list of unsafe ones, so no link may lead there.",
         ErrorCode::AlternateLimit => "You have a verified alternate domain already, and there can be one.",
         ErrorCode::InvalidUrl if message.ends_with("not an absolute URL") => {

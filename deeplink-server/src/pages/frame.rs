@@ -58,14 +58,27 @@ impl Section {
         path: "/account/affiliates",
         sign: "M6 9.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5M18 4a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5M18 15a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5M8.3 11l7.4-3.6M8.3 13l7.4 3.6",
     };
+    pub(super) const SOURCES: Self = Self {
+        name: "Sources",
+        path: "/account/sources",
+        sign: "M12 4v10.5M7.5 10.5 12 15l4.5-4.5M4.5 14.5v5h15v-5",
+    };
     pub(super) const TEAM: Self = Self {
         name: "Team",
         path: "/account/team",
         sign: "M9 5a3.5 3.5 0 1 0 0 7 3.5 3.5 0 0 0 0-7M3 19.5c.5-3.5 3-5 6-5s5.5 1.5 6 5M16 5.5a3.3 3.3 0 0 1 0 6M17.5 14.8c2 .7 3.2 2.2 3.5 4.7",
     };
     /// In the order of the way around.
-    const ALL: [Self; 7] =
-        [Self::OVERVIEW, Self::LINKS, Self::DOMAINS, Self::APPS, Self::KEYS, Self::AFFILIATES, Self::TEAM];
+    const ALL: [Self; 8] = [
+        Self::OVERVIEW,
+        Self::LINKS,
+        Self::DOMAINS,
+        Self::APPS,
+        Self::KEYS,
+        Self::SOURCES,
+        Self::AFFILIATES,
+        Self::TEAM,
+    ];
 }
 
 /// The frame of one page.

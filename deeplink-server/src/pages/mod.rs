@@ -21,6 +21,7 @@ mod person;
 mod plan;
 mod secret;
 mod signin;
+mod sources;
 mod team;
 mod when;
 
@@ -72,6 +73,9 @@ table! {
         "/account/affiliates/{affiliate_id}/credentials/{key_id}/delete",
         get(affiliates::confirm_credential).post(affiliates::delete_credential)
     )
+    .route("/account/sources", get(sources::list).post(sources::create))
+    .route("/account/sources/{id}", post(sources::reveal))
+    .route("/account/sources/{id}/delete", get(sources::confirm).post(sources::delete))
     .route("/account/team", get(team::list).post(team::invite))
     .route("/account/team/{user_id}/remove", get(team::confirm).post(team::remove))
 }

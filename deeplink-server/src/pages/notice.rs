@@ -18,6 +18,8 @@ pub(super) fn sentence(word: &str) -> Option<&'static str> {
         "key-shown" => {
             "That form was sent already. A key is shown only once; if you have lost it, delete it and make a new one."
         }
+        "source-made" => "The source is there. Its address is behind the button beside its name.",
+        "source-deleted" => "The source is deleted, and its address is dead.",
         "invited" => "The invitation is on its way. It works for 7 days.",
         "person-removed" => "They are removed from the team and signed out everywhere.",
         "affiliate-made" => "The affiliate is added. Make a credential for it below.",

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::{MasterKey, Unopened, Vault};
 use crate::config::{Config, is_loopback};
-use crate::db::{Db, DbError, acme, certificates, mails, replies, vault_check};
+use crate::db::{Db, DbError, acme, certificates, mails, replies, sources, vault_check};
 
 const CHECK: &[u8] = b"deeplink";
 
@@ -172,6 +172,11 @@ impl Vault {
                 for (id, sealed) in replies::all_sealed(&mut tx).await? {
                     if let Some(sealed) = vault.renewed("replies", &id, &sealed) {
                         replies::reseal(&mut tx, &id, &sealed).await?;
+                    }
+                }
+                for (id, sealed) in sources::all_sealed(&mut tx).await? {
+                    if let Some(sealed) = vault.renewed("sources", &id, &sealed) {
+                        sources::reseal(&mut tx, &id, &sealed).await?;
                     }
                 }
                 Ok(())

@@ -106,8 +106,9 @@ async fn all_pages(world: &World, caller: &Caller) -> Vec<String> {
     let keys = caller.get("/v1/auth/secret-keys").await.json();
     let key = keys["keys"][0]["id"].as_str().expect("a key").to_owned();
     let user = caller.post("/v1/auth/users", &json!({"email": "new@example.com"})).await.member("id");
+    let source = caller.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await.member("id");
     let mut pages: Vec<String> =
-        ["", "/links", "/new-link", "/domains", "/apps", "/new-app", "/keys", "/affiliates", "/team"]
+        ["", "/links", "/new-link", "/domains", "/apps", "/new-app", "/keys", "/sources", "/affiliates", "/team"]
             .iter()
             .map(|path| format!("/account{path}"))
             .collect();
@@ -120,6 +121,7 @@ async fn all_pages(world: &World, caller: &Caller) -> Vec<String> {
         format!("/account/apps/{app}/delete"),
         format!("/account/keys/{key}/delete"),
         format!("/account/keys/publishable/{publishable}/delete"),
+        format!("/account/sources/{source}/delete"),
         format!("/account/affiliates/{affiliate}"),
         format!("/account/affiliates/{affiliate}/delete"),
         format!("/account/affiliates/{affiliate}/credentials/{credential}/delete"),
@@ -140,6 +142,7 @@ fn all_forms(pages: &[String]) -> Vec<(String, Vec<(&'static str, &'static str)>
         ),
         ("/account/keys".to_owned(), vec![("form", "1")]),
         ("/account/keys/publishable".to_owned(), vec![("form", "2"), ("domain", "go.example.com")]),
+        ("/account/sources".to_owned(), vec![("form", "3"), ("name", "Other")]),
         ("/account/affiliates".to_owned(), vec![("name", "Q"), ("partner_key", "qq")]),
         ("/account/team".to_owned(), vec![("email", "other@example.com")]),
     ];

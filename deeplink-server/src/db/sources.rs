@@ -1,0 +1,123 @@
+//! Addresses that conversions are posted to. A token is stored as its hash, and sealed because the address is shown again.
+
+use deeplink_core::id::{SourceId, TenantId};
+use deeplink_core::secret::Token;
+use deeplink_core::source::SourceType;
+use deeplink_core::time::Timestamp;
+use sqlx::FromRow;
+
+use super::{Conn, DbError, on};
+
+/// A source to store.
+#[derive(Debug, Clone)]
+pub(crate) struct NewSource {
+    pub(crate) id: SourceId,
+    pub(crate) tenant: TenantId,
+    pub(crate) name: String,
+    pub(crate) source_type: SourceType,
+    /// In it only to be hashed.
+    pub(crate) token: Token,
+    /// The token, sealed under the row's id.
+    pub(crate) sealed: String,
+    pub(crate) created_at: Timestamp,
+}
+
+/// A source as it is stored, but for the hash.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredSource {
+    pub(crate) id: SourceId,
+    pub(crate) name: String,
+    pub(crate) source_type: SourceType,
+    pub(crate) sealed: String,
+    pub(crate) created_at: Timestamp,
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: String,
+    name: String,
+    source_type: String,
+    sealed: String,
+    created_at: i64,
+}
+
+impl TryFrom<Row> for StoredSource {
+    type Error = DbError;
+
+    fn try_from(row: Row) -> Result<Self, DbError> {
+        Ok(Self {
+            id: row.id.parse().map_err(|_| DbError::corrupt("sources", "id", &row.id))?,
+            name: row.name,
+            source_type: SourceType::from(row.source_type.as_str()),
+            sealed: row.sealed,
+            created_at: Timestamp::from_millis(row.created_at),
+        })
+    }
+}
+
+/// Stores a source; `false` when another of the account has its name.
+pub(crate) async fn insert(db: &mut Conn<'_>, new: &NewSource) -> Result<bool, DbError> {
+    const SQL: &str = "
+        INSERT INTO sources (id, tenant_id, name, source_type, token_hash, sealed, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (tenant_id, name) DO NOTHING";
+    let rows = on!(db, c => sqlx::query(SQL)
+        .bind(new.id.as_str()).bind(new.tenant.as_str()).bind(&new.name).bind(new.source_type.as_str())
+        .bind(new.token.hash()).bind(&new.sealed).bind(new.created_at.as_millis())
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(rows == 1)
+}
+
+/// How many sources an account has.
+pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<i64, DbError> {
+    const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM sources WHERE tenant_id = $1";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
+}
+
+/// An account's sources, newest first.
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<StoredSource>, DbError> {
+    const SQL: &str = "
+        SELECT id, name, source_type, sealed, created_at FROM sources
+        WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC";
+    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+    rows.into_iter().map(StoredSource::try_from).collect()
+}
+
+/// An account's source of this id.
+pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, id: &SourceId) -> Result<Option<StoredSource>, DbError> {
+    const SQL: &str = "
+        SELECT id, name, source_type, sealed, created_at FROM sources WHERE tenant_id = $1 AND id = $2";
+    let row: Option<Row> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?;
+    row.map(StoredSource::try_from).transpose()
+}
+
+/// The source that a token's hash stands for, and whose it is.
+pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<(SourceId, TenantId)>, DbError> {
+    const SQL: &str = "SELECT id, tenant_id FROM sources WHERE token_hash = $1";
+    let row: Option<(String, String)> = on!(db, c => sqlx::query_as(SQL).bind(hash).fetch_optional(c).await)?;
+    let Some((id, tenant)) = row else { return Ok(None) };
+    let corrupt = |column| DbError::corrupt("sources", column, &id);
+    let tenant = tenant.parse().map_err(|_| corrupt("tenant_id"))?;
+    Ok(Some((id.parse().map_err(|_| corrupt("id"))?, tenant)))
+}
+
+/// Removes a source; `false` when the account has none of this id.
+pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &SourceId) -> Result<bool, DbError> {
+    const SQL: &str = "DELETE FROM sources WHERE tenant_id = $1 AND id = $2";
+    let rows = on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(id.as_str())
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(rows == 1)
+}
+
+/// Every source's id and its sealed token, so that a new server key can take over.
+pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
+    const SQL: &str = "SELECT id, sealed FROM sources ORDER BY id";
+    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
+}
+
+/// Replaces a source's sealed token.
+pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE sources SET sealed = $2 WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(id).bind(sealed).execute(c).await.map(|_| ()))?;
+    Ok(())
+}
