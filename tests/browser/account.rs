@@ -1,6 +1,8 @@
 //! How the pages of the account and of signing in look: on every size of screen, in light and in dark, empty, with what
 //! is usual, and with the longest that can be stored.
 
+use std::time::Duration;
+
 use deeplink_server::config::{Config, OauthProvider};
 use serde::Deserialize;
 use serde_json::json;
@@ -95,6 +97,7 @@ async fn every_page_fits_every_screen_without_content() {
             ("ios-app", "/account/new-app?platform=ios"),
             ("android-app", "/account/new-app?platform=android"),
             ("keys", "/account/keys"),
+            ("sources", "/account/sources"),
             ("team", "/account/team"),
             ("nothing", "/account/links/no-such-link"),
         ];
@@ -122,8 +125,11 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             .await;
     }
     world.db.execute("UPDATE links SET status = 'flagged' WHERE link_id = 'menu'").await;
-    for _ in 0..3 {
-        owner.browse(http::Method::GET, "/spring-sale").header("host", "go.example.com").send().await;
+    for day in 0..30_u64 {
+        for _ in 0..day * day % 17 {
+            owner.browse(http::Method::GET, "/spring-sale").header("host", "go.example.com").send().await;
+        }
+        world.clock.advance(Duration::from_hours(24));
     }
     let app =
         json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345", "app_name": "Greenhouse"});
@@ -134,6 +140,10 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
     world.note_secret(&minted.member("api_key"));
     let made = owner.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await;
     world.note_secret(&made.member("key"));
+    let mut source = String::new();
+    for name in ["Shop", "Till in the greenhouse"] {
+        source = owner.post("/v1/sources", &json!({"name": name, "source_type": "custom"})).await.member("id");
+    }
     let user = owner.post("/v1/auth/users", &json!({"email": "new@example.com"})).await.member("id");
     browse(world, async |browser| {
         enter(browser, &browser.world.b).await;
@@ -152,6 +162,8 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             ("keys", "/account/keys".to_owned()),
             ("affiliates", "/account/affiliates".to_owned()),
             ("affiliate", affiliate),
+            ("sources", "/account/sources?done=source-deleted".to_owned()),
+            ("delete-source", format!("/account/sources/{source}/delete")),
             ("team", "/account/team".to_owned()),
             ("remove", format!("/account/team/{user}/remove")),
         ];
@@ -165,6 +177,11 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         look(browser, "usual-secret").await;
         let secret: String = browser.eval("document.getElementById('secret').textContent").await;
         browser.world.note_secret(&secret);
+        browser.open(&browser.service("/account/sources")).await;
+        browser.click("td form button").await;
+        look(browser, "usual-source").await;
+        let address: String = browser.eval("document.getElementById('secret').textContent").await;
+        browser.world.note_secret(address.rsplit('/').next().expect("a token"));
         browser.open(&browser.service("/account/new-link")).await;
         browser.fill("web-url", "shop.example.com").await;
         browser.click("main form button").await;
@@ -193,6 +210,9 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
     owner.post("/v1/apps", &app).await;
     let affiliate = json!({"name": sentence(long, 64), "partner_key": "p".repeat(32)});
     let affiliate = owner.post("/v1/affiliates", &affiliate).await.member("id");
+    for name in [sentence(long, 64), sentence("تخفيضات الربيع ", 64)] {
+        owner.post("/v1/sources", &json!({"name": name, "source_type": "custom"})).await;
+    }
     let email = format!("{}@{}.example.com", "e".repeat(64), "f".repeat(63));
     world.db.execute(format!("UPDATE users SET email = '{email}' WHERE email = 'a@example.com'")).await;
     browse(world, async |browser| {
@@ -207,6 +227,7 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
             ("domains", "/account/domains".to_owned()),
             ("domain", format!("/account/domains/{domain}")),
             ("apps", "/account/apps".to_owned()),
+            ("sources", "/account/sources".to_owned()),
             ("affiliates", "/account/affiliates".to_owned()),
             ("affiliate", format!("/account/affiliates/{affiliate}")),
             ("team", "/account/team".to_owned()),

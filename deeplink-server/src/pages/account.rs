@@ -3,9 +3,11 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use deeplink_core::link::LinkFilter;
 use http::StatusCode;
 use http::header::SET_COOKIE;
 
+use super::chart::Numbers;
 use super::form::Form;
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
@@ -14,8 +16,9 @@ use super::plan::{self, Plan};
 use crate::api;
 use crate::db::tenants;
 use crate::error::ApiError;
+use crate::http::auth::Caller;
 use crate::http::extract::Query;
-use crate::state::Shared;
+use crate::state::{App, Shared};
 
 /// Something to begin with.
 struct Step {
@@ -31,9 +34,21 @@ struct Overview<'a> {
     frame: &'a Frame,
     /// Empty once all of them are done.
     steps: Vec<Step>,
+    numbers: Numbers,
     plan: Plan,
     /// Where programs find the interface.
     base: &'a str,
+}
+
+/// Most links whose numbers the overview shows: as many as one report takes.
+const MOST_LINKS: u32 = 100;
+
+/// What all links of an account led to, or its newest where there are too many for one report.
+async fn numbers_of(app: &App, caller: &Caller) -> Result<Numbers, ApiError> {
+    let found = api::links::page_of(app, caller, LinkFilter::new(), None, MOST_LINKS).await?;
+    let ids: Vec<String> = found.links.into_iter().map(|link| link.link_id).collect();
+    let about = if found.next_cursor.is_some() { "Of your 100 newest links." } else { "" };
+    Ok(if ids.is_empty() { Numbers::Unasked } else { Numbers::of(app, caller, about, &ids).await })
 }
 
 /// The overview.
@@ -64,7 +79,8 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
     }
     let frame = Frame::of(&app, &person, Section::OVERVIEW, "Overview").after(&query);
     let base = app.public_url.as_str().trim_end_matches('/');
-    let page = Overview { frame: &frame, steps, plan: plan::of(&app, &usage), base };
+    let numbers = numbers_of(&app, &person.caller).await?;
+    let page = Overview { frame: &frame, steps, numbers, plan: plan::of(&app, &usage), base };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 

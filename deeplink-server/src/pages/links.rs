@@ -15,6 +15,7 @@ use deeplink_core::time::Timestamp;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
+use super::chart::Numbers;
 use super::confirm::Question;
 use super::form::{Field, Form, FormPage, Group, Trouble, draw_id, fill, status_of};
 use super::frame::{Frame, Section, answer};
@@ -252,6 +253,7 @@ struct LinkPage<'a> {
     created: When,
     expires: Option<When>,
     clicks: i64,
+    numbers: Numbers,
     /// Name and address of each place it leads to.
     places: Vec<(&'static str, &'a str)>,
     action: Option<&'static str>,
@@ -285,6 +287,7 @@ pub(super) async fn show(
         ("Android app", &link.android_deep_link),
         ("Google Play", &link.android_store_url),
     ];
+    let numbers = Numbers::of(&app, &person.caller, "", std::slice::from_ref(&link.link_id)).await;
     let frame = Frame::of(&app, &person, Section::LINKS, id).after(&query);
     let page = LinkPage {
         frame: &frame,
@@ -292,6 +295,7 @@ pub(super) async fn show(
         created: link.created_at.into(),
         expires: link.expires_at.map(When::from),
         clicks,
+        numbers,
         places: places.into_iter().filter_map(|(name, place)| Some((name, place.as_deref()?))).collect(),
         action: link.agent_context.as_ref().and_then(|context| context.action.as_ref()).map(words_of),
         link: &link,

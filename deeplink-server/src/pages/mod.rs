@@ -9,6 +9,7 @@ mod affiliates;
 mod apps;
 mod around;
 pub(crate) mod auth;
+mod chart;
 mod confirm;
 mod domains;
 mod form;

@@ -8,6 +8,11 @@ use deeplink_core::time::Timestamp;
 pub(super) struct When(Timestamp);
 
 impl When {
+    /// The day as a date, such as `2026-11-20`.
+    pub(super) fn date(&self) -> String {
+        self.exact().split('T').next().unwrap_or_default().to_owned()
+    }
+
     /// The moment as RFC 3339.
     pub(super) fn exact(&self) -> String {
         self.0.to_string()
