@@ -58,11 +58,8 @@ impl Section {
         path: "/account/affiliates",
         sign: "M6 9.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5M18 4a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5M18 15a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5M8.3 11l7.4-3.6M8.3 13l7.4 3.6",
     };
-    pub(super) const SOURCES: Self = Self {
-        name: "Sources",
-        path: "/account/sources",
-        sign: "M12 4v10.5M7.5 10.5 12 15l4.5-4.5M4.5 14.5v5h15v-5",
-    };
+    pub(super) const SOURCES: Self =
+        Self { name: "Sources", path: "/account/sources", sign: "M12 4v10.5M7.5 10.5 12 15l4.5-4.5M4.5 14.5v5h15v-5" };
     pub(super) const TEAM: Self = Self {
         name: "Team",
         path: "/account/team",
