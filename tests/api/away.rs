@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Ask, Role, World, code_in, eventually, spawn};
+use crate::common::{Ask, Caller, Role, World, code_in, eventually, spawn};
+use crate::lifecycle::page_of;
 
 const SOON: Duration = Duration::from_secs(15);
 
@@ -41,6 +42,8 @@ fn ios(bundle: &str) -> Value {
 /// Keys, partners and people of A's that are changed while the database is away.
 struct Things {
     session: String,
+    /// Somebody with another publishable key.
+    page: Caller,
     code: String,
     key: String,
     publishable: String,
@@ -61,6 +64,7 @@ async fn things_of_a(world: &World) -> Things {
     let key = world.nobody.ask(Method::POST, ISSUE).session(&session).json(&json!({})).send().await.member("id");
     let domain = json!({"domain": "keys.example.com"});
     let publishable = world.a.post("/v1/auth/publishable-keys", &domain).await.member("id");
+    let page = page_of(world, &world.a, "pages.example.com").await;
     let partner = world.a.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "summer"})).await;
     let partner = partner.member("id");
     let credential = world.a.post_nothing(&format!("/v1/affiliates/{partner}/credentials")).await.member("id");
@@ -76,7 +80,7 @@ async fn things_of_a(world: &World) -> Things {
     eventually("no mail waits", SOON, || async { world.db.number(waiting).await == 0 }).await;
     let lifting = "SELECT CAST(count(*) AS BIGINT) FROM tenants WHERE lifting_since IS NOT NULL";
     eventually("no expiry is lifted", SOON, || async { world.db.number(lifting).await == 0 }).await;
-    Things { session, code, key, publishable, partner, credential, other_session, magic_link, invitation, friend }
+    Things { session, page, code, key, publishable, partner, credential, other_session, magic_link, invitation, friend }
 }
 
 fn key_writes(world: &World, of_a: &Things) -> Vec<Ask> {
@@ -98,6 +102,24 @@ fn key_writes(world: &World, of_a: &Things) -> Vec<Ask> {
     ]
 }
 
+fn reports(world: &World, of_a: &Things) -> Vec<Ask> {
+    let click = json!({"link_id": "spring-42"});
+    let touch = json!({"link_id": "spring-42", "install_id": "meanwhile", "app_version": "1"});
+    let binding = json!({"install_id": "meanwhile", "user_id": "ann"});
+    let conversion = json!({"user_id": "ann", "type": "purchase", "idempotency_key": "meanwhile"});
+    let ask = |method, path: &str| world.a.ask(method, path);
+    vec![
+        // Without a key of its own a click is taken all the same, like a visit.
+        ask(Method::POST, "/v1/lifecycle/click").header("idempotency-key", "meanwhile").json(&click),
+        ask(Method::POST, "/v1/lifecycle/attribute").json(&touch),
+        ask(Method::PUT, "/v1/lifecycle/identify").json(&binding),
+        ask(Method::POST, "/v1/lifecycle/convert").json(&conversion),
+        of_a.page.ask(Method::POST, "/v1/attribution/click").header("idempotency-key", "meanwhile").json(&click),
+        of_a.page.ask(Method::POST, "/v1/attribution/report").json(&touch),
+        ask(Method::PUT, "/v1/attribution/link").json(&binding),
+    ]
+}
+
 fn people_writes(world: &World, of_a: &Things) -> Vec<Ask> {
     let form = |path: &str, token: &str| world.nobody.ask(Method::POST, path).form(&[("token", token)]);
     let state = format!("/v1/auth/oauth/google/callback?state={}", "0".repeat(64));
@@ -113,7 +135,8 @@ fn people_writes(world: &World, of_a: &Things) -> Vec<Ask> {
 }
 
 fn writes(world: &World, app: &str, of_a: &Things) -> Vec<Ask> {
-    let mut all = vec![
+    let mut all = reports(world, of_a);
+    all.extend([
         world.a.ask(Method::POST, "/v1/links").json(&json!({"custom_id": "made-meanwhile"})),
         world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "custom_ids": ["bulk-meanwhile"]})),
         world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": "https://example.com/changed"})),
@@ -124,7 +147,7 @@ fn writes(world: &World, app: &str, of_a: &Things) -> Vec<Ask> {
         world.a.ask(Method::POST, "/v1/apps").json(&ios("com.example.meanwhile")),
         world.a.ask(Method::DELETE, &format!("/v1/apps/{app}")),
         world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
-    ];
+    ]);
     all.extend(key_writes(world, of_a));
     all.extend(people_writes(world, of_a));
     all
@@ -151,6 +174,7 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
     let of_a = things_of_a(&world).await;
     // The keys are known too, so that it is the operation that meets the missing database.
     assert_eq!(world.a.get("/v1/links").await.status, 200);
+    assert_eq!(of_a.page.post("/v1/attribution/click", &json!({})).await.status, 400);
     let before = world.db.dump_without_clicks().await;
 
     let away = world.db.take_away().await;

@@ -2,11 +2,13 @@
 //! where it is received (`common::check`); here is what provokes them.
 
 use bytes::Bytes;
+use deeplink_core::routes::{self, Credential};
 use deeplink_server::config::OauthProvider;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Ask, World, operations, spawn, spawn_with, wire};
+use crate::common::{Ask, Caller, World, operations, spawn, spawn_with, wire};
+use crate::lifecycle::page_of;
 
 /// What no operation can take for its body.
 fn bad_bodies() -> Vec<(&'static str, Bytes)> {
@@ -46,13 +48,27 @@ async fn path_of_source(world: &World) -> String {
     address[address.find("/in/").expect("a token")..].to_owned()
 }
 
+/// Credentials of A's.
+struct Credentials {
+    session: String,
+    /// Somebody with a publishable key.
+    page: Caller,
+}
+
+async fn credentials(world: &World) -> Credentials {
+    Credentials { session: world.session_of(&world.a).await, page: page_of(world, &world.a, "pages.example.com").await }
+}
+
 /// A request with a credential that reaches the operation.
-fn ask(world: &World, operation: &operations::Operation, session: &str) -> Ask {
+fn ask(world: &World, operation: &operations::Operation, with: &Credentials) -> Ask {
     let path = path_of(world, operation);
+    let method = operation.method.clone();
+    let takes = |credential| routes::ALL.iter().any(|r| r.operation == operation.id && r.credential == credential);
     match (operation.is_public, operation.takes_session) {
-        (true, _) => world.nobody.ask(operation.method.clone(), &path),
-        (_, true) => world.nobody.ask(operation.method.clone(), &path).session(session),
-        _ => world.a.ask(operation.method.clone(), &path),
+        (true, _) => world.nobody.ask(method, &path),
+        (_, true) => world.nobody.ask(method, &path).session(&with.session),
+        _ if takes(Credential::PublishableKey) => with.page.ask(method, &path),
+        _ => world.a.ask(method, &path),
     }
 }
 
@@ -62,11 +78,11 @@ fn ask(world: &World, operation: &operations::Operation, session: &str) -> Ask {
 async fn x1_malformed_bodies_are_refused_alike_everywhere() {
     let world = spawn().await;
     world.a.make("spring-42").await;
-    let session = &world.session_of(&world.a).await;
+    let with = &credentials(&world).await;
     let source = &path_of_source(&world).await;
     let ask = |world: &World, operation: &operations::Operation| match &*operation.id {
         "send_to_source" => world.nobody.ask(Method::POST, source),
-        _ => ask(world, operation, session),
+        _ => ask(world, operation, with),
     };
     let with_body = operations::all().iter().filter(|operation| operation.has_body);
     assert!(with_body.clone().count() >= 4);
@@ -187,12 +203,12 @@ async fn x1_checks_come_in_their_order() {
     let world = spawn().await;
     world.a.make("spring-42").await;
     let huge = "x".repeat(2_000_000);
-    let session = world.session_of(&world.a).await;
+    let with = credentials(&world).await;
     for operation in operations::all().iter().filter(|operation| operation.has_body && !operation.is_public) {
         let path = path_of(&world, operation);
         let everything_wrong = world.nobody.ask(operation.method.clone(), &path).body_as("text/plain", huge.clone());
         assert_eq!(everything_wrong.send().await.outcome(), "401 unauthorized", "{}", operation.id);
-        let ask = || ask(&world, operation, &session);
+        let ask = || ask(&world, operation, &with);
         let wrong_kind = ask().body_as("text/plain", huge.clone());
         assert_eq!(wrong_kind.send().await.outcome(), "415 unsupported_media_type", "{}", operation.id);
         let too_large = ask().body(huge.clone());
@@ -275,6 +291,7 @@ async fn x2_what_failed_inside_stays_inside() {
     .await;
     world.a.make("spring-42").await;
     let session = world.session_of(&world.a).await;
+    let page = page_of(&world, &world.a, "pages.example.com").await;
     let token = "0".repeat(64);
     let form = |path: &str| world.nobody.ask(Method::POST, path).form(&[("token", &token)]);
     // What tells whose a key is stays.
@@ -283,6 +300,7 @@ async fn x2_what_failed_inside_stays_inside() {
         ALTER TABLE affiliates RENAME COLUMN partner_key TO hidden; ALTER TABLE secret_keys RENAME COLUMN key_prefix TO hidden;
         ALTER TABLE tenants RENAME COLUMN link_count TO hidden; ALTER TABLE publishable_keys RENAME TO hidden_keys;
         ALTER TABLE sign_ins RENAME TO hidden_sign_ins; ALTER TABLE tokens RENAME TO hidden_tokens;
+        ALTER TABLE installs RENAME TO hidden_installs; ALTER TABLE app_users RENAME TO hidden_app_users;
         ALTER TABLE mail_allowances RENAME TO hidden_allowances; ALTER TABLE oauth_states RENAME TO hidden_states";
     world.db.execute(hide).await;
     let mark = crate::common::log_mark();
@@ -290,6 +308,8 @@ async fn x2_what_failed_inside_stays_inside() {
     let affiliate = "/v1/affiliates/aff_0123456789abcdef01234567";
     let credentials = format!("{affiliate}/credentials");
     let confirm = json!({"email": "a@example.com", "token": "ABC123"});
+    let report =
+        json!({"link_id": "spring-42", "install_id": "one", "app_version": "1", "user_id": "ann", "type": "purchase"});
     let mut ids = Vec::new();
     for ask in [
         world.a.ask(Method::GET, "/v1/links"),
@@ -336,6 +356,13 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::GET, "/v1/auth/users"),
         world.a.ask(Method::POST, "/v1/auth/users").json(&json!({"email": "new@example.com"})),
         world.a.ask(Method::DELETE, "/v1/auth/users/usr_0123456789abcdef01234567"),
+        world.a.ask(Method::POST, "/v1/lifecycle/click").json(&report),
+        world.a.ask(Method::POST, "/v1/lifecycle/attribute").json(&report),
+        world.a.ask(Method::PUT, "/v1/lifecycle/identify").json(&report),
+        world.a.ask(Method::POST, "/v1/lifecycle/convert").json(&report),
+        page.ask(Method::POST, "/v1/attribution/click").json(&report),
+        page.ask(Method::POST, "/v1/attribution/report").json(&report),
+        world.a.ask(Method::PUT, "/v1/attribution/link").json(&report),
         world.nobody.ask(Method::GET, "/r/other-one").header("accept", "application/json"),
     ] {
         let reply = ask.send().await;
@@ -370,9 +397,9 @@ async fn x2_a_corrupt_row_is_named_in_the_log() {
 #[tokio::test]
 async fn l11_two_hosts_are_refused_everywhere() {
     let world = spawn().await;
-    let session = world.session_of(&world.a).await;
+    let with = credentials(&world).await;
     for operation in operations::all() {
-        let ask = ask(&world, operation, &session).header("host", "localhost").header("host", "localhost");
+        let ask = ask(&world, operation, &with).header("host", "localhost").header("host", "localhost");
         let expected = if operation.id == "health" { "200" } else { "400 bad_request" };
         assert_eq!(ask.json(&json!({})).send().await.outcome(), expected, "{}", operation.id);
     }

@@ -1,5 +1,6 @@
 //! What stands in the head of requests and answers: methods, hosts, origins, policies.
 
+use deeplink_core::routes::{self, Credential};
 use http::Method;
 use serde_json::json;
 
@@ -73,14 +74,17 @@ async fn x12_nonces_are_used_once() {
     }
 }
 
-/// X13: a page of another origin may read links, and nothing else: no other route answers a preflight or names an origin.
+/// X13: a page of another origin may read links and report with a publishable key, and nothing else: no other route answers
+/// a preflight or names an origin. No route lets it send a cookie.
 #[tokio::test]
-async fn x13_other_origins_may_read_links_only() {
+async fn x13_other_origins_may_read_links_and_report_only() {
     let world = spawn().await;
     world.a.make("spring-42").await;
     for operation in operations::all() {
         let path = operation.at("spring-42");
         let is_visit = operation.id == "resolve";
+        let route = routes::ALL.iter().find(|route| route.operation == operation.id).expect("a route");
+        let is_of_pages = matches!(route.credential, Credential::SdkKey | Credential::PublishableKey);
         let preflight = world
             .nobody
             .ask(Method::OPTIONS, &path)
@@ -94,7 +98,17 @@ async fn x13_other_origins_may_read_links_only() {
             assert_eq!((preflight.status, origin), (204, "*"));
             assert_eq!(preflight.header("access-control-allow-methods"), "GET");
             assert!(!preflight.header("access-control-allow-headers").to_ascii_lowercase().contains("authorization"));
+            assert!(
+                preflight.header("access-control-allow-headers").contains("purpose"),
+                "reading that counts nothing"
+            );
             assert_eq!(preflight.header("allow"), "GET, HEAD, OPTIONS");
+        } else if is_of_pages {
+            assert_eq!((preflight.status, origin, preflight.body.len()), (204, "*", 0), "{path}");
+            let told =
+                ["methods", "headers"].map(|name| preflight.header(&format!("access-control-allow-{name}")).to_owned());
+            assert_eq!(told, [operation.method.as_str(), "authorization, content-type, idempotency-key"], "{path}");
+            assert_eq!(preflight.header("access-control-max-age"), "86400");
         } else {
             assert_eq!((preflight.outcome().as_str(), origin), ("405 method_not_allowed", ""), "{path}");
         }
@@ -105,7 +119,19 @@ async fn x13_other_origins_may_read_links_only() {
             .json(&json!({}))
             .send()
             .await;
-        assert_eq!(asked.header("access-control-allow-origin"), "", "{path}");
+        assert_eq!(asked.header("access-control-allow-origin"), if is_of_pages { "*" } else { "" }, "{path}");
+        let readable = if is_of_pages { "Retry-After, X-Request-Id, Idempotency-Replayed" } else { "" };
+        assert_eq!(asked.header("access-control-expose-headers"), readable, "{path}");
+        for reply in [&preflight, &asked] {
+            assert_eq!(reply.header("access-control-allow-credentials"), "", "{path}");
+        }
+        // Who may call is none of this: a method that is not served is refused as before, and can be read.
+        if is_of_pages {
+            let patched = world.a.ask(Method::PATCH, &path).send().await;
+            assert_eq!((patched.status, patched.header("access-control-allow-origin")), (405, "*"), "{path}");
+            let elsewhere = world.nobody.ask(Method::OPTIONS, &format!("{path}/")).send().await;
+            assert_eq!((elsewhere.status, elsewhere.header("access-control-allow-origin")), (404, ""), "{path}");
+        }
     }
     world.a.make("spring-43").await;
     for (accept, path, origin) in [

@@ -40,6 +40,30 @@ const LINKS: [&str; 7] = ["401 unauthorized", OWN, "2xx", OWN, "401 invalid_key"
 const LINK: [&str; 7] =
     ["401 unauthorized", "404 not_found", "2xx", "404 not_found", "401 invalid_key", "401 unauthorized", "2xx"];
 
+/// What comes from click to conversion: an account's own installs and users.
+const SDK: [&str; 7] =
+    ["401 unauthorized", OWN, "403 forbidden_scope", "403 forbidden_scope", "2xx", "401 unauthorized", "2xx"];
+/// The same where the body names a link of A's.
+const SDK_ON_LINK: [&str; 7] = [
+    "401 unauthorized",
+    "404 not_found",
+    "403 forbidden_scope",
+    "403 forbidden_scope",
+    "2xx",
+    "401 unauthorized",
+    "2xx",
+];
+/// What only publishable keys may do.
+const PAGE: [&str; 7] = [
+    "401 unauthorized",
+    "401 invalid_key",
+    "401 invalid_key",
+    "401 invalid_key",
+    "2xx",
+    "401 unauthorized",
+    "401 invalid_key",
+];
+
 const fn refused(nobody: &'static str, b: &'static str, scoped: &'static str, a: &'static str) -> [&'static str; 7] {
     [nobody, b, scoped, scoped, "401 invalid_key", "401 unauthorized", a]
 }
@@ -113,6 +137,13 @@ fn matrix() -> Vec<Row> {
         with("create_app", json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"}), FULL),
         row("delete_app", OF_A),
         row("link_timeseries", OF_A),
+        with("track_click", json!({"link_id": ""}), SDK_ON_LINK),
+        with("attribute", json!({"link_id": "", "install_id": "of-a", "app_version": "1"}), SDK_ON_LINK),
+        with("identify", json!({"install_id": "of-a", "user_id": "user-of-a"}), SDK),
+        with("convert", json!({"user_id": "user-of-a", "type": "purchase"}), SDK),
+        with("attribution_click", json!({"link_id": ""}), PAGE),
+        with("attribution_report", json!({"link_id": "", "install_id": "of-a", "app_version": "1"}), PAGE),
+        with("attribution_link", json!({"install_id": "of-a", "user_id": "user-of-a"}), FULL),
         with("update_link", json!({"web_url": null}), OF_A),
         row("delete_link", OF_A),
     ]
@@ -212,6 +243,11 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
         vec![if path.contains("{token}") { token } else { made.member("id") }]
     } else if path.contains("{provider}") {
         vec!["google".to_owned()]
+    } else if body.as_ref().is_some_and(|body| body["link_id"].is_string()) {
+        let id = format!("of-a1-{name}");
+        world.a1.make_of(&json!({"custom_id": id, "web_url": SECRET})).await;
+        body.iter_mut().for_each(|body| body["link_id"] = json!(id));
+        vec![]
     } else if path.contains("{link_id}") {
         let id = format!("of-a1-{name}");
         world.a1.make_of(&json!({"custom_id": id, "web_url": SECRET})).await;
@@ -316,7 +352,10 @@ async fn i1_each_route_with_each_caller() {
                     assert_eq!(reply.outcome(), refused, "{what}");
                     assert_eq!(of_a(&world).await, before, "a refusal changes nothing: {what}");
                     if reply.status == 404 {
-                        let nowhere = Thing { ids: vec!["nowhere-at-all".to_owned(); 2], body: thing.body.clone() };
+                        let mut nowhere = Thing { ids: vec!["nowhere-at-all".to_owned(); 2], body: thing.body.clone() };
+                        if let Some(body) = nowhere.body.as_mut().filter(|body| body["link_id"].is_string()) {
+                            body["link_id"] = json!("nowhere-at-all");
+                        }
                         let nowhere = who.call(operation, &nowhere).await;
                         assert_eq!(reply.without_request_id(), nowhere.without_request_id(), "{what}");
                     }
@@ -343,10 +382,13 @@ async fn i1_each_class_of_routes_takes_its_credential_only() {
         for (who, at) in callers.iter().zip(0..) {
             let reply = who.ask(operation, &["nowhere".to_owned(), "nowhere".to_owned()]).send().await;
             let expected = match (route.credential, at) {
-                (Credential::SecretKey | Credential::LinkWriter, 0 | 5) | (Credential::Session, 0) => {
-                    Some("401 unauthorized")
-                }
-                (Credential::SecretKey, 2 | 3) => Some("403 forbidden_scope"),
+                (
+                    Credential::SecretKey | Credential::LinkWriter | Credential::SdkKey | Credential::PublishableKey,
+                    0 | 5,
+                )
+                | (Credential::Session, 0) => Some("401 unauthorized"),
+                (Credential::SecretKey | Credential::SdkKey, 2 | 3) => Some("403 forbidden_scope"),
+                (Credential::PublishableKey, 1..=3 | 6) => Some("401 invalid_key"),
                 (Credential::SecretKey | Credential::LinkWriter, 4) => Some("401 invalid_key"),
                 (Credential::Session, 1..=4 | 6) => Some("401 invalid_key"),
                 _ => None,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deeplink_core::routes::{self, Credential};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -94,13 +95,19 @@ async fn k2_a_hundred_publishable_keys() {
     assert_eq!(listed(&world.a).await.len(), 100);
 }
 
+/// X4: what manages an account takes none, in the header or in the query.
 #[tokio::test]
-async fn no_operation_takes_one_yet() {
+async fn x4_no_operation_of_the_account_takes_one() {
     let world = spawn().await;
     world.own_domain(&world.a, "go.example.com", Role::Primary).await;
     let key = create(&world.a, "go.example.com").await.member("key");
     let holder = world.somebody_with(&key);
-    for operation in operations::all().iter().filter(|operation| !operation.is_public) {
+    let of_pages = |operation: &&operations::Operation| {
+        let route = routes::ALL.iter().find(|route| route.operation == operation.id).expect("a route");
+        matches!(route.credential, Credential::SdkKey | Credential::PublishableKey)
+    };
+    assert_eq!(operations::all().iter().filter(of_pages).count(), 6);
+    for operation in operations::all().iter().filter(|operation| !operation.is_public && !of_pages(operation)) {
         let path = operation.at("spring-42");
         assert_eq!(holder.ask(operation.method.clone(), &path).send().await.outcome(), "401 invalid_key", "{path}");
     }

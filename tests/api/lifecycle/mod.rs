@@ -1,9 +1,12 @@
 //! From click to conversion: what apps, pages and servers report, and what links are credited with.
 
+mod callers;
 mod chain;
 mod clicks;
 mod conversions;
+mod input;
 mod installs;
+mod races;
 
 use serde_json::{Value, json};
 
@@ -77,4 +80,41 @@ pub(super) async fn bindings(world: &World) -> Vec<String> {
 
 pub(super) async fn count(world: &World, of: &str) -> i64 {
     world.db.number(format!("SELECT CAST(count(*) AS BIGINT) FROM {of}")).await
+}
+
+/// Fails unless what is stored of credit and touches is what a look over all touches says.
+pub(super) async fn stays_true(world: &World) {
+    let chain = "touches t JOIN installs i ON i.position = t.install WHERE i.app_user = c.app_user AND t.at <= c.at";
+    let first = format!("(SELECT t.link FROM {chain} ORDER BY t.at, t.install, t.number LIMIT 1)");
+    let last = format!("(SELECT t.link FROM {chain} ORDER BY t.at DESC, t.install DESC, t.number DESC LIMIT 1)");
+    let links = format!("(SELECT count(DISTINCT t.link) FROM {chain})");
+    let credited = "(SELECT count(*) FROM conversion_credits x WHERE x.conversion = c.position";
+    let bound = "EXISTS (SELECT 1 FROM installs i WHERE i.app_user = c.app_user)";
+    let before = "(SELECT MAX(p.at) FROM touches p WHERE p.install = t.install AND p.link = t.link AND p.number > 1
+        AND (p.at < t.at OR p.at = t.at AND p.number < t.number))";
+    for wrong in [
+        format!("conversions c WHERE c.first_link IS DISTINCT FROM {first}"),
+        format!("conversions c WHERE c.last_link IS DISTINCT FROM {last}"),
+        format!("conversions c WHERE {links} <> {credited})"),
+        format!(
+            "conversions c WHERE c.last_link IS NOT NULL AND {credited} AND x.is_last AND x.link = c.last_link) <> 1"
+        ),
+        format!(
+            "conversions c WHERE c.first_link IS NOT NULL AND {credited} AND x.is_first AND x.link = c.first_link) <> 1"
+        ),
+        format!(
+            "conversions c WHERE {credited} AND (x.is_last OR x.is_first) AND x.link <> c.last_link AND x.link <> c.first_link) > 0"
+        ),
+        format!(
+            "conversion_credits x JOIN conversions c ON c.position = x.conversion WHERE x.at <> c.at OR x.conversion_type <> c.conversion_type"
+        ),
+        format!("conversions c WHERE (c.emitted_at IS NOT NULL) <> {bound}"),
+        format!("touches t WHERE t.number > 1 AND t.opened_before IS DISTINCT FROM {before}"),
+        "touches t WHERE t.number = 1 AND t.opened_before IS NOT NULL".to_owned(),
+        "installs i WHERE i.touches <> (SELECT count(*) FROM touches t WHERE t.install = i.position)".to_owned(),
+        "installs i WHERE (i.app_user IS NULL) <> (i.bound_as IS NULL) OR (i.app_user IS NULL) <> (i.bound_at IS NULL)"
+            .to_owned(),
+    ] {
+        assert_eq!(count(world, &wrong).await, 0, "{wrong}");
+    }
 }
