@@ -22,3 +22,4 @@ mod people;
 mod plain;
 mod scene;
 mod script;
+mod sdk;
