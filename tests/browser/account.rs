@@ -112,7 +112,6 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
     world.db.execute("UPDATE tenants SET plan_tier = 'pro'").await;
     let owner = world.b.clone();
     world.own_domain(&owner, "go.example.com", Role::Primary).await;
-    world.claim_domain(&owner, "open.example.com", Role::Alternate).await;
     for (id, title) in [("spring-sale", "Spring sale at the greenhouse"), ("welcome", "Welcome"), ("menu", "The menu")]
     {
         owner
@@ -129,8 +128,20 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         for _ in 0..day * day % 17 {
             owner.browse(http::Method::GET, "/spring-sale").header("host", "go.example.com").send().await;
         }
+        for number in 0..day % 4 {
+            let (install, user) = (format!("install-{day}-{number}"), format!("user-{day}"));
+            let touch = json!({"link_id": "spring-sale", "install_id": install, "app_version": "1.0"});
+            assert_eq!(owner.post("/v1/lifecycle/attribute", &touch).await.status, 200);
+            let identify = json!({"install_id": install, "user_id": user});
+            assert_eq!(owner.put("/v1/lifecycle/identify", &identify).await.status, 200);
+            let kind =
+                ["signup", "purchase", "subscribe-for-a-year"][usize::from(number > 0) + usize::from(day % 7 == 0)];
+            let convert = json!({"user_id": user, "type": kind, "amount_cents": 4990, "currency": "EUR"});
+            assert_eq!(owner.post("/v1/lifecycle/convert", &convert).await.status, 200);
+        }
         world.clock.advance(Duration::from_hours(24));
     }
+    world.claim_domain(&owner, "open.example.com", Role::Alternate).await;
     let app =
         json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345", "app_name": "Greenhouse"});
     let app = owner.post("/v1/apps", &app).await.member("id");
@@ -172,6 +183,9 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         browser.open(&browser.service("/account/domains/open.example.com")).await;
         browser.click("main form button").await;
         look(browser, "usual-not-verified").await;
+        browser.open(&browser.service("/account/links/spring-sale")).await;
+        browser.click("summary").await;
+        look(browser, "usual-table").await;
         browser.open(&browser.service("/account/keys")).await;
         browser.click("#issue").await;
         look(browser, "usual-secret").await;

@@ -3,6 +3,7 @@
 mod forms;
 mod guards;
 mod links;
+mod numbers;
 mod signin;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,141 @@
+//! Sources and what links led to, as the account's pages show it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Visitor, secret_in, stored, text_of, went};
+use crate::common::{Role, eventually, spawn};
+
+#[tokio::test]
+async fn a_source_is_added_shown_and_deleted() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for (name, text) in [("", "This is 1 to 64 characters"), (&*"x".repeat(65), "This is 1 to 64 characters")] {
+        let reply = visitor.post("/account/sources", &[("name", name)]).await;
+        assert_eq!(reply.status, 400);
+        assert!(reply.text().contains("id=\"name-error\">") && text_of(&reply).contains(text), "{}", reply.text());
+    }
+    let id = visitor.form_id("/account/sources").await;
+    let fields = [("form", &*id), ("name", " Shop ")];
+    let added = visitor.post("/account/sources", &fields).await;
+    assert_eq!((added.status, added.header("cache-control")), (200, "no-store"));
+    let address = secret_in(&added);
+    let token = address.rsplit('/').next().expect("a token");
+    assert_eq!(address, format!("{}/in/{token}", world.a.base()));
+    // The same form again makes none and shows none.
+    assert_eq!(went(&visitor.post("/account/sources", &fields).await), (303, "/account/sources?done=source-made"));
+    let taken = visitor.post("/account/sources", &[("form", "2"), ("name", "Shop")]).await;
+    assert!(taken.status == 409 && text_of(&taken).contains("Another source of yours has this name"));
+
+    let list = visitor.get("/account/sources").await.text();
+    assert!(list.contains("Shop") && list.contains("/in/...") && !list.contains(token), "{list}");
+    let path = list.split("action=\"").find_map(|rest| rest.strip_prefix("/account/sources/src_")).expect("a form");
+    let path = format!("/account/sources/src_{}", path.split('"').next().expect("an id"));
+    assert_eq!(secret_in(&visitor.post(&path, &[]).await), address, "it is shown as often as it is asked for");
+    assert_eq!(visitor.get(&path).await.status, 405, "and in no address that a browser keeps");
+    let before = stored(&world).await;
+    let other = Visitor::signed_in(&world, &world.b).await;
+    for refused in [
+        other.post(&path, &[]).await,
+        other.post(&format!("{path}/delete"), &[]).await,
+        other.get(&format!("{path}/delete")).await,
+        visitor.posting(&path, &[]).header("origin", "https://other.example").send().await,
+        visitor.posting(&path, &[]).header("sec-fetch-site", "cross-site").send().await,
+        Visitor::stranger(&world).post(&path, &[]).await,
+    ] {
+        assert!(!refused.text().contains(token) && refused.status != 200, "{}", refused.text());
+    }
+    let mut after = stored(&world).await;
+    after.insert("sessions".to_owned(), before["sessions"].clone());
+    assert_eq!(after, before);
+    let sent = world.nobody.post(&format!("/in/{token}"), &json!({"user_id": "u", "type": "purchase"})).await;
+    assert_eq!(sent.status, 200, "{}", sent.text());
+    let question = visitor.get(&format!("{path}/delete")).await;
+    assert!(text_of(&question).contains("Delete this source?") && text_of(&question).contains("Shop"));
+    for done in ["source-deleted", "gone"] {
+        let gone = visitor.post(&format!("{path}/delete"), &[]).await;
+        assert_eq!(went(&gone), (303, &*format!("/account/sources?done={done}")));
+    }
+    let dead = world.nobody.post(&format!("/in/{token}"), &json!({"user_id": "u", "type": "purchase"})).await;
+    assert_eq!(dead.outcome(), "404 not_found");
+}
+
+/// What stands between a mark and the next tag.
+fn after<'a>(page: &'a str, mark: &str) -> Vec<&'a str> {
+    page.split(mark).skip(1).map(|rest| rest.split('<').next().unwrap_or_default()).collect()
+}
+
+#[tokio::test]
+async fn pages_draw_what_links_led_to() {
+    let world = spawn().await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let empty = visitor.get("/account").await;
+    assert!(!text_of(&empty).contains("The last 30 days"), "without a link there is nothing to count");
+    for id in ["one", "two", "three"] {
+        world.a.make(id).await;
+    }
+    assert!(text_of(&visitor.get("/account").await).contains("No clicks yet."));
+    let tap = async |id: &str| {
+        let tapped = world.nobody.tap(id).await;
+        assert_eq!(tapped.status, 302);
+    };
+    tap("one").await;
+    world.clock.advance(Duration::from_hours(24));
+    for _ in 0..3 {
+        tap("one").await;
+    }
+    tap("two").await;
+    for (install, link) in [("i-1", "one"), ("i-2", "two")] {
+        let touch = json!({"link_id": link, "install_id": install, "app_version": "1"});
+        assert_eq!(world.a.post("/v1/lifecycle/attribute", &touch).await.status, 200);
+    }
+    let identify = json!({"install_id": "i-1", "user_id": "u"});
+    assert_eq!(world.a.put("/v1/lifecycle/identify", &identify).await.status, 200);
+    for kind in ["purchase", "purchase", "<b>sign</b>"] {
+        let convert = json!({"user_id": "u", "type": kind});
+        assert_eq!(world.a.post("/v1/lifecycle/convert", &convert).await.status, 200);
+    }
+    let clicks = || async { world.a.clicks_of("one").await + world.a.clicks_of("two").await == 5 };
+    eventually("the clicks are stored", Duration::from_secs(10), clicks).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for (path, all, steps, days, types) in [
+        ("/account", "5 clicks", vec!["5", "2", "1", "3"], ["4", "1"], vec!["2", "1"]),
+        ("/account/links/one", "4 clicks", vec!["4", "1", "1", "3"], ["3", "1"], vec!["2", "1"]),
+        ("/account/links/two", "1 click", vec!["1", "1", "0", "0"], ["1", "0"], vec![]),
+    ] {
+        let page = text_of(&visitor.get(path).await);
+        let (number, word) = all.split_once(' ').expect("a number");
+        assert!(page.contains(&format!("<figcaption><b>{number}</b> {word}</figcaption>")), "{path}: {page}");
+        let shown = after(page.split("id=\"steps\"").nth(1).unwrap_or_default(), "<b>");
+        let expected: Vec<&str> = steps.into_iter().chain(types).collect();
+        assert!(shown.starts_with(&expected), "{path}: {shown:?}");
+        // The newest day first, one for each that the last 30 days touch.
+        let table = after(&page, "data-label=\"Clicks\" class=\"number\">");
+        assert_eq!((table.len(), [table[0], table[1]]), (31, days), "{path}");
+        assert!(table[2..].iter().all(|clicks| *clicks == "0"), "{path}: {table:?}");
+        assert_eq!(page.matches("<rect x=").count(), 31, "{path}");
+        assert!(!page.contains("<b>sign") && !page.contains("newest links"), "{path}");
+    }
+    assert!(text_of(&visitor.get("/account/links/three").await).contains("No clicks yet."));
+    let other = Visitor::signed_in(&world, &world.b).await;
+    world.b.make("of-b").await;
+    assert!(text_of(&other.get("/account").await).contains("No clicks yet."), "nobody counts what is another's");
+
+    // Of more links than a report takes, the newest are counted, and the page says so.
+    let many = json!({"template": {}, "count": 98});
+    assert_eq!(world.a.post("/v1/links/bulk", &many).await.status, 201);
+    let page = text_of(&visitor.get("/account").await);
+    assert!(
+        page.contains("Of your 100 newest links.") && page.contains("<figcaption><b>1</b> click</figcaption>"),
+        "{page}"
+    );
+
+    // What cannot be counted is no reason to show nothing.
+    world.db.execute("ALTER TABLE touches RENAME TO hidden").await;
+    for path in ["/account", "/account/links/one"] {
+        let page = visitor.get(path).await;
+        assert!(page.status == 200 && text_of(&page).contains("The numbers cannot be had right now."), "{path}");
+    }
+}
