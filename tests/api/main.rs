@@ -23,6 +23,7 @@ mod links;
 mod lists;
 mod logo;
 mod mails;
+mod model;
 mod nodes;
 mod oauth;
 mod openapi;

@@ -1,0 +1,280 @@
+//! The rules of the funnel in their plainest form: everything that happened in lists, and each count by looking at all of
+//! it. It knows nothing of how the service stores or finds anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use deeplink_core::funnel::{ConversionSum, Credit, Funnel, FunnelGroup, GroupBy, LinkStats};
+use deeplink_core::time::Timestamp;
+
+use super::events::{AGENTS, Ask, Event, LINKS, REFERERS};
+
+/// All that happened to a tenant, in the order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct Truth {
+    clicks: Vec<Click>,
+    touches: Vec<Touch>,
+    /// In the order of their creation.
+    installs: Vec<Install>,
+    conversions: Vec<Conversion>,
+    keys: BTreeSet<usize>,
+}
+
+#[derive(Debug)]
+struct Click {
+    at: i64,
+    link: usize,
+    agent: usize,
+    referer: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Touch {
+    at: i64,
+    link: usize,
+    install: usize,
+}
+
+#[derive(Debug)]
+struct Install {
+    name: usize,
+    model: Option<usize>,
+    bound: Option<Bound>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    user: usize,
+    at: i64,
+    how: Binding,
+    /// How many touches the tenant had then.
+    touches: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Binding {
+    Identified,
+    Reinstalled,
+    NewDevice,
+}
+
+#[derive(Debug)]
+struct Conversion {
+    at: i64,
+    user: usize,
+    kind: usize,
+    cents: Option<i64>,
+}
+
+/// What the service must say of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    Conflict,
+    Accepted,
+    Deduped,
+    Unattributed,
+}
+
+/// Whose links and moments count.
+struct Window<'a> {
+    links: &'a [usize],
+    from: i64,
+    to: i64,
+    credit: &'a Credit,
+}
+
+impl Window<'_> {
+    fn holds(&self, at: i64) -> bool {
+        self.from <= at && at <= self.to
+    }
+
+    /// Whether the links are credited for a chain of touches.
+    fn credits(&self, chain: &[usize]) -> bool {
+        let is_ours = |link: &usize| self.links.contains(link);
+        match self.credit {
+            Credit::FirstTouch => chain.first().is_some_and(is_ours),
+            Credit::Touched => chain.iter().any(is_ours),
+            _ => chain.last().is_some_and(is_ours),
+        }
+    }
+}
+
+/// The name of a type of conversion.
+pub(super) fn kind_name(kind: usize) -> String {
+    ["buy, now", "see"][kind].to_owned()
+}
+
+impl Truth {
+    pub(super) fn clicks(&self) -> usize {
+        self.clicks.len()
+    }
+
+    /// Lets an event happen.
+    pub(super) fn add(&mut self, now: i64, event: &Event) -> Outcome {
+        match *event {
+            Event::Click { link, agent, referer } => {
+                self.clicks.push(Click { at: now, link, agent, referer });
+                Outcome::Done
+            }
+            Event::Touch { link, install, model } => {
+                let install = self.install(install);
+                self.installs[install].model = model.or(self.installs[install].model);
+                self.touches.push(Touch { at: now, link, install });
+                Outcome::Done
+            }
+            Event::Identify { install, user } => {
+                let install = self.install(install);
+                match self.installs[install].bound {
+                    Some(bound) if bound.user != user => return Outcome::Conflict,
+                    Some(_) => return Outcome::Done,
+                    None => {}
+                }
+                let how = self.binding(install, user);
+                self.installs[install].bound = Some(Bound { user, at: now, how, touches: self.touches.len() });
+                Outcome::Done
+            }
+            Event::Convert { user, kind, key, after, cents } => {
+                if key.is_some_and(|key| !self.keys.insert(key)) {
+                    return Outcome::Deduped;
+                }
+                self.conversions.push(Conversion { at: now + after.unwrap_or(0), user, kind, cents });
+                let known = self.installs.iter().any(|install| install.bound.is_some_and(|bound| bound.user == user));
+                if known { Outcome::Accepted } else { Outcome::Unattributed }
+            }
+        }
+    }
+
+    fn install(&mut self, name: usize) -> usize {
+        self.installs.iter().position(|install| install.name == name).unwrap_or_else(|| {
+            self.installs.push(Install { name, model: None, bound: None });
+            self.installs.len() - 1
+        })
+    }
+
+    fn binding(&self, install: usize, user: usize) -> Binding {
+        let others = || self.installs.iter().filter(|other| other.bound.is_some_and(|bound| bound.user == user));
+        let models: Vec<usize> = others().filter_map(|other| other.model).collect();
+        if others().next().is_none() {
+            return Binding::Identified;
+        }
+        match self.installs[install].model {
+            Some(model) if !models.is_empty() && !models.contains(&model) => Binding::NewDevice,
+            _ => Binding::Reinstalled,
+        }
+    }
+
+    /// Links of an install's first touches, in the order of arrival.
+    fn chain(&self, install: usize, touches: usize) -> Vec<usize> {
+        self.touches[..touches].iter().filter(|touch| touch.install == install).map(|touch| touch.link).collect()
+    }
+
+    /// Links of the touches of all installs of a user up to a moment, by the clock.
+    fn chain_of(&self, user: usize, until: i64) -> Vec<usize> {
+        let is_of_user = |install: usize| self.installs[install].bound.is_some_and(|bound| bound.user == user);
+        let mut touches: Vec<&Touch> =
+            self.touches.iter().filter(|touch| touch.at <= until && is_of_user(touch.install)).collect();
+        // Stable, so that touches of one install at one moment stay in the order of arrival.
+        touches.sort_by_key(|touch| (touch.at, touch.install));
+        touches.into_iter().map(|touch| touch.link).collect()
+    }
+
+    fn funnel(&self, window: &Window<'_>) -> Funnel {
+        let mut funnel = Funnel::default();
+        let people = self.clicks.iter().filter(|click| matches!(AGENTS[click.agent].1, "human" | "agent"));
+        funnel.clicks = count(people.filter(|click| window.links.contains(&click.link) && window.holds(click.at)));
+        let (mut installed, mut engaged) = (BTreeSet::new(), BTreeSet::new());
+        for (nth, touch) in self.touches.iter().enumerate() {
+            let chain = self.chain(touch.install, nth + 1);
+            if !window.holds(touch.at) || !window.credits(&chain) {
+                continue;
+            }
+            if chain.len() == 1 {
+                installed.insert(touch.install);
+            } else if window.links.contains(&touch.link) {
+                engaged.insert(touch.install);
+            }
+        }
+        (funnel.new_users.installed, funnel.returning_users.engaged) = (count(&installed), count(&engaged));
+        let bound = self.installs.iter().enumerate().filter_map(|(nth, install)| Some((nth, install.bound?)));
+        let bound: Vec<Binding> = bound
+            .filter(|(nth, bound)| window.holds(bound.at) && window.credits(&self.chain(*nth, bound.touches)))
+            .map(|(_, bound)| bound.how)
+            .collect();
+        let of = |how: Binding| count(bound.iter().filter(|other| **other == how));
+        funnel.new_users.identified = of(Binding::Identified);
+        funnel.returning_users.reinstalled = of(Binding::Reinstalled);
+        funnel.returning_users.new_device = of(Binding::NewDevice);
+        for conversion in self.credited(window) {
+            *funnel.conversions.entry(kind_name(conversion.kind)).or_insert(0) += 1;
+        }
+        funnel
+    }
+
+    fn credited<'a>(&'a self, window: &'a Window<'_>) -> impl Iterator<Item = &'a Conversion> {
+        self.conversions
+            .iter()
+            .filter(|conv| window.holds(conv.at) && window.credits(&self.chain_of(conv.user, conv.at)))
+    }
+
+    /// The report on a question; `name` says what a link is called.
+    pub(super) fn report(&self, ask: &Ask, name: impl Fn(usize) -> String) -> (Funnel, Option<Vec<FunnelGroup>>) {
+        let Ask { links, from, to, credit, group_by } = ask;
+        let window = |links, from, to| Window { links, from, to, credit };
+        let groups = group_by.as_ref().map(|by| match (by, by.millis()) {
+            (_, Some(width)) => {
+                let starts = (from - from.rem_euclid(width)..=*to).step_by(usize::try_from(width).expect("a width"));
+                let group = |start: i64| {
+                    let funnel = self.funnel(&window(links, *from.max(&start), *to.min(&(start + width - 1))));
+                    let moment = Timestamp::from_millis(start).to_string();
+                    FunnelGroup::whole(if *by == GroupBy::Day { &moment[..10] } else { &moment }, funnel)
+                };
+                starts.map(group).collect()
+            }
+            (GroupBy::Link, _) => {
+                let group = |link: &usize| self.funnel(&window(std::slice::from_ref(link), *from, *to));
+                links.iter().map(|link| FunnelGroup::whole(name(*link), group(link))).collect()
+            }
+            _ => self.click_groups(by, &window(links, *from, *to)),
+        });
+        (self.funnel(&window(links, *from, *to)), groups)
+    }
+
+    fn click_groups(&self, by: &GroupBy, window: &Window<'_>) -> Vec<FunnelGroup> {
+        let mut groups: BTreeMap<String, i64> = BTreeMap::new();
+        for click in self.clicks.iter().filter(|click| window.links.contains(&click.link) && window.holds(click.at)) {
+            let (_, kind, platform) = AGENTS[click.agent];
+            let key = match by {
+                GroupBy::Kind => kind,
+                _ if !matches!(kind, "human" | "agent") => continue,
+                GroupBy::Platform => platform,
+                _ => click.referer.map_or("", |referer| REFERERS[referer].1),
+            };
+            *groups.entry(key.to_owned()).or_insert(0) += 1;
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by_key(|(key, clicks)| (-clicks, key.clone()));
+        groups.into_iter().map(|(key, clicks)| FunnelGroup::of_clicks(key, clicks)).collect()
+    }
+
+    /// All that a link led to.
+    pub(super) fn stats(&self, link: usize, name: String) -> LinkStats {
+        debug_assert!(link < LINKS, "it is there");
+        let ever = Window { links: &[link], from: i64::MIN, to: i64::MAX, credit: &Credit::LastTouch };
+        let funnel = self.funnel(&ever);
+        let mut sums: BTreeMap<(String, Option<String>), (i64, Option<i64>)> = BTreeMap::new();
+        for conversion in self.credited(&ever) {
+            let currency = conversion.cents.map(|_| "EUR".to_owned());
+            let sum = sums.entry((kind_name(conversion.kind), currency)).or_default();
+            *sum = (sum.0 + 1, conversion.cents.map(|cents| sum.1.unwrap_or(0) + cents));
+        }
+        let sums =
+            sums.into_iter().map(|((kind, currency), (count, cents))| ConversionSum::new(kind, count, cents, currency));
+        let bound =
+            funnel.new_users.identified + funnel.returning_users.reinstalled + funnel.returning_users.new_device;
+        LinkStats::new(name, (funnel.clicks, funnel.new_users.installed, bound), sums.collect())
+    }
+}
+
+fn count(things: impl IntoIterator) -> i64 {
+    i64::try_from(things.into_iter().count()).expect("few")
+}
