@@ -31,12 +31,8 @@ const DAY: i64 = 24 * HOUR;
 /// Something that happens to a tenant. Names are numbers.
 #[derive(Debug, Clone)]
 pub(super) enum Event {
-    /// A visit by one of [`AGENTS`] from one of [`REFERERS`].
-    Click {
-        link: usize,
-        agent: usize,
-        referer: Option<usize>,
-    },
+    /// A visit by one of [`AGENTS`] from one of [`REFERERS`], or a page's report of a click.
+    Click { link: usize, agent: usize, referer: Option<usize>, reported: bool },
     /// A link opens an install on a device model.
     Touch {
         link: usize,
@@ -124,6 +120,7 @@ fn event(random: &mut Random) -> Event {
             link: below(random, LINKS),
             agent: below(random, AGENTS.len()),
             referer: maybe(random, |random| below(random, REFERERS.len())),
+            reported: random.below(4) == 0,
         },
         4..=8 => Event::Touch {
             link: below(random, LINKS),

@@ -26,8 +26,8 @@ use crate::common::{World, eventually, spawn};
 const HISTORIES: usize = 2_000;
 const AT_ONCE: usize = 100;
 /// Steps of the clock in a history, and questions after it.
-const ROUNDS: usize = 8;
-const ASKS: usize = 6;
+const ROUNDS: usize = 12;
+const ASKS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_history_is_reported_as_the_rules_say() {
@@ -155,9 +155,16 @@ impl Stage {
     async fn act(&self, actor: &Actor, now: i64, event: &Event) -> Result<Outcome, String> {
         let name = |what: &str, number: usize| format!("{what} {number}");
         match *event {
-            Event::Click { link, agent, referer } => {
-                let url = format!("{}/r/{}", self.world.nobody.base(), actor.link(link));
-                let mut visit = self.http.get(url).header("user-agent", AGENTS[agent].0).header("accept", "text/html");
+            Event::Click { link, agent, referer, reported } => {
+                let base = self.world.nobody.base();
+                let mut visit = if reported {
+                    let body = json!({"link_id": actor.link(link)}).to_string();
+                    let report = self.http.post(format!("{base}/v1/lifecycle/click")).bearer_auth(&actor.key);
+                    report.header("content-type", "application/json").body(body)
+                } else {
+                    self.http.get(format!("{base}/r/{}", actor.link(link))).header("accept", "text/html")
+                };
+                visit = visit.header("user-agent", AGENTS[agent].0);
                 if let Some(referer) = referer {
                     visit = visit.header("referer", REFERERS[referer].0);
                 }

@@ -25,6 +25,14 @@ struct Click {
     link: usize,
     agent: usize,
     referer: Option<usize>,
+    reported: bool,
+}
+
+impl Click {
+    /// What is reported is a person's.
+    fn kind(&self) -> &'static str {
+        if self.reported { "human" } else { AGENTS[self.agent].1 }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +84,7 @@ pub(super) enum Outcome {
 }
 
 /// Whose links and moments count.
+#[derive(Clone, Copy)]
 struct Window<'a> {
     links: &'a [usize],
     from: i64,
@@ -112,8 +121,8 @@ impl Truth {
     /// Lets an event happen.
     pub(super) fn add(&mut self, now: i64, event: &Event) -> Outcome {
         match *event {
-            Event::Click { link, agent, referer } => {
-                self.clicks.push(Click { at: now, link, agent, referer });
+            Event::Click { link, agent, referer, reported } => {
+                self.clicks.push(Click { at: now, link, agent, referer, reported });
                 Outcome::Done
             }
             Event::Touch { link, install, model } => {
@@ -180,7 +189,7 @@ impl Truth {
 
     fn funnel(&self, window: &Window<'_>) -> Funnel {
         let mut funnel = Funnel::default();
-        let people = self.clicks.iter().filter(|click| matches!(AGENTS[click.agent].1, "human" | "agent"));
+        let people = self.clicks.iter().filter(|click| matches!(click.kind(), "human" | "agent"));
         funnel.clicks = count(people.filter(|click| window.links.contains(&click.link) && window.holds(click.at)));
         let (mut installed, mut engaged) = (BTreeSet::new(), BTreeSet::new());
         for (nth, touch) in self.touches.iter().enumerate() {
@@ -219,30 +228,35 @@ impl Truth {
     /// The report on a question; `name` says what a link is called.
     pub(super) fn report(&self, ask: &Ask, name: impl Fn(usize) -> String) -> (Funnel, Option<Vec<FunnelGroup>>) {
         let Ask { links, from, to, credit, group_by } = ask;
-        let window = |links, from, to| Window { links, from, to, credit };
+        let whole = Window { links, from: *from, to: *to, credit };
         let groups = group_by.as_ref().map(|by| match (by, by.millis()) {
             (_, Some(width)) => {
                 let starts = (from - from.rem_euclid(width)..=*to).step_by(usize::try_from(width).expect("a width"));
                 let group = |start: i64| {
-                    let funnel = self.funnel(&window(links, *from.max(&start), *to.min(&(start + width - 1))));
+                    let funnel = self.funnel(&Window {
+                        links,
+                        from: *from.max(&start),
+                        to: *to.min(&(start + width - 1)),
+                        credit,
+                    });
                     let moment = Timestamp::from_millis(start).to_string();
                     FunnelGroup::whole(if *by == GroupBy::Day { &moment[..10] } else { &moment }, funnel)
                 };
                 starts.map(group).collect()
             }
             (GroupBy::Link, _) => {
-                let group = |link: &usize| self.funnel(&window(std::slice::from_ref(link), *from, *to));
+                let group = |link: &usize| self.funnel(&Window { links: std::slice::from_ref(link), ..whole });
                 links.iter().map(|link| FunnelGroup::whole(name(*link), group(link))).collect()
             }
-            _ => self.click_groups(by, &window(links, *from, *to)),
+            _ => self.click_groups(by, &whole),
         });
-        (self.funnel(&window(links, *from, *to)), groups)
+        (self.funnel(&whole), groups)
     }
 
     fn click_groups(&self, by: &GroupBy, window: &Window<'_>) -> Vec<FunnelGroup> {
         let mut groups: BTreeMap<String, i64> = BTreeMap::new();
         for click in self.clicks.iter().filter(|click| window.links.contains(&click.link) && window.holds(click.at)) {
-            let (_, kind, platform) = AGENTS[click.agent];
+            let (kind, platform) = (click.kind(), AGENTS[click.agent].2);
             let key = match by {
                 GroupBy::Kind => kind,
                 _ if !matches!(kind, "human" | "agent") => continue,

@@ -143,7 +143,8 @@ async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &
     let alone = scope.links.len() == 1 && split == Split::Nothing;
     let mut total = Distinct::default();
     for (key, installed, opened, installs) in touches(db, scope, split, alone, &links).await? {
-        let engaged = if alone { opened } else { total.add(installs.as_deref()) };
+        let distinct = total.add(installs.as_deref());
+        let engaged = if alone || split == Split::Link { opened } else { distinct };
         let group = tally.groups.entry(key).or_default();
         (group.new_users.installed, group.returning_users.engaged) = (installed, engaged);
         tally.total.new_users.installed += installed;
@@ -176,19 +177,26 @@ async fn touches(
 
 fn touches_sql(credit: &Credit, split: Split, alone: bool, links: usize) -> String {
     let (links, key, begin) = (places(3, links), split.key(), split.begin());
-    let first = match credit {
-        Credit::FirstTouch => format!(" AND first_link IN ({links})"),
-        _ => String::new(),
+    let is_first = *credit == Credit::FirstTouch;
+    let opened = format!("number > 1 AND (opened_before IS NULL OR opened_before < {begin})");
+    let (own, any) = match is_first {
+        true => (format!("{opened} AND first_link = link"), format!("{opened} AND first_link IN ({links})")),
+        false => (opened.clone(), opened),
     };
-    let opened = format!("number > 1 AND (opened_before IS NULL OR opened_before < {begin}){first}");
-    let opened = if alone {
-        format!("CAST(COALESCE(SUM(CASE WHEN {opened} THEN 1 ELSE 0 END), 0) AS BIGINT), CAST(NULL AS TEXT)")
+    // One link never counts an install twice, be it alone or a group.
+    let count = if alone || split == Split::Link {
+        format!("CAST(COALESCE(SUM(CASE WHEN {own} THEN 1 ELSE 0 END), 0) AS BIGINT)")
     } else {
-        format!("CAST(0 AS BIGINT), string_agg(CASE WHEN {opened} THEN CAST(install AS TEXT) END, ',')")
+        "CAST(0 AS BIGINT)".to_owned()
+    };
+    let which = if alone {
+        "CAST(NULL AS TEXT)".to_owned()
+    } else {
+        format!("string_agg(CASE WHEN {any} THEN CAST(install AS TEXT) END, ',')")
     };
     let group = if split == Split::Nothing { String::new() } else { format!(" GROUP BY {key}") };
     format!(
-        "SELECT {key}, CAST(COALESCE(SUM(CASE WHEN number = 1 THEN 1 ELSE 0 END), 0) AS BIGINT), {opened} \
+        "SELECT {key}, CAST(COALESCE(SUM(CASE WHEN number = 1 THEN 1 ELSE 0 END), 0) AS BIGINT), {count}, {which} \
          FROM touches WHERE link IN ({links}) AND at >= $1 AND at <= $2{group}"
     )
 }

@@ -1,0 +1,241 @@
+//! The report on links and its earlier form: how they are asked, and what nobody may learn from them. Whether they count
+//! right is for the model.
+
+use std::time::Duration;
+
+use deeplink_core::funnel::{FunnelReport, GroupBy};
+use serde_json::{Value, json};
+
+use crate::common::{Caller, Reply, World, eventually, spawn};
+
+const FUNNEL: &str = "/v1/analytics/stats";
+
+async fn ask(caller: &Caller, query: &str) -> Reply {
+    caller.get(&format!("{FUNNEL}?{query}")).await
+}
+
+/// The counts of the whole report.
+async fn funnel(caller: &Caller, query: &str) -> Value {
+    let reply = ask(caller, query).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    reply.json()["funnel"].clone()
+}
+
+async fn touch(caller: &Caller, link: &str, install: &str) {
+    let body = json!({"link_id": link, "install_id": install, "app_version": "1"});
+    assert_eq!(caller.post("/v1/lifecycle/attribute", &body).await.outcome(), "200");
+}
+
+async fn identify(caller: &Caller, install: &str, user: &str) {
+    let body = json!({"install_id": install, "user_id": user});
+    assert_eq!(caller.put("/v1/lifecycle/identify", &body).await.outcome(), "200");
+}
+
+async fn convert(caller: &Caller, user: &str, kind: &str, cents: i64) {
+    let body = json!({"user_id": user, "type": kind, "amount_cents": cents, "currency": "EUR"});
+    assert_eq!(caller.post("/v1/lifecycle/convert", &body).await.outcome(), "200");
+}
+
+/// A link with a click, an install, a user and a conversion.
+async fn busy(world: &World, caller: &Caller, link: &str) {
+    caller.make(link).await;
+    caller.tap(link).await;
+    touch(caller, link, link).await;
+    identify(caller, link, link).await;
+    convert(caller, link, "purchase", 500).await;
+    let clicks =
+        format!("SELECT COUNT(*) FROM clicks WHERE link = (SELECT position FROM links WHERE link_id = '{link}')");
+    eventually("the click is stored", Duration::from_secs(15), || async { world.db.number(&*clicks).await == 1 }).await;
+}
+
+fn counts(clicks: i64, installs: i64, conversions: &Value) -> Value {
+    json!({
+        "clicks": clicks,
+        "new_users": {"installed": installs, "identified": installs},
+        "returning_users": {"reinstalled": 0, "new_device": 0, "engaged": 0},
+        "conversions": conversions,
+    })
+}
+
+/// C7: Analytics: ≤ 100 ids, from ≤ to, an unknown credit is the last touch; each edge, offsets, the year 9999. Whatever is
+/// malformed, missing or stands twice is 400 and names its parameter.
+#[tokio::test]
+async fn c7_questions_are_read_strictly() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    let ids = |count: usize| (0..count).map(|n| format!("link-{n}")).collect::<Vec<_>>().join(",");
+    let (hundred, more) = (ids(100), ids(101));
+    for (query, expected) in [
+        ("", "400 bad_request link_ids"),
+        ("link_ids=", "400 bad_request link_ids"),
+        ("link_ids=%20,,", "400 bad_request link_ids"),
+        ("link_ids=a%00b", "400 bad_request link_ids"),
+        ("link_ids=a&link_ids=b", "400 bad_request link_ids"),
+        (&format!("link_ids={hundred}"), "200"),
+        (&format!("link_ids={hundred},link-0,%20link-1"), "200"),
+        (&format!("link_ids={more}"), "400 bad_request link_ids"),
+        ("link_ids=a&from=yesterday", "400 bad_request from"),
+        ("link_ids=a&from=2026-11-20", "400 bad_request from"),
+        ("link_ids=a&to=2026-11-20T25:00:00Z", "400 bad_request to"),
+        ("link_ids=a&to=10000-01-01T00:00:00Z", "400 bad_request to"),
+        ("link_ids=a&from=2026-11-20T10:00:00Z&from=2026-11-20T10:00:00Z", "400 bad_request from"),
+        ("link_ids=a&from=2026-11-20T10:00:00Z&to=2026-11-20T10:00:00Z", "200"),
+        ("link_ids=a&from=2026-11-20T10:00:00.001Z&to=2026-11-20T10:00:00Z", "400 bad_request from"),
+        ("link_ids=a&from=2026-11-20T10:00:00%2B02:00&to=2026-11-20T08:00:00Z", "200"),
+        ("link_ids=a&from=2026-11-20T10:00:00-02:00&to=2026-11-20T10:00:00Z", "400 bad_request from"),
+        ("link_ids=a&from=9999-12-30T00:00:00Z&to=9999-12-30T21:59:59Z", "200"),
+        ("link_ids=a&from=0001-01-01T00:00:00Z&to=9999-12-30T21:59:59Z", "200"),
+        ("link_ids=a&from=9999-12-30T00:00:00Z", "400 bad_request from"),
+        ("link_ids=a&credit=linear", "200"),
+        ("link_ids=a&credit=", "200"),
+        ("link_ids=a&credit=touched&credit=touched", "400 bad_request credit"),
+        ("link_ids=a&group_by=week", "400 bad_request group_by"),
+        ("link_ids=a&group_by=", "400 bad_request group_by"),
+        ("link_ids=a&group_by=day&from=2025-10-16T09:00:00Z&to=2026-11-20T09:00:00Z", "200"),
+        ("link_ids=a&group_by=day&from=2025-10-16T08:59:59Z&to=2026-11-20T09:00:00Z", "400 bad_request from"),
+        ("link_ids=a&group_by=hour&from=2026-10-20T09:00:00Z&to=2026-11-20T09:00:00Z", "200"),
+        ("link_ids=a&group_by=hour&from=2026-10-20T08:59:59Z&to=2026-11-20T09:00:00Z", "400 bad_request from"),
+        ("link_ids=a&group_by=kind&from=0001-01-01T00:00:00Z&to=2026-11-20T09:00:00Z", "200"),
+        ("link_ids=a&format=csv", "200"),
+        ("link_ids=a&format=xml", "400 bad_request format"),
+        ("link_ids=a&format=json&format=csv", "400 bad_request format"),
+    ] {
+        assert_eq!(ask(&world.a, query).await.outcome(), expected, "{query}");
+    }
+    let told = ask(&world.a, "link_ids=spring-42,a,spring-42&credit=linear").await.json();
+    assert_eq!((&told["credit"], &told["link_ids"]), (&json!("last_touch"), &json!(["spring-42", "a"])));
+    assert_eq!(told["from"], "2026-10-21T09:30:00.010Z", "30 days before the end");
+    let earlier =
+        ask(&world.a, "link_ids=a&from=2026-11-20T10:00:00%2B02:00&to=2026-11-20T11:00:00%2B02:00").await.json();
+    assert_eq!(
+        (&earlier["from"], &earlier["to"]),
+        (&json!("2026-11-20T08:00:00.000Z"), &json!("2026-11-20T09:00:00.000Z"))
+    );
+}
+
+/// I4: Analytics: foreign ids count as unknown ids do. A mixed set is the sum of the caller's own, and the answers for a
+/// foreign and for a random id are the same bytes.
+#[tokio::test]
+async fn i4_foreign_links_count_as_unknown_ones_do() {
+    let world = spawn().await;
+    busy(&world, &world.a, "mine-0001").await;
+    busy(&world, &world.b, "yours-001").await;
+    let own = counts(1, 1, &json!({"purchase": 1}));
+    assert_eq!(funnel(&world.a, "link_ids=mine-0001").await, own);
+    assert_eq!(funnel(&world.a, "link_ids=yours-001,mine-0001,nobody-01").await, own);
+    let groups = GroupBy::ALL.iter().map(|by| format!("&group_by={by}"));
+    for rest in groups.chain(["".into(), "&credit=touched".into(), "&format=csv&group_by=link".into()]) {
+        let told = async |id: &str| {
+            let reply = ask(&world.a, &format!("link_ids={id}{rest}")).await;
+            assert_eq!(reply.status, 200, "{rest}");
+            let mut headers = reply.headers.clone();
+            headers.remove("x-request-id");
+            headers.remove("date");
+            (headers, reply.text())
+        };
+        let (foreign, random) = (told("yours-001").await, told("nobody-01").await);
+        assert_eq!(foreign.1.replace("yours-001", "nobody-01"), random.1, "{rest}");
+        assert_eq!(foreign.0, random.0, "{rest}");
+        assert!(!foreign.1.contains("purchase"), "{}", foreign.1);
+    }
+    let [foreign, random] = ["yours-001", "nobody-01"].map(|id| format!("/v1/links/{id}/stats"));
+    let (foreign, random) = (world.a.get(&foreign).await, world.a.get(&random).await);
+    assert_eq!(foreign.outcome(), "404 not_found");
+    assert_eq!(foreign.without_request_id(), random.without_request_id());
+}
+
+#[tokio::test]
+async fn a_next_link_of_the_same_id_counts_from_zero() {
+    let world = spawn().await;
+    busy(&world, &world.a, "spring-42").await;
+    let stats = world.a.get("/v1/links/spring-42/stats").await.json();
+    assert_eq!((&stats["click_count"], &stats["install_count"]), (&json!(1), &json!(1)));
+    assert_eq!(world.a.delete("/v1/links/spring-42").await.status, 204);
+    assert_eq!(funnel(&world.a, "link_ids=spring-42").await, counts(0, 0, &json!({})));
+    world.a.make("spring-42").await;
+    assert_eq!(funnel(&world.a, "link_ids=spring-42&credit=touched").await, counts(0, 0, &json!({})));
+    let stats = world.a.get("/v1/links/spring-42/stats").await.json();
+    let zero = json!({
+        "link_id": "spring-42", "click_count": 0, "install_count": 0, "identify_count": 0, "convert_count": 0,
+        "conversion_rate": 0.0, "conversions": [],
+    });
+    assert_eq!(stats, zero);
+}
+
+#[tokio::test]
+async fn the_earlier_form_sums_up_a_link_and_names_its_successor() {
+    let world = spawn().await;
+    busy(&world, &world.a, "spring-42").await;
+    convert(&world.a, "spring-42", "purchase", -200).await;
+    let most = 9_007_199_254_740_991;
+    for _ in 0..3 {
+        convert(&world.a, "spring-42", "sale", most).await;
+    }
+    assert_eq!(
+        world.a.post("/v1/lifecycle/convert", &json!({"user_id": "spring-42", "type": "purchase"})).await.outcome(),
+        "200"
+    );
+    let reply = world.a.get("/v1/links/spring-42/stats").await;
+    assert_eq!(
+        reply.json(),
+        json!({
+            "link_id": "spring-42", "click_count": 1, "install_count": 1, "identify_count": 1, "convert_count": 6,
+            "conversion_rate": 6.0,
+            "conversions": [
+                {"conversion_type": "purchase", "count": 1, "sum_cents": null, "currency": null},
+                {"conversion_type": "purchase", "count": 2, "sum_cents": 300, "currency": "EUR"},
+                {"conversion_type": "sale", "count": 3, "sum_cents": most * 3, "currency": "EUR"},
+            ],
+        })
+    );
+    assert_eq!(reply.header("deprecation"), "@1795132800");
+    assert_eq!(reply.header("link"), r#"</v1/analytics/stats?link_ids=spring-42>; rel="successor-version""#);
+    // Sums beyond 64 bits stay at their end and do not fail.
+    let sql = "INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
+         SELECT k.link, k.at, k.conversion_type, k.is_first, k.is_last, -v.position FROM conversion_credits k
+             JOIN conversions v ON v.position = k.conversion WHERE v.conversion_type = 'sale';
+         INSERT INTO conversions (position, id, tenant_id, app_user, conversion_type, amount_cents, currency, at, received_at)
+         SELECT -position, '-' || id, tenant_id, app_user, conversion_type, 9223372036854775807, currency, at, received_at
+         FROM conversions WHERE conversion_type = 'sale'";
+    world.db.execute(sql).await;
+    let sums = world.a.get("/v1/links/spring-42/stats").await.json();
+    assert_eq!(sums["conversions"][2]["sum_cents"], json!(i64::MAX));
+}
+
+#[tokio::test]
+async fn a_report_is_a_sheet_where_that_is_asked_for() {
+    let world = spawn().await;
+    busy(&world, &world.a, "spring-42").await;
+    convert(&world.a, "spring-42", "=SUM(1,2) \"x\"", 1).await;
+    let reply = ask(&world.a, "link_ids=spring-42,nobody-01&format=csv").await;
+    assert_eq!(reply.header("content-type"), "text/csv; charset=utf-8");
+    let header = "key,clicks,installed,identified,reinstalled,new_device,engaged,conversions,\
+        \"conversion.=SUM(1,2) \"\"x\"\"\",conversion.purchase\r\n";
+    assert_eq!(reply.text(), format!("{header}total,1,1,1,0,0,0,2,1,1\r\n"));
+    let by_link = ask(&world.a, "link_ids=spring-42,nobody-01&format=csv&group_by=link").await.text();
+    assert_eq!(by_link, format!("{header}spring-42,1,1,1,0,0,0,2,1,1\r\nnobody-01,0,0,0,0,0,0,0,0,0\r\n"));
+    let day = "from=2026-11-19T00:00:00Z&to=2026-11-20T23:00:00Z&group_by=day";
+    let by_day = ask(&world.a, &format!("link_ids=spring-42&format=csv&{day}")).await.text();
+    assert_eq!(by_day, format!("{header}2026-11-19,0,0,0,0,0,0,0,0,0\r\n2026-11-20,1,1,1,0,0,0,2,1,1\r\n"));
+    let by_kind = ask(&world.a, "link_ids=spring-42&format=csv&group_by=kind").await.text();
+    assert_eq!(
+        by_kind,
+        "key,clicks,installed,identified,reinstalled,new_device,engaged,conversions\r\nhuman,1,,,,,,\r\n"
+    );
+    let json = ask(&world.a, "link_ids=spring-42&format=json").await;
+    assert_eq!(json.header("content-type"), "application/json");
+    let report: FunnelReport = serde_json::from_slice(&json.body).expect("a report");
+    assert_eq!((report.funnel.clicks, report.groups), (1, None));
+}
+
+/// Only a tenant's own secret key asks.
+#[tokio::test]
+async fn nobody_else_is_told() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    for path in [&format!("{FUNNEL}?link_ids=spring-42"), "/v1/links/spring-42/stats"] {
+        assert_eq!(world.nobody.get(path).await.outcome(), "401 unauthorized", "{path}");
+        assert_eq!(world.a1.get(path).await.outcome(), "403 forbidden_scope", "{path}");
+        assert_eq!(world.a.get(path).await.outcome(), "200", "{path}");
+    }
+}
