@@ -47,6 +47,8 @@ pub enum AuthKind {
     PublishableKey,
     /// A session.
     Session,
+    /// A publishable or a secret key: what the operations of apps and pages need. No credential is of this kind.
+    AnyKey,
 }
 
 impl fmt::Display for AuthKind {
@@ -56,6 +58,7 @@ impl fmt::Display for AuthKind {
             Self::SecretKey => "a secret key",
             Self::PublishableKey => "a publishable key",
             Self::Session => "a session",
+            Self::AnyKey => "a publishable or secret key",
         })
     }
 }

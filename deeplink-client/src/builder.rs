@@ -200,16 +200,21 @@ fn parse_base(text: &str) -> Result<Url> {
 }
 
 pub(crate) fn check_secure(base: &Url, auth: &Auth, allowed: bool) -> Result<()> {
-    let loopback = match base.host() {
+    if allowed || auth.kind() == AuthKind::None || keeps_secrets(base) {
+        return Ok(());
+    }
+    Err(Error::builder("a credential does not go over plain http to another machine; use https"))
+}
+
+/// Whether what is sent there is read by nobody on the way.
+pub(crate) fn keeps_secrets(url: &Url) -> bool {
+    let loopback = match url.host() {
         Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
     };
-    if base.scheme() == "https" || loopback || allowed || auth.kind() == AuthKind::None {
-        return Ok(());
-    }
-    Err(Error::builder("a credential does not go over plain http to another machine; use https"))
+    url.scheme() == "https" || loopback
 }
 
 fn check_tls(base: &Url) -> Result<()> {

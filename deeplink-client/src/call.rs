@@ -28,6 +28,8 @@ pub(crate) struct Draft {
     pub(crate) access: Access,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Bytes>,
+    /// The body itself makes the service apply it once.
+    pub(crate) keyed_by_body: bool,
 }
 
 /// Where a request goes.
@@ -37,6 +39,8 @@ pub(crate) enum Target {
     Path(String),
     /// A URL that the caller named; it gets no credential.
     Url(url::Url),
+    /// A URL that is itself what shows who calls.
+    Secret(url::Url),
 }
 
 /// Which credential a request takes.
@@ -44,6 +48,9 @@ pub(crate) enum Target {
 pub(crate) enum Access {
     Public,
     SecretKey,
+    PublishableKey,
+    /// A publishable or a secret key.
+    AnyKey,
     Session,
     /// Whatever the client has.
     Any,
@@ -116,6 +123,12 @@ impl<T> Call<T> {
         self
     }
 
+    /// The same call, its reply read in another way.
+    pub(crate) fn read_as<U>(self, decode: fn(&Reply) -> Result<U>) -> Call<U> {
+        let Self { client, draft, invalid, options, .. } = self;
+        Call { client, draft, invalid, options, decode }
+    }
+
     pub(crate) fn edit(mut self, edit: impl FnOnce(&mut Draft) -> Result<()>) -> Self {
         self.draft = self.draft.and_then(|mut draft| edit(&mut draft).map(|()| draft));
         self
@@ -166,9 +179,10 @@ impl<T> Call<T> {
         let draft = self.draft.as_ref()?;
         let target = match &draft.target {
             Target::Path(path) => path.as_str(),
-            Target::Url(url) => url.as_str(),
+            Target::Url(url) | Target::Secret(url) => url.as_str(),
         };
-        Ok(Preview { method: &draft.method, target, body: draft.body.as_deref() })
+        let hidden = matches!(draft.target, Target::Secret(_));
+        Ok(Preview { method: &draft.method, target, body: draft.body.as_deref(), hidden })
     }
 
     /// The reply as it came.
@@ -185,7 +199,7 @@ impl<T> Call<T> {
     }
 }
 
-/// What a call would send. The body is as it would go out, secrets included.
+/// What a call would send. Target and body are as they would go out, secrets included.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preview<'a> {
@@ -195,15 +209,17 @@ pub struct Preview<'a> {
     pub target: &'a str,
     /// The body, if there is one.
     pub body: Option<&'a [u8]>,
+    /// Whoever knows the target can call it.
+    hidden: bool,
 }
 
-/// The body is not shown: it may hold a token or a code.
+/// The body is not shown: it may hold a token or a code. Neither is the address of a source.
 impl fmt::Debug for Preview<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let body = self.body.map(<[u8]>::len);
         f.debug_struct("Preview")
             .field("method", self.method)
-            .field("target", &self.target)
+            .field("target", &if self.hidden { "[hidden]" } else { self.target })
             .field("body_len", &body)
             .finish()
     }
@@ -268,10 +284,13 @@ pub(crate) fn draft(route: &'static Route, params: &[&str]) -> Result<Draft> {
         access: match route.credential {
             Credential::Public | Credential::Browser => Access::Public,
             Credential::Session => Access::Session,
+            Credential::SdkKey => Access::AnyKey,
+            Credential::PublishableKey => Access::PublishableKey,
             _ => Access::SecretKey,
         },
         headers: HeaderMap::new(),
         body: None,
+        keyed_by_body: false,
     })
 }
 

@@ -9,7 +9,9 @@ use http::HeaderValue;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::api::{Affiliates, Apps, Domains, Keys, Links, Public, PublishableKeys, Sessions, Team};
+use crate::api::{
+    Affiliates, Analytics, Apps, Domains, Keys, Lifecycle, Links, Public, PublishableKeys, Sessions, Sources, Team,
+};
 use crate::auth::{Auth, AuthKind};
 use crate::builder::{ClientBuilder, check_secure};
 use crate::error::Result;
@@ -161,6 +163,21 @@ impl Client {
     /// Host names that the links live on.
     pub fn domains(&self) -> Domains {
         Domains(self.clone())
+    }
+
+    /// What apps, pages and servers report: clicks, installs, users, conversions.
+    pub fn lifecycle(&self) -> Lifecycle {
+        Lifecycle(self.clone())
+    }
+
+    /// Addresses that conversions can be posted to without a key.
+    pub fn sources(&self) -> Sources {
+        Sources(self.clone())
+    }
+
+    /// What links led to.
+    pub fn analytics(&self) -> Analytics {
+        Analytics(self.clone())
     }
 
     /// Any request at all, with this client's credential, retries and limits. `path` starts with `/` and may have a

@@ -24,6 +24,16 @@ pub(crate) fn text(reply: &Reply) -> Result<String> {
     Ok(String::from_utf8_lossy(&reply.body).into_owned())
 }
 
+/// A success with a CSV file as its body.
+pub(crate) fn csv(reply: &Reply) -> Result<String> {
+    success(reply)?;
+    let kind = reply.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    match kind.get(..8) {
+        Some(kind) if kind.eq_ignore_ascii_case("text/csv") => text(reply),
+        _ => Err(foreign(reply, "CSV")),
+    }
+}
+
 /// A success with a picture as its body.
 pub(crate) fn image(reply: &Reply) -> Result<Bytes> {
     success(reply)?;

@@ -47,8 +47,8 @@ pub mod transport;
 #[cfg(feature = "http")]
 pub use {
     api::{
-        Acceptance, Affiliates, Apps, Credentials, Domains, Ids, Keys, Links, Public, PublishableKeys, Resolution,
-        Sessions, SignIn, Team,
+        Acceptance, Affiliates, Analytics, Apps, Credentials, Domains, Earlier, Ids, Keys, Lifecycle, Links, Public,
+        PublishableKeys, Resolution, Sessions, SignIn, Sources, Team,
     },
     auth::{Auth, AuthKind, CredentialProvider},
     builder::ClientBuilder,
@@ -74,7 +74,13 @@ pub use deeplink_core::bulk::{BulkCreate, BulkCreated, BulkLink, RowError};
 pub use deeplink_core::colour::Rgb;
 pub use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification};
 pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+pub use deeplink_core::funnel::{
+    ConversionSum, Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, GroupBy, LinkStats, NewUsers, ReturningUsers,
+};
 pub use deeplink_core::health::Health;
+pub use deeplink_core::lifecycle::{
+    Attribute, Convert, Converted, Done, Identify, InstallContext, TrackClick, TrackedClick,
+};
 pub use deeplink_core::link::{
     Action, AgentContext, CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkStatus, ResolvedLink,
     ServiceMeta, SocialPreview, UpdateLink,
@@ -90,6 +96,7 @@ pub use deeplink_core::secret_key::{
     CodeSent, ConfirmSecretKey, CreatedSecretKey, RequestSecretKey, SecretKeyDetail, SecretKeyList,
 };
 pub use deeplink_core::session::{Me, MyTenant, MyUser, Signin, SigninSent};
+pub use deeplink_core::source::{CreateSource, SourceDetail, SourceList, SourceType, SourceUrl};
 pub use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
 pub use deeplink_core::time::Timestamp;
 pub use deeplink_core::user::{InviteUser, InvitedUser, SignedUp, Signup, UserDetail, UserList, UserStatus};

@@ -76,7 +76,7 @@ pub(crate) fn uri(base: &Url, target: &Target) -> Result<Uri> {
             let base = base.as_str();
             format!("{}{path}", base.strip_suffix('/').unwrap_or(base))
         }
-        Target::Url(url) => url.as_str().to_owned(),
+        Target::Url(url) | Target::Secret(url) => url.as_str().to_owned(),
     };
     text.parse().map_err(|_| Error::validation("path", "the path holds characters that a request cannot carry"))
 }

@@ -73,6 +73,7 @@ impl RawCall {
             access: Access::Any,
             headers: HeaderMap::new(),
             body: None,
+            keyed_by_body: false,
         });
         Self(Call::new(client, draft, |_| Ok(())))
     }

@@ -86,7 +86,7 @@ pub(crate) async fn perform(client: &Client, draft: &Draft, options: &Options) -
         retry: options.retry.as_ref().unwrap_or(&inner.limits.retry),
         deadline: Instant::now() + options.timeout.unwrap_or(inner.limits.call),
         is_write: !matches!(draft.method, Method::GET | Method::HEAD | Method::OPTIONS),
-        repeat: Repeat::of(&draft.method, keyed.is_some()),
+        repeat: Repeat::of(&draft.method, keyed.is_some() || draft.keyed_by_body),
         unpaused: options.unpaused || proof.is_none(),
         attempts: 0,
         open: false,
@@ -281,8 +281,11 @@ enum Proof {
 async fn credential(inner: &Inner, draft: &Draft, refused: Option<&Proof>) -> Result<Option<Proof>> {
     let have = inner.auth.kind();
     let needs = match (draft.access, &draft.target) {
-        (Access::Public, _) | (_, Target::Url(_)) => return Ok(None),
+        (Access::Public, _) | (_, Target::Url(_) | Target::Secret(_)) => return Ok(None),
         (Access::SecretKey, _) => AuthKind::SecretKey,
+        (Access::PublishableKey, _) => AuthKind::PublishableKey,
+        (Access::AnyKey, _) if matches!(have, AuthKind::SecretKey | AuthKind::PublishableKey) => have,
+        (Access::AnyKey, _) => AuthKind::AnyKey,
         (Access::Session, _) => AuthKind::Session,
         (Access::Any, _) => have,
     };

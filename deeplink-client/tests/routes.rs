@@ -5,9 +5,10 @@
 use deeplink_client::deeplink_core::routes::{self, Credential};
 use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{
-    Auth, AuthKind, Client, ConfirmSecretKey, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
-    CreatePublishableKey, Error, InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions,
-    RequestSecretKey, SecretKey, Signin, Signup, TimeseriesQuery, UpdateAffiliate, UpdateLink,
+    Attribute, Auth, AuthKind, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
+    CreatePublishableKey, CreateSource, Error, FunnelQuery, Identify, InviteUser, Kind, LinkFilter, Patch,
+    PublishableKey, QrFormat, QrOptions, RequestSecretKey, SecretKey, Signin, Signup, TimeseriesQuery, TrackClick,
+    UpdateAffiliate, UpdateLink,
 };
 
 const AFFILIATE: &str = "aff_0123456789abcdef01234567";
@@ -72,6 +73,30 @@ async fn call(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "create_domain" => dl.domains().create(&CreateDomain::new("go.example.com")).await.map(drop),
         "delete_domain" => dl.domains().delete("go.example.com").await,
         "verify_domain" => dl.domains().verify("go.example.com").await.map(drop),
+        other => return report(dl, other).await,
+    })
+}
+
+/// The same for what is reported, and for sources.
+async fn report(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
+    let (lifecycle, sources) = (dl.lifecycle(), dl.sources());
+    let (click, opened) = (TrackClick::new("spring-42"), Attribute::new("spring-42", "install-1", "2.4.0"));
+    let (who, sale) = (Identify::new("install-1", "user-7"), Convert::new("user-7", "purchase"));
+    Some(match operation {
+        "link_stats" => dl.links().stats("spring-42").await.map(drop),
+        "funnel" => dl.analytics().funnel(&FunnelQuery::new(["spring-42"])).await.map(drop),
+        "track_click" => lifecycle.click(&click).await.map(drop),
+        "attribute" => lifecycle.attribute(&opened).await.map(drop),
+        "identify" => lifecycle.identify(&who).await.map(drop),
+        "convert" => lifecycle.convert(&sale).await.map(drop),
+        "attribution_click" => lifecycle.earlier().click(&click).await.map(drop),
+        "attribution_report" => lifecycle.earlier().report(&opened).await.map(drop),
+        "attribution_link" => lifecycle.earlier().link(&who).await.map(drop),
+        "list_sources" => sources.list().await.map(drop),
+        "create_source" => sources.create(&CreateSource::custom("Shop")).await.map(drop),
+        "get_source" => sources.get("src_0123456789abcdef01234567").await.map(drop),
+        "delete_source" => sources.delete("src_0123456789abcdef01234567").await,
+        "send_to_source" => sources.send(&fixtures::source_detail("Shop").webhook_url, &sale).await.map(drop),
         _ => return None,
     })
 }
@@ -86,8 +111,15 @@ fn needs(credential: Credential) -> Option<AuthKind> {
     match credential {
         Credential::Public | Credential::Browser => None,
         Credential::Session => Some(AuthKind::Session),
+        Credential::PublishableKey => Some(AuthKind::PublishableKey),
+        Credential::SdkKey => Some(AuthKind::AnyKey),
         _ => Some(AuthKind::SecretKey),
     }
+}
+
+/// Whether an operation that needs the one takes the other.
+fn takes(needs: AuthKind, have: AuthKind) -> bool {
+    needs == have || needs == AuthKind::AnyKey && matches!(have, AuthKind::SecretKey | AuthKind::PublishableKey)
 }
 
 /// One credential of each kind.
@@ -100,8 +132,11 @@ fn every_auth() -> [Auth; 4] {
 async fn every_operation_has_its_method() {
     for route in routes::ALL {
         let mock = fixtures::every_operation();
-        let is_session = route.credential == Credential::Session;
-        let auth = if is_session { fixtures::session_token().into() } else { SecretKey::new("dl_live_x").into() };
+        let auth = match route.credential {
+            Credential::Session => fixtures::session_token().into(),
+            Credential::SdkKey | Credential::PublishableKey => PublishableKey::new("pk_live_x").into(),
+            _ => SecretKey::new("dl_live_x").into(),
+        };
         let called = call(&client(&mock, auth), route.operation).await;
         // A person's browser goes there; a program that did would only follow a form to its end.
         if route.credential == Credential::Browser {
@@ -122,7 +157,8 @@ async fn every_operation_has_its_method() {
             assert!(route.path.split('/').zip(path).all(fits), "{}: {}", route.operation, call.uri);
             let sent = (call.headers.contains_key("authorization"), call.headers.contains_key("cookie"));
             let due = needs(route.credential);
-            let expected = (due == Some(AuthKind::SecretKey), due == Some(AuthKind::Session));
+            let is_key = due.is_some_and(|due| due != AuthKind::Session);
+            let expected = (is_key, due == Some(AuthKind::Session));
             assert_eq!(sent, expected, "{}", route.operation);
             // What is authenticated is applied once; what is not must not be repeated under a key.
             let keyed = call.headers.contains_key("idempotency-key");
@@ -139,7 +175,7 @@ async fn no_operation_takes_another_credential() {
             let (mock, have) = (fixtures::every_operation(), auth.kind());
             let outcome = call(&client(&mock, auth), route.operation).await.unwrap();
             match needs(route.credential) {
-                Some(needs) if needs != have => {
+                Some(needs) if !takes(needs, have) => {
                     assert_eq!(
                         outcome.unwrap_err().kind(),
                         Kind::WrongCredential { needs, have },
@@ -188,6 +224,8 @@ fn the_front_page_lists_every_operation() {
             }
             None => "| – |",
             Some(AuthKind::Session) => "| session |",
+            Some(AuthKind::AnyKey) => "| publishable or secret key |",
+            Some(AuthKind::PublishableKey) => "| publishable key |",
             Some(_) => "| secret key |",
         };
         assert!(row.expect(&place).ends_with(credential), "{row:?}");

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
 use deeplink_client::mock::{MockTransport, fixtures};
-use deeplink_client::{Client, ConfirmSecretKey, CreateLink, SecretKey, SignIn, Token};
+use deeplink_client::{Client, ConfirmSecretKey, Convert, CreateLink, SecretKey, SignIn, Token};
 use http::Method;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -76,7 +76,15 @@ fn traces_hold_templates_and_no_secrets() {
                 .on(Method::POST, "/v1/auth/secret-keys/issue")
                 .json(201, fixtures::created_secret_key())
                 .on(Method::POST, "/v1/auth/secret-keys/confirm")
-                .json(201, fixtures::created_secret_key());
+                .json(201, fixtures::created_secret_key())
+                .on(Method::GET, "/v1/sources/{id}")
+                .json(200, fixtures::source_detail("Shop"))
+                .on(Method::POST, "/v1/lifecycle/convert")
+                .json(200, fixtures::converted())
+                .on(Method::POST, "/in/{token}")
+                .status(503)
+                .retry_after(0)
+                .json(200, fixtures::converted());
             let dl = Client::builder("https://api.example.com")
                 .secret_key(SecretKey::new(key))
                 .transport(mock)
@@ -91,13 +99,24 @@ fn traces_hold_templates_and_no_secrets() {
             };
             dl.with_auth(session).unwrap().keys().issue().await.unwrap();
             dl.keys().confirm(&ConfirmSecretKey::new("you@example.com", "5EC4E7")).await.unwrap();
+            let app = dl.with_auth(fixtures::created_publishable_key("go.example.com").key).unwrap();
+            let sale = Convert::new("secret-user", "purchase").idempotency_key("secret-order");
+            app.lifecycle().convert(&sale).await.unwrap();
+            let url = dl.sources().get("src_0123456789abcdef01234567").await.unwrap().webhook_url;
+            dl.sources().send(&url, &sale).await.unwrap();
         });
     });
     let seen = seen.lock().unwrap();
-    assert_eq!(seen.matches("deeplink.call").count(), 5);
+    assert_eq!(seen.matches("deeplink.call").count(), 8);
     assert!(seen.contains("route=\"/v1/links/{link_id}\" method=\"GET\""), "{seen}");
     assert!(seen.contains("attempt=2 status=200"), "{seen}");
     for secret in ["secret-link-id", "secret-target", "secret-header", "5ec4e7", "5EC4E7", "api.example.com"] {
+        assert!(!seen.contains(secret), "{secret} in {seen}");
+    }
+    assert!(seen.contains("route=\"/in/{token}\" method=\"POST\""), "{seen}");
+    let source = fixtures::source_detail("Shop").webhook_url;
+    let publishable = fixtures::created_publishable_key("go.example.com").key;
+    for secret in ["secret-user", "secret-order", &source.expose()[30..], &publishable.expose()[20..]] {
         assert!(!seen.contains(secret), "{secret} in {seen}");
     }
     assert!(!seen.contains(session.expose()) && !seen.contains(&made.expose()[20..]), "{seen}");

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use deeplink_core::bulk::{BatchRefused, BulkCreate, BulkCreated};
+use deeplink_core::funnel::LinkStats;
 use deeplink_core::link::{CreateLink, CreatedLink, LinkDetail, LinkFilter, UpdateLink};
 use deeplink_core::qr::{QrFormat, QrOptions};
 use deeplink_core::routes;
@@ -177,6 +178,19 @@ impl Links {
     pub fn timeseries(&self, link_id: impl AsRef<str>, query: &TimeseriesQuery) -> Call<Timeseries> {
         let checked = query.window(clock::now()).map(drop).map_err(Error::invalid);
         call::json(&self.0, &routes::LINK_TIMESERIES, &[link_id.as_ref()]).query(query).checked(checked)
+    }
+
+    /// Sums up what a link led to, ever, by its last touch. [`Analytics::funnel`](crate::Analytics::funnel) asks about a
+    /// window, several links, or other touches.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let stats = dl.links().stats("spring-42").await?;
+    /// assert_eq!((stats.click_count, stats.convert_count), (120, 3));
+    /// # Ok(()) });
+    /// ```
+    pub fn stats(&self, link_id: impl AsRef<str>) -> Call<LinkStats> {
+        call::json(&self.0, &routes::LINK_STATS, &[link_id.as_ref()])
     }
 }
 

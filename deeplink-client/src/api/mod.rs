@@ -1,19 +1,25 @@
 //! The operations, one noun per file: each method is a few lines over [`crate::call`].
 
 mod affiliates;
+mod analytics;
 mod apps;
 mod domains;
 mod keys;
+mod lifecycle;
 mod links;
 mod public;
 mod sessions;
+mod sources;
 mod team;
 
 pub use affiliates::{Affiliates, Credentials};
+pub use analytics::Analytics;
 pub use apps::Apps;
 pub use domains::Domains;
 pub use keys::{Keys, PublishableKeys};
+pub use lifecycle::{Earlier, Lifecycle};
 pub use links::{Ids, Links};
 pub use public::{Public, Resolution};
 pub use sessions::{Sessions, SignIn};
+pub use sources::Sources;
 pub use team::{Acceptance, Team};

@@ -1,0 +1,53 @@
+//! What links led to, from clicks over installs and users to conversions.
+
+use deeplink_core::funnel::{FunnelQuery, FunnelReport};
+use deeplink_core::routes;
+
+use crate::call::{self, Call, Target};
+use crate::client::Client;
+use crate::error::Error;
+use crate::{clock, decode, place};
+
+/// Reports on links; see [`Client::analytics`].
+#[derive(Debug, Clone)]
+pub struct Analytics(pub(crate) Client);
+
+impl Analytics {
+    /// Reports what 1 to 100 links led to; ids that the account does not have count nothing.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{Credit, FunnelQuery};
+    /// let report = dl.analytics().funnel(&FunnelQuery::new(["spring-42"]).credit(Credit::FirstTouch)).await?;
+    /// assert_eq!(report.funnel.clicks, 120);
+    /// assert_eq!(report.funnel.conversions["purchase"], 2);
+    /// # Ok(()) });
+    /// ```
+    pub fn funnel(&self, query: &FunnelQuery) -> Call<FunnelReport> {
+        let checked = query.check(clock::now()).map(drop).map_err(Error::invalid);
+        call::json(&self.0, &routes::FUNNEL, &[]).query(query).checked(checked)
+    }
+}
+
+impl Call<FunnelReport> {
+    /// Asks for the report as CSV (RFC 4180): a line for each group, or one whose key is `total`. The first column is
+    /// the key, and each type of conversion has a column of its own.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{FunnelQuery, GroupBy};
+    /// let query = FunnelQuery::new(["spring-42"]).group_by(GroupBy::Day);
+    /// let csv = dl.analytics().funnel(&query).csv().await?;
+    /// assert!(csv.starts_with("key,clicks,"));
+    /// # Ok(()) });
+    /// ```
+    pub fn csv(self) -> Call<String> {
+        let csv = self.edit(|draft| {
+            if let Target::Path(path) = &mut draft.target {
+                place::append_query(path, &[("format".to_owned(), "csv".to_owned())]);
+            }
+            Ok(())
+        });
+        csv.read_as(decode::csv)
+    }
+}

@@ -1,0 +1,126 @@
+//! From click to conversion: what apps, pages and servers report, with a publishable key or the account's secret one.
+
+use deeplink_core::lifecycle::{Attribute, Convert, Converted, Done, Identify, TrackClick, TrackedClick};
+use deeplink_core::routes;
+
+use crate::call::{self, Call};
+use crate::client::Client;
+use crate::clock;
+use crate::error::Error;
+
+/// What is reported; see [`Client::lifecycle`].
+#[derive(Debug, Clone)]
+pub struct Lifecycle(pub(crate) Client);
+
+/// The same operations in their earlier form; see [`Lifecycle::earlier`].
+#[derive(Debug, Clone)]
+pub struct Earlier(Client);
+
+impl Lifecycle {
+    /// Records a click and gives what the link says.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// # let key = deeplink_client::mock::fixtures::created_publishable_key("go.example.com").key;
+    /// use deeplink_client::TrackClick;
+    /// let clicked = dl.with_auth(key)?.lifecycle().click(&TrackClick::new("spring-42")).await?;
+    /// assert_eq!(clicked.link.web_url.as_deref(), Some("https://example.com/"));
+    /// # Ok(()) });
+    /// ```
+    pub fn click(&self, click: &TrackClick) -> Call<TrackedClick> {
+        let checked = click.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::TRACK_CLICK, &[]).body(click).checked(checked)
+    }
+
+    /// Records that a link opened an install: for the first time, or again.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{Attribute, InstallContext};
+    /// let context = InstallContext::new().os("iOS").device_model("iPhone17,1");
+    /// let opened = Attribute::new("spring-42", "install-1", "2.4.0").context(context);
+    /// assert!(dl.lifecycle().attribute(&opened).await?.success);
+    /// # Ok(()) });
+    /// ```
+    pub fn attribute(&self, opened: &Attribute) -> Call<Done> {
+        let checked = opened.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::ATTRIBUTE, &[]).body(opened).checked(checked)
+    }
+
+    /// Binds an install to a user, once and for all: for another user this is a conflict.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::Identify;
+    /// assert!(dl.lifecycle().identify(&Identify::new("install-1", "user-7")).await?.success);
+    /// # Ok(()) });
+    /// ```
+    pub fn identify(&self, who: &Identify) -> Call<Done> {
+        let checked = who.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::IDENTIFY, &[]).body(who).checked(checked)
+    }
+
+    /// Records a conversion. One of a user whom no install belongs to yet is kept, and credited once one does.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::Convert;
+    /// let sale = Convert::new("user-7", "purchase").amount(4_200, "EUR").idempotency_key("order-1001");
+    /// assert_eq!(dl.lifecycle().convert(&sale).await?.accepted, 1);
+    /// # Ok(()) });
+    /// ```
+    pub fn convert(&self, conversion: &Convert) -> Call<Converted> {
+        let checked = conversion.validate(clock::now()).map_err(Error::invalid);
+        call::json(&self.0, &routes::CONVERT, &[]).body(conversion).checked(checked)
+    }
+
+    /// The earlier form of the first three, for services and apps that know no other.
+    pub fn earlier(&self) -> Earlier {
+        Earlier(self.0.clone())
+    }
+}
+
+impl Earlier {
+    /// Records a click; takes a publishable key only.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// # let key = deeplink_client::mock::fixtures::created_publishable_key("go.example.com").key;
+    /// use deeplink_client::TrackClick;
+    /// let clicked = dl.with_auth(key)?.lifecycle().earlier().click(&TrackClick::new("spring-42")).await?;
+    /// assert_eq!(clicked.link.link_id, "spring-42");
+    /// # Ok(()) });
+    /// ```
+    pub fn click(&self, click: &TrackClick) -> Call<TrackedClick> {
+        let checked = click.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::ATTRIBUTION_CLICK, &[]).body(click).checked(checked)
+    }
+
+    /// Records that a link opened an install; takes a publishable key only.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// # let key = deeplink_client::mock::fixtures::created_publishable_key("go.example.com").key;
+    /// use deeplink_client::Attribute;
+    /// let opened = Attribute::new("spring-42", "install-1", "2.4.0");
+    /// assert!(dl.with_auth(key)?.lifecycle().earlier().report(&opened).await?.success);
+    /// # Ok(()) });
+    /// ```
+    pub fn report(&self, opened: &Attribute) -> Call<Done> {
+        let checked = opened.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::ATTRIBUTION_REPORT, &[]).body(opened).checked(checked)
+    }
+
+    /// Binds an install to a user; takes a secret key only.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::Identify;
+    /// assert!(dl.lifecycle().earlier().link(&Identify::new("install-1", "user-7")).await?.success);
+    /// # Ok(()) });
+    /// ```
+    pub fn link(&self, who: &Identify) -> Call<Done> {
+        let checked = who.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::ATTRIBUTION_LINK, &[]).body(who).checked(checked)
+    }
+}

@@ -1,0 +1,106 @@
+//! Sources: addresses that conversions can be posted to without a key.
+
+use deeplink_core::lifecycle::{Convert, Converted};
+use deeplink_core::routes;
+use deeplink_core::source::{CreateSource, SourceDetail, SourceList, SourceUrl};
+use url::Url;
+
+use crate::builder::keeps_secrets;
+use crate::call::{self, Call, Draft, Target};
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::{clock, decode, place};
+
+/// The operations on sources; see [`Client::sources`].
+#[derive(Debug, Clone)]
+pub struct Sources(pub(crate) Client);
+
+impl Sources {
+    /// Every source, newest first, with its address.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// for source in dl.sources().list().await?.sources {
+    ///     println!("{} {}", source.name, source.webhook_url); // the address does not print its token
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn list(&self) -> Call<SourceList> {
+        call::json(&self.0, &routes::LIST_SOURCES, &[])
+    }
+
+    /// Makes a source. Whoever knows its address can post to it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::CreateSource;
+    /// let source = dl.sources().create(&CreateSource::custom("Shop")).await?;
+    /// assert!(source.webhook_url.expose().starts_with("https://api.example.com/in/"));
+    /// # Ok(()) });
+    /// ```
+    pub fn create(&self, source: &CreateSource) -> Call<SourceDetail> {
+        let checked = source.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::CREATE_SOURCE, &[]).body(source).checked(checked)
+    }
+
+    /// Shows a source, with its address.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// assert_eq!(dl.sources().get("src_0123456789abcdef01234567").await?.name, "Shop");
+    /// # Ok(()) });
+    /// ```
+    pub fn get(&self, id: impl AsRef<str>) -> Call<SourceDetail> {
+        call::json(&self.0, &routes::GET_SOURCE, &[id.as_ref()])
+    }
+
+    /// Deletes a source; its address is dead at once. What was posted to it stays.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// dl.sources().delete("src_0123456789abcdef01234567").await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn delete(&self, id: impl AsRef<str>) -> Call<()> {
+        Call::new(&self.0, call::draft(&routes::DELETE_SOURCE, &[id.as_ref()]), decode::nothing)
+    }
+
+    /// Posts a conversion to a source: to exactly this address, with no other credential. A failed attempt whose effect is
+    /// open is repeated only when the conversion has an idempotency key.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// # let url = dl.sources().get("src_0123456789abcdef01234567").await?.webhook_url;
+    /// use deeplink_client::Convert;
+    /// let sale = Convert::new("user-7", "purchase").amount(4_200, "EUR").idempotency_key("order-1001");
+    /// assert_eq!(dl.sources().send(&url, &sale).await?.accepted, 1);
+    /// # Ok(()) });
+    /// ```
+    pub fn send(&self, to: &SourceUrl, conversion: &Convert) -> Call<Converted> {
+        let checked = conversion.validate(clock::now()).map_err(Error::invalid);
+        let draft = at(to, self.0.inner().allow_insecure_http).map(|mut draft| {
+            draft.keyed_by_body = conversion.idempotency_key.is_some();
+            draft
+        });
+        Call::new(&self.0, draft, decode::json).body(conversion).checked(checked)
+    }
+}
+
+/// A request to a source's address. What is wrong with it is said without repeating it.
+fn at(to: &SourceUrl, allow_insecure_http: bool) -> Result<Draft> {
+    let wrong = |why: &'static str| Error::validation("webhook_url", why);
+    let url = Url::parse(to.expose()).map_err(|_| wrong("not the address of a source"))?;
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    if !matches!(url.scheme(), "http" | "https") || has_user || url.fragment().is_some() {
+        return Err(wrong("the address of a source starts with http:// or https:// and has no user name or fragment"));
+    }
+    if !allow_insecure_http && !keeps_secrets(&url) {
+        return Err(wrong("the address of a source does not go over plain http to another machine; use https"));
+    }
+    let mut draft = call::draft(&routes::SEND_TO_SOURCE, &["token"])?;
+    // The base has no part in an address of its own.
+    let target = Target::Secret(url.clone());
+    place::uri(&url, &target).map_err(|_| wrong("not the address of a source"))?;
+    draft.target = target;
+    Ok(draft)
+}
