@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     affiliates::Affiliates, api::Api, apps::Apps, completions::Completions, config::ConfigCommand, doctor::Doctor,
     domains::Domains, help::Help, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man,
-    open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, session::Session, signup::Signup, team::Team,
-    token::Token, wellknown::Wellknown, whoami::Whoami,
+    open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, sdk::Sdk, session::Session, signup::Signup,
+    sources::Sources, stats::Stats, team::Team, token::Token, wellknown::Wellknown, whoami::Whoami,
 };
 use crate::global::Global;
 
@@ -37,9 +37,12 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Links(Links),
+    Stats(Stats),
     Imports(Imports),
     Apps(Apps),
     Domains(Domains),
+    Sdk(Sdk),
+    Sources(Sources),
     Affiliates(Affiliates),
     Team(Team),
     Keys(Keys),

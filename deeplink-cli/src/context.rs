@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use deeplink_core::secret::{PublishableKey, SecretKey, Token};
+use deeplink_core::source::SourceUrl;
 use zeroize::Zeroizing;
 
 use crate::base_url::BaseUrl;
@@ -21,7 +22,7 @@ use crate::exit::Exit;
 use crate::files;
 use crate::global::{Global, ProgressMode};
 use crate::net::HeldBack;
-use crate::output::{Format, Out};
+use crate::output::{self, Format, Out, Pen};
 use crate::signals::Patience;
 
 /// Longest a whole call may take when nobody says.
@@ -160,6 +161,11 @@ impl Context {
         Ok(found)
     }
 
+    /// Whether a publishable key is set.
+    pub(crate) fn has_publishable_key(&self) -> bool {
+        self.env.publishable_key.is_some() || self.env.publishable_key_file.is_some()
+    }
+
     /// The publishable key for calls that take one.
     pub(crate) fn publishable_key(&self) -> Outcome<PublishableKey> {
         let key = match (&self.env.publishable_key, &self.env.publishable_key_file) {
@@ -169,7 +175,8 @@ impl Context {
             }
             (None, None) => {
                 let what = "no publishable key; tried DL_PUBLISHABLE_KEY and DL_PUBLISHABLE_KEY_FILE (not set)";
-                return Err(Failure::new(Exit::Auth, what).code("no_key").into());
+                let hint = "dl pk create go.example.com makes one for a verified domain";
+                return Err(Failure::new(Exit::Auth, what).code("no_key").hint(hint).into());
             }
         };
         let key = Zeroizing::new(key);
@@ -197,6 +204,22 @@ impl Context {
         }
         self.console.hide(token.expose());
         Ok(token)
+    }
+
+    /// The address of a source, from stdin.
+    pub(crate) async fn read_source_url(&self) -> Outcome<SourceUrl> {
+        let text = self.read_secret(Path::new("-"), "-", "Address of the source: ").await?;
+        let url = SourceUrl::new(text.trim());
+        self.hide_source(&url);
+        Ok(url)
+    }
+
+    /// Masks the address of a source in all that follows, wherever a part of it stands.
+    pub(crate) fn hide_source(&self, url: &SourceUrl) {
+        self.console.hide(url.expose());
+        if let Some((_, token)) = url.expose().rsplit_once('/').filter(|(_, token)| token.len() >= 16) {
+            self.console.hide(token);
+        }
     }
 
     /// Reads a file that holds a secret, or stdin: typed unseen, or piped in. Waiting for stdin leaves signals their way.
@@ -267,6 +290,11 @@ impl Context {
             let missing = error.kind() == io::ErrorKind::NotFound;
             if missing { Failure { exit: Exit::Usage, ..failure } } else { failure }.into()
         })
+    }
+
+    /// What charts are drawn with.
+    pub(crate) fn pen(&self) -> Pen {
+        Pen { color: self.out.color, utf8: self.env.utf8, width: output::width() }
     }
 
     /// Whether a person is asked before something goes: then it is worth a request to say what it is.

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use deeplink_core::domain::DomainName;
-use deeplink_core::id::{AffiliateId, AppId, PublishableKeyId, SecretKeyId, UserId};
+use deeplink_core::id::{AffiliateId, AppId, PublishableKeyId, SecretKeyId, SourceId, UserId};
 use deeplink_core::link::is_link_id;
 use deeplink_core::user::Email;
 
@@ -78,6 +78,15 @@ pub(crate) fn affiliate_id(text: &str) -> Outcome {
 /// The id of an affiliate's credential.
 pub(crate) fn credential_id(text: &str) -> Outcome {
     id::<SecretKeyId>(text, "key_id", "dl affiliates creds list shows the ids of the credentials")
+}
+
+/// The id of a source.
+pub(crate) fn source_id(text: &str) -> Outcome {
+    id::<SourceId>(
+        text,
+        "id",
+        "dl sources list shows the ids; an address is never an argument: send - reads it from stdin",
+    )
 }
 
 /// An address of a person.

@@ -47,6 +47,10 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::DomainNotVerified) => "dl domains verify says what is missing".to_owned(),
         Some(ErrorCode::PartnerKeyTaken) => "dl affiliates list shows who has it".to_owned(),
         Some(ErrorCode::CredentialLimit) => "dl affiliates creds delete makes room".to_owned(),
+        Some(ErrorCode::NameTaken) => {
+            "dl sources list shows who has it; dl sources rotate gives a new address".to_owned()
+        }
+        Some(ErrorCode::IdentifyConflict) => "an install stays with the user it was first bound to".to_owned(),
         Some(ErrorCode::RateLimited | ErrorCode::Overloaded | ErrorCode::DatabaseUnavailable) => wait(),
         Some(code) if code.is_not_configured() => "this service has not set that up; ask its operator".to_owned(),
         _ => match error.kind() {

@@ -20,6 +20,7 @@ mod ids;
 mod import;
 mod mailed;
 mod mask;
+mod metadata;
 mod net;
 mod once;
 mod output;

@@ -16,14 +16,18 @@ const KINDS: &[(&str, usize)] = &[
     ("\"token\":\"", 9),
 ];
 
+/// What a source's address has before its token, of which nothing is shown.
+const SOURCE: &str = "/in/";
+/// Hex digits of that token.
+const TOKEN: usize = 64;
+
 /// The text with every secret cut to its public prefix.
 pub(crate) fn secrets(text: &str) -> Cow<'_, str> {
-    if !KINDS.iter().any(|(prefix, _)| text.contains(prefix)) {
-        return Cow::Borrowed(text);
-    }
+    let Some(mut found) = next(text) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((start, prefix, shown)) = next(rest) {
+    loop {
+        let (start, prefix, shown) = found;
         let word = &rest[start..];
         let over = |c: char| !(c.is_ascii_alphanumeric() || "_+/=-".contains(c));
         let end = word[prefix..].find(over).map_or(word.len(), |end| prefix + end);
@@ -33,13 +37,29 @@ pub(crate) fn secrets(text: &str) -> Cow<'_, str> {
             out.push_str("...");
         }
         rest = &word[end..];
+        match next(rest) {
+            Some(more) => found = more,
+            None => break,
+        }
     }
     out.push_str(rest);
     Cow::Owned(out)
 }
 
+/// Where the first secret begins, how long what tells it is, and how much of it may be seen.
 fn next(text: &str) -> Option<(usize, usize, usize)> {
-    KINDS.iter().filter_map(|(prefix, shown)| Some((text.find(prefix)?, prefix.len(), *shown))).min()
+    let kinds = KINDS.iter().filter_map(|(prefix, shown)| Some((text.find(prefix)?, prefix.len(), *shown)));
+    kinds.chain(source(text)).min()
+}
+
+/// The first token in the address of a source. Addresses of other things may look alike but for the token.
+fn source(text: &str) -> Option<(usize, usize, usize)> {
+    let is_token = |at: &usize| {
+        let hex = |byte: &u8| byte.is_ascii_hexdigit();
+        text.as_bytes()[at + SOURCE.len()..].iter().take_while(|byte| hex(byte)).count() >= TOKEN
+    };
+    let at = text.match_indices(SOURCE).map(|(at, _)| at).find(is_token)?;
+    Some((at, SOURCE.len(), SOURCE.len()))
 }
 
 #[cfg(test)]
@@ -55,6 +75,9 @@ mod tests {
         assert_eq!(secrets("Cookie: session_token=0123456789abcdef; x"), "Cookie: session_token=...; x");
         assert_eq!(secrets("https://x/callback?token=0123ab&next=/a"), "https://x/callback?token=...&next=/a");
         assert_eq!(secrets(r#"{"email":"a@b.c","token":"7GK2QX"}"#), r#"{"email":"a@b.c","token":"..."}"#);
+        let source = format!("POST https://dl.example.com/in/{}?a=b 1", "5e".repeat(32));
+        assert_eq!(secrets(&source), "POST https://dl.example.com/in/...?a=b 1");
+        assert_eq!(secrets("https://example.com/in/shoes/in/hats"), "https://example.com/in/shoes/in/hats");
         assert_eq!(secrets("token="), "token=");
         assert_eq!(secrets("dl_live_ and 48 hex digits"), "dl_live_ and 48 hex digits");
         assert_eq!(secrets("dl_live_3f3f3f3f3f..."), "dl_live_3f3f3f3f3f...");

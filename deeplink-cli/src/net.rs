@@ -188,7 +188,7 @@ impl Transport for Hold {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let held = Held {
             method: request.method().to_string(),
-            path: path.to_owned(),
+            path: mask::secrets(path).into_owned(),
             body: mask::secrets(&String::from_utf8_lossy(request.body())).into_owned(),
         };
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);

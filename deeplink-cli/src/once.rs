@@ -18,7 +18,7 @@ use crate::store::Unkept;
 /// Where a new secret goes.
 #[derive(Debug, Args)]
 pub(crate) struct SecretOut {
-    /// File for the key, which must not be there yet; without it the key goes to stdout
+    /// File for the secret, which must not be there yet; without it the secret goes to stdout
     #[arg(long, value_name = "FILE")]
     out_file: Option<PathBuf>,
 }
@@ -29,6 +29,23 @@ pub(crate) struct Kind {
     pub(crate) member: &'static str,
     /// The command that deletes one by its id.
     pub(crate) delete: String,
+    /// What it is called.
+    what: &'static str,
+    /// The flags with which a command on its id shows it again, where that can be done.
+    again: Option<(&'static str, &'static str)>,
+}
+
+impl Kind {
+    /// A key, which is shown this once.
+    pub(crate) fn key(member: &'static str, delete: &str) -> Self {
+        Self { member, delete: delete.to_owned(), what: "key", again: None }
+    }
+
+    /// The address of a source, which can be shown again.
+    pub(crate) fn address() -> Self {
+        let again = Some(("dl sources get", "--reveal"));
+        Self { member: "webhook_url", delete: "dl sources delete".to_owned(), what: "address", again }
+    }
 }
 
 /// Ready to take a secret: from here on a signal waits for it.
@@ -59,8 +76,9 @@ impl SecretOut {
     /// Makes sure, before anything is asked for, that the secret will not be lost.
     pub(crate) fn prepare<'a>(&self, ctx: &'a Context, sheet: &Sheet<'_>, kind: Kind) -> Outcome<Place<'a>> {
         let shown = match &sheet.fields {
+            Some(_) if kind.again.is_some() => true,
             Some(fields) => fields.iter().any(|field| field.name == kind.member),
-            None => ctx.out.format != Format::Id,
+            None => ctx.out.format != Format::Id || kind.again.is_some(),
         };
         let file = match &self.out_file {
             _ if ctx.global.dry_run => None,
@@ -93,19 +111,22 @@ impl Place<'_> {
         let raw = String::from_utf8_lossy(raw);
         let record = Record::read(&raw).unwrap_or_default();
         let id = record.cell(sheet.noun.id).unwrap_or_default();
-        let lost = |why: Stop| lost(self.ctx, secret, &id, &format!("{} {id}", self.kind.delete), why);
+        let lost = |why: Stop| match self.kind.again {
+            Some((command, flag)) => unshown(why, &format!("{command} {id} {flag}")),
+            None => lost(self.ctx, secret, &id, &format!("{} {id}", self.kind.delete), why),
+        };
         let Some(mut empty) = self.file else { return sheet.created(&raw).map_err(lost) };
         if let Err(error) = write(&mut empty, secret) {
             print(self.ctx, secret).map_err(lost)?;
             let path = empty.path.display();
-            let what = format!("cannot write {path}: {}; the key is printed above, once", plain(&error));
+            let what = format!("cannot write {path}: {}; the {} is printed above, once", plain(&error), self.kind.what);
             return Err(Failure::new(Exit::Failure, what).into());
         }
         // The name must last as well as what it names; the key is there in any case.
         if let Err(error) = files::sync_dir(files::dir_of(&empty.path)) {
             self.ctx.console.warn(&format!("the folder of {} is not synced: {}", empty.path.display(), plain(&error)));
         }
-        self.ctx.console.say(&format!("the key is in {}", empty.path.display()));
+        self.ctx.console.say(&format!("the {} is in {}", self.kind.what, empty.path.display()));
         match (self.ctx.out.format, &sheet.fields) {
             (Format::Table, None) => {
                 self.ctx.out.line(&id)?;
@@ -126,6 +147,17 @@ fn write(empty: &mut Empty, secret: &str) -> std::io::Result<()> {
 fn print(ctx: &Context, secret: &str) -> Outcome {
     ctx.out.line(secret)?;
     ctx.out.flush()
+}
+
+/// What can be shown again could not be shown now.
+fn unshown(why: Stop, again: &str) -> Stop {
+    match why {
+        Stop::ClosedPipe => {
+            let what = "it was made, and whoever read stdout has left";
+            Failure::new(Exit::Failure, what).code("not_shown").hint(format!("{again} shows the address")).into()
+        }
+        other => other.hinting(&format!("it was made; {again} shows the address")),
+    }
 }
 
 /// The one showing of a secret failed. A reader who left did not want this, so that is a failure here too.

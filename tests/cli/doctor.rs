@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::dl::{Dl, chmod};
-use crate::double::{Answer, Double, domain};
+use crate::double::{Answer, Double, PUBLISHABLE, domain};
 use crate::server::Server;
 
 /// A service on this machine, whose hosts nobody can reach.
@@ -33,6 +33,7 @@ fn an_account_on_this_machine_has_nothing_to_mend() {
         insta::assert_snapshot!(ran, @"
         skip<TAB>config.files<TAB>default<TAB>no configuration: all comes from flags and variables<TAB>
         ok<TAB>config.key<TAB>default<TAB>dl_live_3fa91c07be... from DL_API_KEY, read in N ms<TAB>
+        skip<TAB>config.pk<TAB>default<TAB>none is set in DL_PUBLISHABLE_KEY<TAB>
         ok<TAB>service.http<TAB>http://HERE<TAB>answers in N ms<TAB>
         skip<TAB>service.tls<TAB>http://HERE<TAB>plain http<TAB>
         skip<TAB>service.clock<TAB>http://HERE<TAB>the service does not say what time it is<TAB>
@@ -42,7 +43,7 @@ fn an_account_on_this_machine_has_nothing_to_mend() {
         skip<TAB>app.alternate<TAB>iOS<TAB>the account has no iOS app<TAB>
         --- stderr
 
-        4 ok, 0 warnings, 0 failed, 12 skipped
+        4 ok, 0 warnings, 0 failed, 13 skipped
         ");
     });
     let seen = double.requests();
@@ -78,7 +79,7 @@ fn a_failed_check_is_exit_1_after_all_have_run() {
         (Some("fail"), Some("fail"), Some("skip"))
     );
     assert_eq!(ran.error()["code"], "checks_failed");
-    assert_eq!(ran.error()["message"], "2 of 7 checks failed");
+    assert_eq!(ran.error()["message"], "2 of 8 checks failed");
 }
 
 #[test]
@@ -104,6 +105,32 @@ fn a_directory_that_others_may_enter_is_a_warning() {
     assert!(ran.ok().contains("warn\tconfig.files") && ran.stdout.contains("chmod 700"), "{ran}");
     chmod(&dir, 0o700);
     assert!(dl.run("doctor").ok().contains("ok\tconfig.files"));
+}
+
+/// A publishable key is tried with a report that the service refuses, so that nothing is counted.
+#[test]
+fn a_publishable_key_is_tried_without_reporting() {
+    for (status, code, verdict) in [
+        (400, "bad_request", "ok"),
+        (401, "invalid_key", "fail"),
+        (404, "not_found", "skip"),
+        (500, "internal", "warn"),
+    ] {
+        let double = Double::new(move |request| match request.path() {
+            "/v1/lifecycle/click" => Answer::error(status, code, "no"),
+            "/v1/apps" | "/v1/domains" => Answer::new(200, "[]"),
+            "/v1/links" => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
+            _ => Answer::new(200, r#"{"status":"ok"}"#),
+        });
+        let dl = Dl::at(&double.url).env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
+        let ran = dl.run("doctor -o json -vv");
+        let checks = serde_json::from_str(&ran.stdout).expect("checks");
+        assert!(statuses(&checks).contains(&("config.pk".to_owned(), verdict.to_owned())), "{ran}");
+        assert!(!ran.to_string().contains(&PUBLISHABLE[20..]), "{ran}");
+        let tried: Vec<_> = double.requests().into_iter().filter(|request| request.method != "GET").collect();
+        assert_eq!(tried.len(), 1, "once, whatever the answer");
+        assert_eq!((tried[0].line().as_str(), tried[0].body.as_str()), ("POST /v1/lifecycle/click", "{}"));
+    }
 }
 
 /// Nothing of the key is in what it says, on either stream.

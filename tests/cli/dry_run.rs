@@ -68,6 +68,22 @@ fn nothing_is_sent_by_any_command() {
         ("domains verify go.example.com --wait 30m", "POST /v1/domains/go.example.com/verify\n"),
         ("wellknown apple --host go.example.com", "GET /.well-known/apple-app-site-association\n"),
         ("doctor --host go.example.com", "GET /health\n"),
+        ("sdk click spring-42", "POST /v1/lifecycle/click\n{\"link_id\":\"spring-42\"}\n"),
+        (
+            "sdk identify --install install-1 --user user-7",
+            "PUT /v1/lifecycle/identify\n{\"install_id\":\"install-1\",\"user_id\":\"user-7\"}\n",
+        ),
+        (
+            "sdk convert --user user-7 --type purchase",
+            "POST /v1/lifecycle/convert\n{\"user_id\":\"user-7\",\"type\":\"purchase\"}\n",
+        ),
+        (
+            "sources create Shop --out-file new.txt",
+            "POST /v1/sources\n{\"name\":\"Shop\",\"source_type\":\"custom\"}\n",
+        ),
+        ("sources delete src_0123456789abcdef01234567", "DELETE /v1/sources/src_0123456789abcdef01234567\n"),
+        ("stats a-1 b-1", "GET /v1/analytics/stats?credit=last_touch&link_ids=a-1%2Cb-1\n"),
+        ("links stats spring-42", "GET /v1/links/spring-42/stats\n"),
         ("ping", "GET /health\n"),
         ("api POST /v1/links -f a=b", "POST /v1/links\n{\"a\":\"b\"}\n"),
     ] {

@@ -6,9 +6,10 @@ use serde_json::json;
 
 use crate::dl::Dl;
 use crate::double::{
-    Answer, Double, FINGERPRINT, SESSION, TOKEN, app, asset_links, association, domain, of_people, qr_code,
-    verification,
+    Answer, Double, FINGERPRINT, PUBLISHABLE, SESSION, TOKEN, app, asset_links, association, domain, of_people,
+    qr_code, verification,
 };
+use crate::reports::{SECRET, SOURCE, of_reports};
 
 /// Every command that has no further commands below it.
 pub(crate) fn leaves() -> Vec<String> {
@@ -66,6 +67,7 @@ fn every_command_says_what_it_is_for_and_gives_two_examples() {
 fn every_example_works() {
     let double = Double::new(|request| match (request.method.as_str(), request.path()) {
         _ if of_people(request).is_some() => of_people(request).expect("just seen"),
+        _ if of_reports(request).is_some() => of_reports(request).expect("just seen"),
         ("DELETE", _) => Answer::new(204, ""),
         ("POST", "/v1/links/bulk") => {
             let body = request.json();
@@ -107,7 +109,8 @@ fn every_example_works() {
             let dl = Dl::new()
                 .stored("default", &double.url, crate::dl::KEY)
                 .stored("staging", &double.url, crate::dl::KEY)
-                .stored("local", &double.url, crate::dl::KEY);
+                .stored("local", &double.url, crate::dl::KEY)
+                .env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
             if leaf == "signup" {
                 // It leaves a key that is there alone.
                 std::fs::remove_file(dl.config("credentials.toml")).expect("it is there");
@@ -130,6 +133,7 @@ fn every_example_works() {
                 ("link.txt", TOKEN),
                 ("invitation.txt", &format!("{}/v1/auth/verify?token={TOKEN}\n", double.url)),
                 ("code.txt", "7GK2QX\n"),
+                ("address.txt", &format!("{}/in/{SECRET}\n", double.url)),
                 ("creds.txt", "skid_0123456789abcdef01234567\n"),
             ] {
                 dl.secret_file(name, content);
@@ -223,6 +227,20 @@ fn every_route_has_a_command() {
         // Without -q it asks for the link too, to warn of one that has ended.
         "link_qr" => "links qr spring-42 -q",
         "link_timeseries" => "links timeseries spring-42",
+        "link_stats" => "links stats spring-42",
+        "funnel" => "stats spring-42",
+        "track_click" => "sdk click spring-42",
+        "attribute" => "sdk attribute spring-42 --install install-1 --app-version 2.4.0",
+        "identify" => "sdk identify --install install-1 --user user-7",
+        "convert" => "sdk convert --user user-7 --type purchase",
+        "attribution_click" => "sdk click spring-42 --legacy",
+        "attribution_report" => "sdk attribute spring-42 --install install-1 --app-version 2.4.0 --legacy",
+        "attribution_link" => "sdk identify --install install-1 --user user-7 --legacy",
+        "list_sources" => "sources list",
+        "create_source" => "sources create Shop",
+        "get_source" => "sources get src_0123456789abcdef01234567",
+        "delete_source" => "sources delete src_0123456789abcdef01234567 --yes",
+        "send_to_source" => "sources send - --user user-7 --type purchase",
         "apple_association" => "wellknown apple",
         "asset_links" => "wellknown android",
         "list_apps" => "apps list",
@@ -234,10 +252,11 @@ fn every_route_has_a_command() {
         "verify_domain" => "domains verify go.example.com",
         other => panic!("no command is known for {other}"),
     };
-    let stdin = |operation: &str| match operation {
-        "confirm_secret_key" => "7GK2QX",
-        "callback" | "accept_invite" => TOKEN,
-        _ => "",
+    let stdin = |operation: &str, base: &str| match operation {
+        "confirm_secret_key" => "7GK2QX".to_owned(),
+        "callback" | "accept_invite" => TOKEN.to_owned(),
+        "send_to_source" => format!("{base}/in/{SECRET}"),
+        _ => String::new(),
     };
     for route in routes::ALL.iter().filter(|route| route.credential != Credential::Browser) {
         // A create looks first whether it will replace an app; a mailed link must have been asked for.
@@ -252,12 +271,14 @@ fn every_route_has_a_command() {
             }
             _ => Answer::error(500, "internal", "no"),
         });
-        let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
+        let dl = Dl::at(&double.url).env("DL_RETRIES", "0").env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
         dl.file("t.json", "{}");
         dl.secret_file("session.txt", SESSION);
-        dl.run_with(line(route.operation), stdin(route.operation));
+        dl.run_with(line(route.operation), &stdin(route.operation, &double.url));
         let wanted = [
             ("{link_id}", "spring-42"),
+            ("{id}", SOURCE),
+            ("{token}", SECRET),
             ("{domain}", "go.example.com"),
             ("{format}", "png"),
             ("{app_id}", "app_0123456789abcdef01234567"),

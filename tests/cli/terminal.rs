@@ -83,7 +83,7 @@ fn shown(dl: Dl, line: &str) -> String {
 }
 
 /// Without the codes that colour.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('\u{1b}') {

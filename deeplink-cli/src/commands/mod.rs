@@ -5,6 +5,7 @@ pub(crate) mod api;
 pub(crate) mod apps;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod conversion;
 pub(crate) mod doctor;
 pub(crate) mod domains;
 pub(crate) mod help;
@@ -18,8 +19,11 @@ pub(crate) mod open;
 pub(crate) mod ping;
 pub(crate) mod pk;
 pub(crate) mod profile;
+pub(crate) mod sdk;
 pub(crate) mod session;
 pub(crate) mod signup;
+pub(crate) mod sources;
+pub(crate) mod stats;
 pub(crate) mod team;
 pub(crate) mod token;
 pub(crate) mod wellknown;
@@ -58,6 +62,9 @@ impl Command {
             Self::Imports(command) => command.run(ctx).await,
             Self::Apps(command) => command.run(ctx).await,
             Self::Domains(command) => command.run(ctx).await,
+            Self::Stats(command) => command.run(ctx).await,
+            Self::Sdk(command) => command.run(ctx).await,
+            Self::Sources(command) => command.run(ctx).await,
             Self::Wellknown(command) => command.run(ctx).await,
             Self::Doctor(command) => command.run(ctx).await,
             Self::Login(command) => command.run(ctx).await,

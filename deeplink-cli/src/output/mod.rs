@@ -3,9 +3,11 @@
 //! `json`, `jsonl`, `csv` and `id` are stable; `table` is for people on a terminal, and tab-separated anywhere else.
 //! Values are the text the service sent. A reader who leaves ends the command without a word.
 
+mod chart;
 mod noun;
 mod people;
 mod record;
+mod reports;
 mod rows;
 mod table;
 
@@ -15,9 +17,11 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 use serde_json::value::RawValue;
 
+pub(crate) use chart::{Line, Pen};
 pub(crate) use noun::*;
 pub(crate) use people::*;
 pub(crate) use record::{Record, indent, object};
+pub(crate) use reports::*;
 pub(crate) use rows::Rows;
 
 use crate::error::{Failure, Outcome, Stop};

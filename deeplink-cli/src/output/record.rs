@@ -40,6 +40,15 @@ impl<'a> Record<'a> {
         format!("{{{}}}", members.join(","))
     }
 
+    /// The object with other JSON as the value of a field that it has.
+    pub(crate) fn with(&self, name: &str, json: &str) -> String {
+        let member = |(field, value): &(String, &'a RawValue)| {
+            let value = if field == name { json } else { value.get() };
+            format!("{}:{value}", serde_json::to_string(field).unwrap_or_default())
+        };
+        format!("{{{}}}", self.0.iter().map(member).collect::<Vec<_>>().join(","))
+    }
+
     /// The name of the first field that is a list.
     pub(crate) fn first_list(&self) -> Option<String> {
         self.0.iter().find(|(_, value)| value.get().starts_with('[')).map(|(name, _)| name.clone())
@@ -151,6 +160,7 @@ mod tests {
         assert_eq!(record.cell("a.x.z"), None);
         assert_eq!(record.items("l").len(), 2);
         assert_eq!(record.without("a"), r#"{"b":1e400,"n":null,"l":[1,"2"]}"#);
+        assert_eq!(record.with("a", "[]"), r#"{"b":1e400,"a":[],"n":null,"l":[1,"2"]}"#);
         assert!(Record::read("[1]").is_none() && Record::read("x").is_none());
     }
 

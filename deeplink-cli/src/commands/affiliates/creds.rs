@@ -73,7 +73,7 @@ impl Creds {
                 given::affiliate_id(&affiliate)?;
                 let client = ctx.client().await?;
                 let delete = format!("dl affiliates creds delete {affiliate}");
-                let place = out.prepare(ctx, &sheet, Kind { member: "api_key", delete })?;
+                let place = out.prepare(ctx, &sheet, Kind::key("api_key", &delete))?;
                 let call = client.affiliates().credentials(&affiliate).create().full();
                 let made = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
                 place.take(&sheet, &made.raw, made.value.api_key.expose())

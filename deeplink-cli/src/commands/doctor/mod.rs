@@ -1,6 +1,7 @@
 //! `dl doctor`: what is wrong, and what to do about it.
 
 mod local;
+mod publishable;
 mod show;
 
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Each check says ok, warn, fail or skip, and what to do. Nothing is written, no click is counted, no redirect is \
-     followed. Exits with 1 when a check fails. Beside the service, it asks the domains' name servers and hosts, Apple's \
+     followed. The publishable key is looked at where DL_PUBLISHABLE_KEY names one. Exits with 1 when a check fails. Beside the service, it asks the domains' name servers and hosts, Apple's \
      and Google's association services, and the preview images of the links that are named.",
     &[
     "dl doctor",
@@ -69,6 +70,7 @@ impl Doctor {
         let mut found = vec![local::config(ctx)];
         let (key, auth) = local::key(ctx).await;
         found.push(key);
+        found.push(publishable::check(ctx, LIMIT.min(ctx.timeout)).await);
         let examination = match ctx.base_url() {
             Err(Stop::Failed(failure)) => {
                 found.push(Check::new("service.http", &ctx.profile, Status::Fail, failure.message, failure.hint));

@@ -37,7 +37,7 @@ impl Confirm {
         check_code(ctx, self.code_stdin)?;
         let client = ctx.client().await?;
         let confirm = code(ctx, &email, self.code_stdin).await?;
-        let place = self.out.prepare(ctx, &sheet, Kind { member: "key", delete: "dl keys delete".to_owned() })?;
+        let place = self.out.prepare(ctx, &sheet, Kind::key("key", "dl keys delete"))?;
         let made = client.keys().confirm(&confirm).full().await.map_err(|error| ctx.stop(&error))?;
         place.take(&sheet, &made.raw, made.value.key.expose())
     }

@@ -29,7 +29,7 @@ impl Issue {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::NEW_KEY)?;
         let client = self.session.client(ctx).await?;
-        let place = self.out.prepare(ctx, &sheet, Kind { member: "key", delete: "dl keys delete".to_owned() })?;
+        let place = self.out.prepare(ctx, &sheet, Kind::key("key", "dl keys delete"))?;
         let made = client.keys().issue().full().await.map_err(|error| refused(ctx, &error))?;
         place.take(&sheet, &made.raw, made.value.key.expose())
     }

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use deeplink_core::link::{Action, AgentContext, CreateLink, SocialPreview, UpdateLink};
-use deeplink_core::metadata::Metadata;
 use deeplink_core::patch::Patch;
 
 use crate::context::Context;
-use crate::error::{Failure, Outcome};
+use crate::error::Outcome;
+use crate::metadata;
 
 /// Flags for the fields of a link.
 #[derive(Debug, Clone, Default, Args)]
@@ -56,7 +56,8 @@ pub(crate) struct Content {
 impl Content {
     /// Lays these fields over a link.
     pub(crate) fn lay_over(self, link: &mut CreateLink, ctx: &Context) -> Outcome {
-        let (metadata, agent, social) = (self.metadata(ctx)?, self.agent(), self.social());
+        let (read, agent, social) =
+            (metadata::read(ctx, &self.meta, self.meta_json.as_deref())?, self.agent(), self.social());
         for (slot, value) in [
             (&mut link.web_url, self.web),
             (&mut link.ios_deep_link, self.ios),
@@ -66,7 +67,7 @@ impl Content {
         ] {
             *slot = value.or_else(|| slot.take());
         }
-        link.metadata = metadata.or_else(|| link.metadata.take());
+        link.metadata = read.or_else(|| link.metadata.take());
         link.agent_context = agent.or_else(|| link.agent_context.take());
         link.social_preview = social.or_else(|| link.social_preview.take());
         Ok(())
@@ -74,7 +75,8 @@ impl Content {
 
     /// Names these fields in an update.
     pub(crate) fn name_in(self, update: &mut UpdateLink, ctx: &Context) -> Outcome {
-        let (metadata, agent, social) = (self.metadata(ctx)?, self.agent(), self.social());
+        let (read, agent, social) =
+            (metadata::read(ctx, &self.meta, self.meta_json.as_deref())?, self.agent(), self.social());
         for (slot, value) in [
             (&mut update.web_url, self.web),
             (&mut update.ios_deep_link, self.ios),
@@ -84,7 +86,7 @@ impl Content {
         ] {
             set(slot, value);
         }
-        set(&mut update.metadata, metadata);
+        set(&mut update.metadata, read);
         set(&mut update.agent_context, agent);
         set(&mut update.social_preview, social);
         Ok(())
@@ -107,38 +109,6 @@ impl Content {
         };
         (preview != SocialPreview::default()).then_some(preview)
     }
-
-    fn metadata(&self, ctx: &Context) -> Outcome<Option<Metadata>> {
-        if let Some(given) = &self.meta_json {
-            let text = match given.strip_prefix('@') {
-                Some(path) => ctx.text_of(path.as_ref(), "--meta-json")?,
-                None => given.clone(),
-            };
-            return parse(&text).map(Some);
-        }
-        if self.meta.is_empty() {
-            return Ok(None);
-        }
-        let mut members = Vec::new();
-        for pair in &self.meta {
-            let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-                return Err(Failure::usage(format!("--meta takes KEY=VALUE, not \"{pair}\"")).into());
-            };
-            let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
-            members.push(format!("{}:{}", quoted(name), quoted(value)));
-        }
-        parse(&format!("{{{}}}", members.join(","))).map(Some)
-    }
-}
-
-fn parse(json: &str) -> Outcome<Metadata> {
-    Metadata::parse(json).map_err(|error| {
-        Failure::invalid(format!("the metadata is not JSON: {error}"))
-            .code("invalid_metadata")
-            .field("metadata")
-            .hint("--meta KEY=VALUE needs no JSON")
-            .into()
-    })
 }
 
 fn set<T>(slot: &mut Patch<T>, value: Option<T>) {

@@ -10,6 +10,7 @@ mod import;
 mod list;
 mod qr;
 mod resolve;
+mod stats;
 mod timeseries;
 mod update;
 
@@ -37,6 +38,7 @@ enum Action {
     Bulk(bulk::Bulk),
     Resolve(resolve::Resolve),
     Qr(Box<qr::Qr>),
+    Stats(stats::Stats),
     Timeseries(timeseries::Series),
     Import(Box<import::Import>),
     Export(export::Export),
@@ -57,6 +59,7 @@ impl Links {
             Action::Bulk(command) => command.run(ctx).await,
             Action::Resolve(command) => command.run(ctx).await,
             Action::Qr(command) => command.run(ctx).await,
+            Action::Stats(command) => command.run(ctx).await,
             Action::Timeseries(command) => command.run(ctx).await,
             Action::Import(command) => command.run(ctx).await,
             Action::Export(command) => command.run(ctx).await,

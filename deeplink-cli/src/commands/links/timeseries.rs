@@ -18,7 +18,7 @@ use crate::output::{self, Format, Record};
     "Without --kind, people and agents are counted, previews and crawlers are not. Days and hours are UTC.",
     &[
     "dl links timeseries spring-42 --from 7d",
-    "dl links timeseries spring-42 --from 2026-11-01 --granularity hourly -o csv",
+    "dl links timeseries spring-42 --from 2026-11-01 --hourly -o csv",
 ]
 ))]
 pub(crate) struct Series {
@@ -33,6 +33,9 @@ pub(crate) struct Series {
     /// Width of a bucket: daily or hourly
     #[arg(long, value_name = "WIDTH", default_value = "daily", hide_possible_values = true)]
     granularity: Width,
+    /// The same as --granularity hourly
+    #[arg(long, conflicts_with = "granularity")]
+    hourly: bool,
     /// Only clicks of this kind: human, preview, crawler or agent
     #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: Option<ClickKind>,
@@ -57,8 +60,8 @@ impl Series {
         (query.from, query.to) = (self.from, self.to);
         query.kind = self.kind;
         query.granularity = Some(match self.granularity {
-            Width::Daily => Granularity::Daily,
-            Width::Hourly => Granularity::Hourly,
+            Width::Daily if !self.hourly => Granularity::Daily,
+            Width::Daily | Width::Hourly => Granularity::Hourly,
         });
         given::link_id(&self.id)?;
         query.window(clock::now())?;
@@ -67,6 +70,10 @@ impl Series {
         let body = String::from_utf8_lossy(&series.raw);
         if ctx.out.format == Format::Json && sheet.fields.is_none() {
             return sheet.one(&body);
+        }
+        if ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none() {
+            let clicks: Vec<i64> = series.value.data.iter().map(|bucket| bucket.clicks).collect();
+            ctx.out.raw(format!("{}\n\n", ctx.pen().spark(&clicks)).as_bytes())?;
         }
         let mut rows = sheet.several();
         for bucket in Record::read(&body).unwrap_or_default().items("data") {

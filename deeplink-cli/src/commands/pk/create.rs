@@ -29,7 +29,7 @@ impl Create {
         // Before anything that needs a key: wrong input is wrong whoever sends it.
         wanted.validate()?;
         let client = ctx.client().await?;
-        let place = self.out.prepare(ctx, &sheet, Kind { member: "key", delete: "dl pk delete".to_owned() })?;
+        let place = self.out.prepare(ctx, &sheet, Kind::key("key", "dl pk delete"))?;
         let made = client.publishable_keys().create(&wanted).full().await.map_err(|error| ctx.stop(&error))?;
         place.take(&sheet, &made.raw, made.value.key.expose())
     }

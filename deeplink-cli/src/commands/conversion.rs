@@ -1,0 +1,76 @@
+//! A conversion as flags, and what became of it: shared by those who report with a key and those who post to a source.
+
+use clap::Args;
+use deeplink_client::{Converted, Full};
+use deeplink_core::lifecycle::Convert;
+use deeplink_core::time::Timestamp;
+
+use crate::clock::{self, parse_moment};
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::exit::Exit;
+use crate::output::Sheet;
+use crate::{escape, metadata};
+
+/// Flags for the fields of a conversion.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Conversion")]
+pub(crate) struct Conversion {
+    /// Whose it is: the app's own name for the user
+    #[arg(long, value_name = "ID")]
+    user: String,
+    /// What happened, such as purchase
+    #[arg(long = "type", value_name = "WORD")]
+    conversion_type: String,
+    /// Revenue in hundredths of the currency, negative for a refund
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    amount_cents: Option<i64>,
+    /// Currency of the amount, a code of ISO 4217 such as EUR
+    #[arg(long, value_name = "CODE")]
+    currency: Option<String>,
+    /// Key of your own: the same one within 30 days is the same conversion
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Metadata entry, as text; may be repeated
+    #[arg(long, value_name = "K=V", conflicts_with = "meta_json")]
+    meta: Vec<String>,
+    /// Metadata as a JSON object, or @FILE with one
+    #[arg(long, value_name = "JSON|@FILE")]
+    meta_json: Option<String>,
+    /// When it happened: RFC 3339, a date, or how long ago such as 2h; when it arrives if absent
+    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
+    occurred_at: Option<Timestamp>,
+}
+
+impl Conversion {
+    /// The body, after every rule of the service.
+    pub(crate) fn read(self, ctx: &Context) -> Outcome<Convert> {
+        let mut convert = Convert::new(self.user, self.conversion_type);
+        convert.metadata = metadata::read(ctx, &self.meta, self.meta_json.as_deref())?;
+        (convert.amount_cents, convert.currency) = (self.amount_cents, self.currency);
+        (convert.idempotency_key, convert.occurred_at) = (self.idempotency_key, self.occurred_at);
+        convert.validate(clock::now())?;
+        Ok(convert)
+    }
+}
+
+/// Prints what became of a conversion: in a table its event's id. One that was not stored is a failure.
+pub(crate) fn tell(ctx: &Context, sheet: &Sheet<'_>, convert: &Convert, reply: &Full<Converted>) -> Outcome {
+    let found = &reply.value;
+    if found.event_id.is_some() || ctx.out.format.is_json() || sheet.fields.is_some() {
+        sheet.created(&String::from_utf8_lossy(&reply.raw))?;
+    }
+    if found.failed > 0 {
+        let what = "the plan's events of this month are used up: the conversion was not stored";
+        let failure = Failure::new(Exit::Payment, what).code("quota_exceeded");
+        return Err(failure.hint("take a larger plan, or send it again next month").into());
+    }
+    if found.deduped > 0 {
+        ctx.console.note("it was stored before under this key: nothing was done");
+    }
+    if found.unattributed > 0 {
+        let user = escape::one_line(&convert.user_id);
+        ctx.console.note(&format!("no install belongs to {user} yet; it is credited once dl sdk identify binds one"));
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! The publishable key, tried without reporting anything.
+
+use std::time::Duration;
+
+use deeplink_client::doctor::{Check, Status};
+use deeplink_client::{Auth, Retry};
+use http::Method;
+
+use crate::context::Context;
+use crate::error::{Outcome, Stop};
+use crate::net::Reads;
+
+/// Whether the service takes the publishable key, if one is set. What is sent is a click on nothing: the service looks at
+/// the key first and then refuses the rest.
+pub(super) async fn check(ctx: &Context, limit: Duration) -> Check {
+    let check = |status, message: String, fix| Check::new("config.pk", &ctx.profile, status, message, fix);
+    if !ctx.has_publishable_key() || ctx.global.dry_run {
+        return check(Status::Skip, "none is set in DL_PUBLISHABLE_KEY".to_owned(), None);
+    }
+    match status_of(ctx, limit).await {
+        Ok((key, 400)) => check(Status::Ok, format!("{key} is accepted"), None),
+        Ok((key, 401)) => {
+            let fix = "dl pk list shows the account's keys; a key works while its domain is verified";
+            check(Status::Fail, format!("{key} is refused"), Some(fix.to_owned()))
+        }
+        Ok((key, 404)) => check(Status::Skip, format!("{key} was not tried: this service takes no reports"), None),
+        Ok((key, status)) => {
+            let fix = "try again; dl ping shows more".to_owned();
+            check(Status::Warn, format!("{key} could not be tried (HTTP {status})"), Some(fix))
+        }
+        Err(Stop::Failed(failure)) => check(Status::Fail, failure.message, failure.hint),
+        Err(_) => check(Status::Warn, "the key could not be tried".to_owned(), None),
+    }
+}
+
+/// The key's beginning, and how the service answers it.
+async fn status_of(ctx: &Context, limit: Duration) -> Outcome<(String, u16)> {
+    let key = ctx.publishable_key()?;
+    let shown = key.shown_prefix();
+    let client = ctx.client_for(&ctx.base_url()?, Auth::PublishableKey(key), Reads::Held)?;
+    let nothing = client.request(Method::POST, "/v1/lifecycle/click").json(&serde_json::json!({}));
+    let reply = nothing.timeout(limit).retry(Retry::none()).await.map_err(|error| ctx.stop(&error))?;
+    Ok((shown, reply.status.as_u16()))
+}

@@ -1,0 +1,70 @@
+//! `dl links stats`.
+
+use clap::Args;
+use deeplink_core::funnel::{ConversionSum, LinkStats};
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::given;
+use crate::output::{self, Format, Line};
+
+/// Sum up what a link led to, ever
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Counts by the last touch. dl stats asks about a stretch of time, several links, or other touches.",
+    &["dl links stats spring-42", "dl links stats spring-42 -o json"]
+))]
+pub(crate) struct Stats {
+    /// Id of the link
+    id: String,
+}
+
+impl Stats {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::LINK_STATS)?;
+        given::link_id(&self.id)?;
+        let stats = ctx.client().await?.links().stats(&self.id).full().await.map_err(|error| ctx.stop(&error))?;
+        if ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none() {
+            ctx.out.raw(draw(ctx, &stats.value).as_bytes())?;
+            return ctx.out.flush();
+        }
+        sheet.one(&String::from_utf8_lossy(&stats.raw))
+    }
+}
+
+/// The counts as people look at them.
+fn draw(ctx: &Context, stats: &LinkStats) -> String {
+    let pen = ctx.pen();
+    let steps = pen.steps(&[
+        ("clicks", stats.click_count),
+        ("installed", stats.install_count),
+        ("identified", stats.identify_count),
+        ("conversions", stats.convert_count),
+    ]);
+    let mut sections = vec![("", steps)];
+    if !stats.conversions.is_empty() {
+        let line = |sum: &ConversionSum| Line::new(&sum.conversion_type, sum.count).tail(&revenue(sum));
+        sections.push(("CONVERSIONS", stats.conversions.iter().map(line).collect()));
+    }
+    pen.chart(&sections)
+}
+
+/// What a type of conversion brought, such as `EUR 84.00`: amounts are hundredths in every currency.
+fn revenue(sum: &ConversionSum) -> String {
+    let (Some(cents), Some(currency)) = (sum.sum_cents, &sum.currency) else { return String::new() };
+    let (sign, cents) = (if cents < 0 { "-" } else { "" }, cents.unsigned_abs());
+    format!("{currency} {sign}{}.{:02}", cents / 100, cents % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revenue_is_in_hundredths() {
+        let of = |cents| revenue(&ConversionSum::new("purchase".into(), 1, cents, Some("EUR".into())));
+        assert_eq!([of(Some(8_405)), of(Some(-5)), of(None)], ["EUR 84.05", "EUR -0.05", ""]);
+        assert_eq!(of(Some(i64::MIN)), "EUR -92233720368547758.08");
+    }
+}

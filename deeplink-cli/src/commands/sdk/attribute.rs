@@ -1,0 +1,98 @@
+//! `dl sdk attribute`.
+
+use clap::Args;
+use deeplink_core::lifecycle::{self, InstallContext};
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::{given, output};
+
+/// Record that a link opened an install
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "The first time makes the install, every further one opens it again. The device's model tells a reinstall from a new \
+     device. Uses the publishable key of DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, else the secret key; --legacy takes \
+     the publishable key only and no flags of the device.",
+    &[
+    "dl sdk attribute spring-42 --install install-1 --app-version 2.4.0 --os iOS",
+    "dl sdk attribute spring-42 --install install-1 --app-version 2.4.0 --legacy",
+]
+))]
+pub(crate) struct Attribute {
+    /// Id of the link
+    #[arg(value_name = "ID")]
+    link: String,
+    /// The app's own name for the install
+    #[arg(long, value_name = "ID")]
+    install: String,
+    /// The app's version
+    #[arg(long, value_name = "VERSION")]
+    app_version: String,
+    /// Ask for the earlier form of the operation
+    #[arg(long)]
+    legacy: bool,
+    #[command(flatten)]
+    device: Device,
+}
+
+/// What an install runs on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Device")]
+struct Device {
+    /// Operating system
+    #[arg(long, value_name = "TEXT")]
+    os: Option<String>,
+    /// Version of the operating system
+    #[arg(long, value_name = "VERSION")]
+    os_version: Option<String>,
+    /// Model of the device
+    #[arg(long, value_name = "TEXT")]
+    device_model: Option<String>,
+    /// Who made the device
+    #[arg(long, value_name = "TEXT")]
+    device_manufacturer: Option<String>,
+    /// Language and region, such as en-GB
+    #[arg(long, value_name = "LOCALE")]
+    locale: Option<String>,
+    /// Kind of device, such as ios or android
+    #[arg(long, value_name = "WORD")]
+    platform: Option<String>,
+    /// Region of the device
+    #[arg(long, value_name = "TEXT")]
+    region: Option<String>,
+    /// Time zone, such as Europe/Paris
+    #[arg(long, value_name = "ZONE")]
+    timezone: Option<String>,
+}
+
+impl Device {
+    /// What is known, if anything is.
+    fn context(self) -> Option<InstallContext> {
+        let mut context = InstallContext::new();
+        (context.os, context.os_version) = (self.os, self.os_version);
+        (context.device_model, context.device_manufacturer) = (self.device_model, self.device_manufacturer);
+        (context.locale, context.platform) = (self.locale, self.platform);
+        (context.region, context.timezone) = (self.region, self.timezone);
+        (context != InstallContext::new()).then_some(context)
+    }
+}
+
+impl Attribute {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::REPORTED)?;
+        given::link_id(&self.link)?;
+        let mut opened = lifecycle::Attribute::new(self.link, self.install, self.app_version);
+        opened.context = self.device.context();
+        opened.validate()?;
+        if self.legacy && opened.context.is_some() {
+            let what = "the earlier form knows nothing of the device";
+            return Err(Failure::usage(what).hint("leave out --legacy, or the flags of the device").into());
+        }
+        let client = if self.legacy { super::publishable(ctx)? } else { super::client(ctx).await? };
+        let lifecycle = client.lifecycle();
+        let call = if self.legacy { lifecycle.earlier().report(&opened) } else { lifecycle.attribute(&opened) };
+        let done = call.full().await.map_err(|error| super::stop(ctx, &client, &error))?;
+        sheet.one(&String::from_utf8_lossy(&done.raw))
+    }
+}

@@ -1,0 +1,38 @@
+//! `dl sdk click`.
+
+use clap::Args;
+use deeplink_core::lifecycle::TrackClick;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::{given, output};
+
+/// Record a click and show what the link says
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Uses the publishable key of DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, else the secret key. --legacy asks for the \
+     earlier form of the operation, which takes the publishable key only.",
+    &["dl sdk click spring-42", "dl sdk click spring-42 --legacy -o json"]
+))]
+pub(crate) struct Click {
+    /// Id of the link
+    #[arg(value_name = "ID")]
+    link: String,
+    /// Ask for the earlier form of the operation
+    #[arg(long)]
+    legacy: bool,
+}
+
+impl Click {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::CLICKED)?;
+        given::link_id(&self.link)?;
+        let click = TrackClick::new(self.link);
+        let client = if self.legacy { super::publishable(ctx)? } else { super::client(ctx).await? };
+        let lifecycle = client.lifecycle();
+        let call = if self.legacy { lifecycle.earlier().click(&click) } else { lifecycle.click(&click) };
+        let clicked = call.full().await.map_err(|error| super::stop(ctx, &client, &error))?;
+        sheet.one(&String::from_utf8_lossy(&clicked.raw))
+    }
+}

@@ -1,0 +1,34 @@
+//! `dl sdk convert`.
+
+use clap::Args;
+
+use crate::cli::help;
+use crate::commands::conversion::{self, Conversion};
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::output;
+
+/// Record what a user did, and print the event's id
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Uses the publishable key of DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, else the secret key.",
+    &[
+    "dl sdk convert --user user-7 --type signup --occurred-at 2h",
+    "dl sdk convert --user user-7 --type purchase --amount-cents 4200 --currency EUR",
+]
+))]
+pub(crate) struct Convert {
+    #[command(flatten)]
+    conversion: Conversion,
+}
+
+impl Convert {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::CONVERTED)?;
+        let convert = self.conversion.read(ctx)?;
+        let client = super::client(ctx).await?;
+        let converted = client.lifecycle().convert(&convert).full();
+        let converted = converted.await.map_err(|error| super::stop(ctx, &client, &error))?;
+        conversion::tell(ctx, &sheet, &convert, &converted)
+    }
+}

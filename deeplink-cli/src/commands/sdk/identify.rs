@@ -1,0 +1,44 @@
+//! `dl sdk identify`.
+
+use clap::Args;
+use deeplink_core::lifecycle;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::output;
+
+/// Bind an install to a user, once and for all
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Conversions of the user that came before are credited now. Uses the publishable key of DL_PUBLISHABLE_KEY or \
+     DL_PUBLISHABLE_KEY_FILE, else the secret key; --legacy takes the secret key only.",
+    &[
+    "dl sdk identify --install install-1 --user user-7",
+    "dl sdk identify --install install-1 --user user-7 --legacy",
+]
+))]
+pub(crate) struct Identify {
+    /// The app's own name for the install
+    #[arg(long, value_name = "ID")]
+    install: String,
+    /// The app's own name for the user
+    #[arg(long, value_name = "ID")]
+    user: String,
+    /// Ask for the earlier form of the operation
+    #[arg(long)]
+    legacy: bool,
+}
+
+impl Identify {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::REPORTED)?;
+        let who = lifecycle::Identify::new(self.install, self.user);
+        who.validate()?;
+        let client = if self.legacy { ctx.client().await? } else { super::client(ctx).await? };
+        let lifecycle = client.lifecycle();
+        let call = if self.legacy { lifecycle.earlier().link(&who) } else { lifecycle.identify(&who) };
+        let done = call.full().await.map_err(|error| super::stop(ctx, &client, &error))?;
+        sheet.one(&String::from_utf8_lossy(&done.raw))
+    }
+}

@@ -1,0 +1,64 @@
+//! `dl sdk`: what an app's SDK reports, from the command line.
+
+mod attribute;
+mod click;
+mod convert;
+mod identify;
+
+use clap::{Args, Subcommand};
+use deeplink_client::{Auth, AuthKind, Client, Error};
+
+use crate::context::Context;
+use crate::error::{Outcome, Stop};
+use crate::exit::Exit;
+use crate::net::Reads;
+
+/// Report clicks, installs, users and conversions, as an app's SDK does
+#[derive(Debug, Args)]
+pub(crate) struct Sdk {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Click(click::Click),
+    Attribute(Box<attribute::Attribute>),
+    Identify(identify::Identify),
+    Convert(Box<convert::Convert>),
+}
+
+impl Sdk {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        match self.action {
+            Action::Click(command) => command.run(ctx).await,
+            Action::Attribute(command) => command.run(ctx).await,
+            Action::Identify(command) => command.run(ctx).await,
+            Action::Convert(command) => command.run(ctx).await,
+        }
+    }
+}
+
+/// A client with the publishable key; with the secret one where none is set, or where a flag names it.
+async fn client(ctx: &Context) -> Outcome<Client> {
+    if ctx.has_publishable_key() && ctx.global.api_key_file.is_none() {
+        return publishable(ctx);
+    }
+    ctx.client().await
+}
+
+/// A client with the publishable key, which alone will do.
+fn publishable(ctx: &Context) -> Outcome<Client> {
+    let key = ctx.publishable_key()?;
+    ctx.client_for(&ctx.base_url()?, Auth::PublishableKey(key), Reads::Held)
+}
+
+/// What an error means, with what there is to know of the key that was used.
+fn stop(ctx: &Context, client: &Client, error: &Error) -> Stop {
+    match ctx.stop(error) {
+        Stop::Failed(failure) if failure.exit == Exit::Auth && client.auth_kind() == AuthKind::PublishableKey => {
+            failure.hint("dl pk list shows the account's keys; a key works while its domain is verified").into()
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,44 @@
+//! `dl sources create`.
+
+use clap::Args;
+use deeplink_core::source::CreateSource;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::{Outcome, Stop};
+use crate::exit::Exit;
+use crate::once::{Kind, SecretOut};
+use crate::output;
+
+/// Make a source and print its address
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Whoever knows the address can post conversions to it, so it is kept like a key.",
+    &["dl sources create Shop", "dl sources create Shop --out-file source.txt"]
+))]
+pub(crate) struct Create {
+    /// What people call it, 1 to 64 characters
+    name: String,
+    #[command(flatten)]
+    out: SecretOut,
+}
+
+impl Create {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::SOURCES)?;
+        let wanted = CreateSource::custom(self.name);
+        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        wanted.validate()?;
+        let client = ctx.client().await?;
+        let place = self.out.prepare(ctx, &sheet, Kind::address())?;
+        let made = client.sources().create(&wanted).full().await;
+        let made = made.map_err(|error| match ctx.stop(&error) {
+            Stop::Failed(failure) if failure.exit == Exit::Payment => {
+                failure.hint("dl sources delete makes room").into()
+            }
+            other => other,
+        })?;
+        ctx.hide_source(&made.value.webhook_url);
+        place.take(&sheet, &made.raw, made.value.webhook_url.expose())
+    }
+}

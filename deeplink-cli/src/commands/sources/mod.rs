@@ -1,0 +1,72 @@
+//! `dl sources`: addresses that conversions are posted to without a key.
+
+mod create;
+mod delete;
+mod get;
+mod list;
+mod rotate;
+mod send;
+
+use std::borrow::Cow;
+
+use clap::{Args, Subcommand};
+use deeplink_core::source::SourceUrl;
+
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::output::Record;
+
+/// Manage the addresses that conversions are posted to without a key
+#[derive(Debug, Args)]
+pub(crate) struct Sources {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    List(list::List),
+    Create(create::Create),
+    Get(get::Get),
+    Delete(delete::Delete),
+    Rotate(rotate::Rotate),
+    Send(Box<send::Send>),
+}
+
+impl Sources {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        match self.action {
+            Action::List(command) => command.run(ctx).await,
+            Action::Create(command) => command.run(ctx).await,
+            Action::Get(command) => command.run(ctx).await,
+            Action::Delete(command) => command.run(ctx).await,
+            Action::Rotate(command) => command.run(ctx).await,
+            Action::Send(command) => command.run(ctx).await,
+        }
+    }
+}
+
+/// A source as the service showed it, its address cut unless it is to be seen.
+fn shown(json: &str, reveal: bool) -> Cow<'_, str> {
+    if reveal {
+        return json.into();
+    }
+    let record = Record::read(json).unwrap_or_default();
+    let Some(url) = record.cell("webhook_url") else { return json.into() };
+    let masked = serde_json::to_string(&SourceUrl::new(url).masked()).unwrap_or_default();
+    record.with("webhook_url", &masked).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_cut_and_all_else_stays() {
+        let source = r#"{"id":"src_1","webhook_url":"https://dl.example.com/in/5ec4e7","x":1e2}"#;
+        let cut = r#"{"id":"src_1","webhook_url":"https://dl.example.com/in/...","x":1e2}"#;
+        assert_eq!((shown(source, false).as_ref(), shown(source, true).as_ref()), (cut, source));
+        assert_eq!(shown(r#"{"webhook_url":"5ec4e7"}"#, false), r#"{"webhook_url":"[source URL]"}"#);
+        assert_eq!(shown(r#"{"webhook_url":null}"#, false), r#"{"webhook_url":null}"#);
+    }
+}

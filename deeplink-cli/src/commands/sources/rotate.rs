@@ -1,0 +1,65 @@
+//! `dl sources rotate`: a new address in place of one that may be known.
+
+use clap::Args;
+use deeplink_core::source::CreateSource;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::{Outcome, Stop};
+use crate::once::{Kind, SecretOut};
+use crate::{escape, given, output};
+
+/// Replace a source by one of the same name with a new address, and print that
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Deletes the source and makes it again: its id changes too, and between the two nothing can be posted.",
+    &[
+    "dl sources rotate src_0123456789abcdef01234567 --yes",
+    "dl sources rotate src_0123456789abcdef01234567 --yes --out-file source.txt",
+]
+))]
+pub(crate) struct Rotate {
+    /// Id of the source
+    id: String,
+    #[command(flatten)]
+    out: SecretOut,
+}
+
+impl Rotate {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::SOURCES)?;
+        given::source_id(&self.id)?;
+        let question = |name: &str| format!("Give the source {name} a new address? The old one is dead at once.");
+        if !ctx.will_ask() {
+            ctx.confirm(&question(&self.id)).await?;
+        }
+        let sources = ctx.client().await?.sources();
+        let among = |error| ctx.stop_among(&error, "sources");
+        if ctx.global.dry_run {
+            // What it is called, and so what would be made, is not known without asking.
+            let _ = sources.get(&self.id).await;
+            return sources.delete(&self.id).await.map_err(among);
+        }
+        let old = sources.get(&self.id).await.map_err(among)?;
+        if ctx.will_ask() {
+            ctx.confirm(&question(&escape::one_line(&old.name))).await?;
+        }
+        // From here on a signal waits: between the two there is no source.
+        let place = self.out.prepare(ctx, &sheet, Kind::address())?;
+        sources.delete(&self.id).await.map_err(among)?;
+        let made = sources.create(&CreateSource::custom(&old.name)).full().await;
+        let made = made.map_err(|error| {
+            let create =
+                format!("the old one is deleted; make it again: dl sources create {}", escape::shell(&old.name));
+            match ctx.stop(&error) {
+                Stop::Failed(failure) if error.is_ambiguous() => {
+                    failure.hint(format!("look whether it is there: dl sources list; if not, {create}")).into()
+                }
+                other => other.hinting(&create),
+            }
+        })?;
+        ctx.hide_source(&made.value.webhook_url);
+        ctx.console.say(&format!("{} is now {}", self.id, made.value.id));
+        place.take(&sheet, &made.raw, made.value.webhook_url.expose())
+    }
+}

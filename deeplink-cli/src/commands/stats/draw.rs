@@ -1,0 +1,206 @@
+//! A report as people look at it: a funnel with bars, or a line for each group.
+
+use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelReport, GroupBy};
+use deeplink_core::time::Timestamp;
+
+use crate::escape;
+use crate::output::{Line, Pen};
+
+/// Room that a bar gets before further columns do, where the terminal is as wide as most are.
+const BAR: usize = 12;
+/// From this width on a bar is more than a remainder.
+const WIDE: usize = 60;
+/// A bar that is shorter than this says nothing.
+const SHORTEST: usize = 6;
+
+/// The whole report. It ends with a line break.
+pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
+    let what = match report.link_ids.as_slice() {
+        [id] => escape::one_line(id).into_owned(),
+        ids => format!("{} links", ids.len()),
+    };
+    let head =
+        format!("{}, {}\n{} to {} UTC\n\n", pen.heading(&what), credit(report), minute(report.from), minute(report.to));
+    let body = match (&report.groups, &report.group_by) {
+        (Some(groups), by) => grouped(pen, groups, by.as_ref()),
+        (None, _) => whole(pen, &report.funnel),
+    };
+    head + &body
+}
+
+/// Which touch is credited, in words.
+pub(super) fn credit(report: &FunnelReport) -> String {
+    match &report.credit {
+        Credit::LastTouch => "by the last touch".to_owned(),
+        Credit::FirstTouch => "by the first touch".to_owned(),
+        Credit::Touched => "by any touch".to_owned(),
+        other => format!("by {}", escape::one_line(other.as_str())),
+    }
+}
+
+/// `2026-11-20 09:30`.
+fn minute(moment: Timestamp) -> String {
+    moment.to_string().chars().take(16).collect::<String>().replace('T', " ")
+}
+
+/// The sum of all types.
+fn sum(conversions: &std::collections::BTreeMap<String, i64>) -> i64 {
+    conversions.values().fold(0, |sum: i64, count| sum.saturating_add(*count))
+}
+
+fn whole(pen: Pen, funnel: &Funnel) -> String {
+    let (new, back) = (funnel.new_users, funnel.returning_users);
+    let steps = pen.steps(&[
+        ("clicks", funnel.clicks),
+        ("installed", new.installed),
+        ("identified", new.identified),
+        ("conversions", sum(&funnel.conversions)),
+    ]);
+    let returning = [("reinstalled", back.reinstalled), ("new device", back.new_device), ("engaged", back.engaged)];
+    let returning = returning.map(|(label, count)| Line::new(label, count)).to_vec();
+    let mut sections = vec![("", steps), ("CAME BACK", returning)];
+    if !funnel.conversions.is_empty() {
+        let mut types: Vec<_> = funnel.conversions.iter().collect();
+        types.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        sections.push(("CONVERSIONS", types.into_iter().map(|(name, count)| Line::new(name, *count)).collect()));
+    }
+    pen.chart(&sections)
+}
+
+/// A column of counts.
+type Column = (&'static str, fn(&FunnelGroup) -> Option<i64>);
+
+/// The columns behind the key, the most telling ones first.
+const COLUMNS: [Column; 7] = [
+    ("CLICKS", |group| Some(group.clicks)),
+    ("INSTALLED", |group| group.new_users.map(|new| new.installed)),
+    ("IDENTIFIED", |group| group.new_users.map(|new| new.identified)),
+    ("CONVERSIONS", |group| group.conversions.as_ref().map(sum)),
+    ("ENGAGED", |group| group.returning_users.map(|back| back.engaged)),
+    ("REINSTALLED", |group| group.returning_users.map(|back| back.reinstalled)),
+    ("NEW DEVICE", |group| group.returning_users.map(|back| back.new_device)),
+];
+
+/// A line for each group: as many columns as there is room for, and a bar of its clicks.
+fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
+    if groups.is_empty() {
+        return "nothing\n".to_owned();
+    }
+    let heading = by.map_or("KEY", GroupBy::as_str).to_uppercase().replace('_', " ");
+    // Ids are never cut.
+    let most = if by == Some(&GroupBy::Link) { usize::MAX } else { pen.width / 2 };
+    let keys: Vec<String> = groups.iter().map(|group| pen.cut(&shown(&group.key, by), most)).collect();
+    let keys_wide = keys.iter().map(|key| key.chars().count()).chain([heading.len()]).max().unwrap_or(0);
+    let mut left = pen.width.saturating_sub(keys_wide);
+    let reserve = if pen.width >= WIDE { BAR + 2 } else { 0 };
+    let (mut columns, mut skipped) = (Vec::new(), false);
+    for (name, count) in COLUMNS {
+        let cells: Vec<Option<i64>> = groups.iter().map(count).collect();
+        if cells.iter().all(Option::is_none) {
+            continue;
+        }
+        let cell = |cell: &Option<i64>| cell.map(|count| count.to_string()).unwrap_or_default();
+        let cells: Vec<String> = cells.iter().map(cell).collect();
+        let wide = cells.iter().map(String::len).chain([name.len()]).max().unwrap_or(0);
+        // Once one has no room the less telling ones get none either.
+        if !skipped && (columns.is_empty() || left >= wide + 2 + reserve) {
+            left = left.saturating_sub(wide + 2);
+            columns.push((name, wide, cells));
+        } else {
+            skipped = true;
+        }
+    }
+    let room = left.saturating_sub(2);
+    let room = if room < SHORTEST { 0 } else { room };
+    let longest = groups.iter().map(|group| group.clicks).max().unwrap_or(0);
+    let head =
+        columns.iter().fold(format!("{heading:keys_wide$}"), |head, (name, wide, _)| format!("{head}  {name:>wide$}"));
+    let mut out = vec![pen.heading(&head)];
+    for (at, (key, group)) in keys.iter().zip(groups).enumerate() {
+        let line = columns.iter().fold(format!("{key:keys_wide$}"), |line, (_, wide, cells)| {
+            format!("{line}  {:>wide$}", cells.get(at).map_or("", String::as_str))
+        });
+        let bar = pen.bar(group.clicks, longest, room);
+        out.push(if bar.is_empty() { line } else { format!("{line}  {}", pen.bar_color(&bar)) });
+    }
+    if skipped {
+        out.extend([String::new(), "more columns: -o csv or a wider window".to_owned()]);
+    }
+    out.push(String::new());
+    out.join("\n")
+}
+
+/// A key as people read it.
+fn shown(key: &str, by: Option<&GroupBy>) -> String {
+    match by {
+        Some(GroupBy::Hour) => key.parse().map_or_else(|_| escape::one_line(key).into_owned(), minute),
+        _ if key.is_empty() => "(none)".to_owned(),
+        _ => escape::one_line(key).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use deeplink_core::funnel::{FunnelQuery, NewUsers, ReturningUsers};
+
+    use super::*;
+
+    fn funnel(clicks: i64) -> Funnel {
+        Funnel {
+            clicks,
+            new_users: NewUsers { installed: clicks / 4, identified: clicks / 10 },
+            returning_users: ReturningUsers { reinstalled: 2, new_device: 1, engaged: 9 },
+            conversions: BTreeMap::from([("purchase".to_owned(), clicks / 20), ("signup".to_owned(), 1)]),
+        }
+    }
+
+    fn made(pen: Pen, by: Option<GroupBy>, groups: Option<Vec<FunnelGroup>>) -> String {
+        let now = Timestamp::from_millis(1_795_167_000_000);
+        let mut query = FunnelQuery::new(["spring-42"]);
+        query.group_by = by;
+        report(pen, &FunnelReport::new(query.check(now).expect("a question"), funnel(1_204), groups))
+    }
+
+    #[test]
+    fn a_report_fits_terminals_wide_and_narrow() {
+        let days =
+            |count: i64| (0..count).map(|day| FunnelGroup::whole(format!("2026-11-{:02}", day + 1), funnel(day * day)));
+        for (width, utf8, color) in [(80, true, false), (40, true, false), (40, false, false), (80, false, false)] {
+            let pen = Pen { color, utf8, width };
+            for text in [made(pen, None, None), made(pen, Some(GroupBy::Day), Some(days(20).collect()))] {
+                assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+                assert!(utf8 || text.is_ascii(), "{text}");
+                assert!(!text.contains('\u{1b}') && text.lines().all(|line| !line.ends_with(' ')), "{text:?}");
+            }
+        }
+        let narrow = Pen { color: false, utf8: true, width: 40 };
+        assert_eq!(
+            made(narrow, Some(GroupBy::Day), Some(days(3).collect())),
+            "spring-42, by the last touch\n2026-10-21 09:30 to 2026-11-20 09:30 UTC\n\n\
+             DAY         CLICKS  INSTALLED\n\
+             2026-11-01       0          0\n\
+             2026-11-02       1          0  ██▎\n\
+             2026-11-03       4          1  █████████\n\
+             \nmore columns: -o csv or a wider window\n"
+        );
+    }
+
+    #[test]
+    fn clicks_alone_have_no_other_column_and_ids_are_whole() {
+        let pen = Pen { color: false, utf8: true, width: 40 };
+        let hosts = vec![FunnelGroup::of_clicks("h".repeat(60), 9), FunnelGroup::of_clicks("", 3)];
+        let text = made(pen, Some(GroupBy::RefererHost), Some(hosts));
+        assert!(
+            text.contains("REFERER HOST          CLICKS\n") && text.contains("\n(none)") && text.contains("h…"),
+            "{text}"
+        );
+        assert!(!text.contains("INSTALLED"), "{text}");
+        let id = "l".repeat(64);
+        let text = made(pen, Some(GroupBy::Link), Some(vec![FunnelGroup::whole(id.clone(), funnel(9))]));
+        assert!(text.contains(&id), "{text}");
+        let hour = made(pen, Some(GroupBy::Hour), Some(vec![FunnelGroup::of_clicks("2026-11-20T09:00:00.000Z", 0)]));
+        assert!(hour.contains("2026-11-20 09:00       0\n"), "{hour}");
+    }
+}

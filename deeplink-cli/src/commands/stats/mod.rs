@@ -1,0 +1,159 @@
+//! `dl stats`: what links led to, from clicks to conversions.
+
+mod draw;
+
+use clap::Args;
+use deeplink_core::funnel::{Credit, FunnelGroup, FunnelQuery, FunnelReport, GroupBy};
+use deeplink_core::time::Timestamp;
+
+use crate::cli::help;
+use crate::clock::{self, parse_moment};
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::output::{self, Format, Record, Sheet, object};
+use crate::{given, ids};
+
+/// Show what links led to: clicks, installs, users, conversions
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Counts of several links are of all of them together: who came by two of them is counted once, and so 100 links are the \
+     most. Each percentage is of the step above. Ids that the account does not have count nothing. Days and hours are UTC. \
+     -o csv has a column for each type of conversion.",
+    &[
+    "dl stats spring-42 --from 7d",
+    "dl stats spring-42 spring-43 --credit first_touch --group-by day -o csv",
+    "dl links list --q spring- -o id | dl stats - --from 2026-11-01 --group-by link",
+]
+))]
+pub(crate) struct Stats {
+    /// Ids of the links, or - for ids on stdin
+    #[arg(value_name = "ID|-", required = true)]
+    ids: Vec<String>,
+    /// Start: RFC 3339, a date, or how long ago; 30 days before the end when absent
+    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
+    from: Option<Timestamp>,
+    /// End; now when absent
+    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
+    to: Option<Timestamp>,
+    /// Which touch is credited: last_touch, first_touch or touched
+    #[arg(long, value_name = "TOUCH", default_value = "last_touch")]
+    credit: String,
+    /// Break down by day, hour, link, platform, kind or referer_host; the last three count clicks only
+    #[arg(long, value_name = "WHAT")]
+    group_by: Option<String>,
+}
+
+impl Stats {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::FUNNELS)?;
+        let ids = ids::read(ctx, &self.ids, given::link_id)?;
+        let query = self.query(&ids)?;
+        let client = ctx.client().await?;
+        let call = client.analytics().funnel(&query);
+        if ctx.out.format == Format::Csv && sheet.fields.is_none() {
+            let csv = call.csv().await.map_err(|error| ctx.stop(&error))?;
+            ctx.out.text(&csv)?;
+            return ctx.out.flush();
+        }
+        let report = call.full().await.map_err(|error| ctx.stop(&error))?;
+        print(ctx, &sheet, &report.value, &String::from_utf8_lossy(&report.raw))
+    }
+
+    /// The question, after every rule of the service. The service takes an unknown credit for the last touch; a word that
+    /// means nothing is a mistake all the same.
+    fn query(&self, ids: &[String]) -> Outcome<FunnelQuery> {
+        let word = |text: &str| text.replace('-', "_");
+        let credit = Credit::from(word(&self.credit).as_str());
+        if let Credit::Unknown(_) = credit {
+            let words: Vec<&str> = Credit::ALL.iter().map(Credit::as_str).collect();
+            let what = format!("credit is one of {}", words.join(", "));
+            return Err(Failure::invalid(what).code("bad_request").field("credit").into());
+        }
+        let mut query = FunnelQuery::new(ids).window(self.from, self.to).credit(credit);
+        query.group_by = self.group_by.as_deref().map(|text| GroupBy::from(word(text).as_str()));
+        query.check(clock::now())?;
+        Ok(query)
+    }
+}
+
+fn print(ctx: &Context, sheet: &Sheet<'_>, report: &FunnelReport, raw: &str) -> Outcome {
+    let groups = report.groups.as_deref();
+    let flat = || groups.map_or_else(|| vec![total(report)], |groups| groups.iter().map(flatten).collect());
+    match (ctx.out.format, &sheet.fields) {
+        (Format::Json, None) => return sheet.one(raw),
+        (Format::Json, Some(_)) if groups.is_none() => return sheet.one(&total(report)),
+        (Format::Jsonl, None) => {
+            let record = Record::read(raw).unwrap_or_default();
+            let each: Vec<&str> = match groups {
+                Some(_) => record.items("groups").into_iter().map(serde_json::value::RawValue::get).collect(),
+                None => vec![raw],
+            };
+            return rows(sheet, &each);
+        }
+        (Format::Id, _) if groups.is_none() => {
+            report.link_ids.iter().try_for_each(|id| ctx.out.line(id))?;
+            return ctx.out.flush();
+        }
+        (Format::Table, None) if ctx.out.terminal => {
+            ctx.out.raw(draw::report(ctx.pen(), report).as_bytes())?;
+            ctx.out.flush()?;
+        }
+        (Format::Table, None) if groups.is_none() => {
+            for (name, count) in metrics(report) {
+                ctx.out.line(&format!("{name}\t{count}"))?;
+            }
+            ctx.out.flush()?;
+        }
+        _ => rows(sheet, &flat().iter().map(String::as_str).collect::<Vec<_>>())?,
+    }
+    if !ctx.out.terminal {
+        ctx.console.say(&format!("from {} to {}, {}", report.from, report.to, draw::credit(report)));
+    }
+    Ok(())
+}
+
+fn rows(sheet: &Sheet<'_>, records: &[&str]) -> Outcome {
+    let mut rows = sheet.several();
+    records.iter().try_for_each(|record| rows.push(record))?;
+    rows.finish(None)
+}
+
+/// The counts of a report, each with its name.
+fn metrics(report: &FunnelReport) -> Vec<(String, i64)> {
+    let funnel = &report.funnel;
+    let (new, returning) = (funnel.new_users, funnel.returning_users);
+    let steps = [
+        ("clicks", funnel.clicks),
+        ("installed", new.installed),
+        ("identified", new.identified),
+        ("reinstalled", returning.reinstalled),
+        ("new_device", returning.new_device),
+        ("engaged", returning.engaged),
+    ];
+    let conversions = funnel
+        .conversions
+        .iter()
+        .map(|(kind, count)| (format!("conversion.{}", crate::escape::one_line(kind)), *count));
+    steps.into_iter().map(|(name, count)| (name.to_owned(), count)).chain(conversions).collect()
+}
+
+/// The whole report as one record, its conversions summed.
+fn total(report: &FunnelReport) -> String {
+    flatten(&FunnelGroup::whole("total", report.funnel.clone()))
+}
+
+/// A group as one record, its conversions summed. What a group does not count is null.
+fn flatten(group: &FunnelGroup) -> String {
+    let conversions =
+        group.conversions.as_ref().map(|by_type| by_type.values().fold(0, |a: i64, b| a.saturating_add(*b)));
+    object(&[
+        ("key", group.key.as_str().into()),
+        ("clicks", group.clicks.into()),
+        ("installed", group.new_users.map(|new| new.installed).into()),
+        ("identified", group.new_users.map(|new| new.identified).into()),
+        ("reinstalled", group.returning_users.map(|back| back.reinstalled).into()),
+        ("new_device", group.returning_users.map(|back| back.new_device).into()),
+        ("engaged", group.returning_users.map(|back| back.engaged).into()),
+        ("conversions", conversions.into()),
+    ])
+}

@@ -1,0 +1,230 @@
+//! Numbers as lengths: bars and sparklines in blocks, or in ASCII where blocks cannot be shown.
+
+use crate::escape;
+
+const BOLD: &str = "\u{1b}[1m";
+const BAR: &str = "\u{1b}[36m";
+const DIM: &str = "\u{1b}[2m";
+const RESET: &str = "\u{1b}[0m";
+
+/// A bar that is shorter than this says nothing.
+const SHORTEST: usize = 6;
+/// Eighths of a block, from one to seven.
+const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+/// Heights of a sparkline; the first is nothing.
+const HEIGHTS: [[char; 8]; 2] = [['_', '.', ':', '-', '=', '+', '*', '#'], ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']];
+
+/// What is drawn with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pen {
+    /// Colours are wanted.
+    pub(crate) color: bool,
+    /// Blocks can be shown.
+    pub(crate) utf8: bool,
+    /// Columns to draw in.
+    pub(crate) width: usize,
+}
+
+/// A line of a chart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    label: String,
+    count: i64,
+    tail: String,
+}
+
+impl Line {
+    /// A count with its name, which may come from elsewhere.
+    pub(crate) fn new(label: &str, count: i64) -> Self {
+        Self { label: escape::one_line(label).into_owned(), count, tail: String::new() }
+    }
+
+    /// Says this behind the bar.
+    pub(crate) fn tail(mut self, tail: &str) -> Self {
+        self.tail = escape::one_line(tail).into_owned();
+        self
+    }
+}
+
+impl Pen {
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.color && !text.is_empty() { format!("{code}{text}{RESET}") } else { text.to_owned() }
+    }
+
+    /// A heading.
+    pub(crate) fn heading(self, text: &str) -> String {
+        self.paint(BOLD, text)
+    }
+
+    /// A bar in its colour.
+    pub(crate) fn bar_color(self, bar: &str) -> String {
+        self.paint(BAR, bar)
+    }
+
+    /// The steps of a funnel: each with its share of the step before.
+    pub(crate) fn steps(self, steps: &[(&str, i64)]) -> Vec<Line> {
+        let before = std::iter::once(None).chain(steps.iter().map(|(_, count)| Some(*count)));
+        let line = |((label, count), before): (&(&str, i64), Option<i64>)| {
+            let share = before.map(|before| self.share(*count, before));
+            Line { label: (*label).to_owned(), count: *count, tail: share.unwrap_or_default() }
+        };
+        steps.iter().zip(before).map(line).collect()
+    }
+
+    /// Counts with bars, section by section under a heading or none. All stand in the same columns, and each section has a
+    /// scale of its own.
+    pub(crate) fn chart(self, sections: &[(&str, Vec<Line>)]) -> String {
+        let lines = || sections.iter().flat_map(|(_, lines)| lines);
+        let widest = |width: fn(&Line) -> usize| lines().map(width).max().unwrap_or(0);
+        let counts = widest(|line| line.count.to_string().len());
+        let tails = widest(|line| line.tail.chars().count());
+        let behind = if tails == 0 { 0 } else { 2 + tails };
+        // A label gives way before its bar does.
+        let most = self.width.saturating_sub(counts + behind + 4 + SHORTEST).max(12);
+        let labels = widest(|line| line.label.chars().count()).min(most);
+        let room = self.width.saturating_sub(labels + counts + behind + 4);
+        let room = if room < SHORTEST { 0 } else { room };
+        let mut out = Vec::new();
+        for (at, (heading, lines)) in sections.iter().enumerate() {
+            if at > 0 {
+                out.push(String::new());
+            }
+            if !heading.is_empty() {
+                out.push(self.heading(heading));
+            }
+            let longest = lines.iter().map(|line| line.count).max().unwrap_or(0);
+            for Line { label, count, tail } in lines {
+                let (label, bar) = (self.cut(label, labels), self.bar(*count, longest, room));
+                let gap = room.saturating_sub(bar.chars().count());
+                let line = format!("{label:labels$}  {count:>counts$}  {}", self.bar_color(&bar));
+                if tail.is_empty() {
+                    out.push(line.trim_end().to_owned());
+                } else {
+                    let tail = self.paint(DIM, &format!("{tail:>tails$}"));
+                    out.push(format!("{line}{:gap$}  {tail}", ""));
+                }
+            }
+        }
+        out.push(String::new());
+        out.join("\n")
+    }
+
+    /// A count's length among `room` columns; whatever is more than nothing can be seen.
+    pub(crate) fn bar(self, count: i64, longest: i64, room: usize) -> String {
+        if count <= 0 || longest <= 0 || room == 0 {
+            return String::new();
+        }
+        let all = i128::try_from(room * 8).unwrap_or(i128::MAX);
+        let eighths = (i128::from(count) * all / i128::from(longest)).clamp(1, all);
+        let eighths = usize::try_from(eighths).unwrap_or(1);
+        if !self.utf8 {
+            return "#".repeat(((eighths + 4) / 8).clamp(1, room));
+        }
+        let part = EIGHTHS.get((eighths % 8).wrapping_sub(1));
+        "█".repeat(eighths / 8).chars().chain(part.copied()).collect()
+    }
+
+    /// Counts as heights, side by side: as many as there is room for, else as many together as must be.
+    pub(crate) fn spark(self, counts: &[i64]) -> String {
+        let together = counts.len().div_ceil(self.width.max(1)).max(1);
+        let sums: Vec<i64> =
+            counts.chunks(together).map(|some| some.iter().fold(0, |a, b| b.saturating_add(a))).collect();
+        let highest = sums.iter().copied().max().unwrap_or(0).max(1);
+        let heights = &HEIGHTS[usize::from(self.utf8)];
+        let height = |sum: &i64| match *sum {
+            ..=0 => 0,
+            sum => usize::try_from(1 + i128::from(sum) * 6 / i128::from(highest)).unwrap_or(1),
+        };
+        let line: String = sums.iter().map(|sum| heights.get(height(sum)).copied().unwrap_or(' ')).collect();
+        self.paint(BAR, &line)
+    }
+
+    /// A part of a whole in percent.
+    pub(crate) fn share(self, part: i64, whole: i64) -> String {
+        if whole <= 0 {
+            return if self.utf8 { "–" } else { "-" }.to_owned();
+        }
+        let tenths = (i128::from(part) * 1_000 + i128::from(whole) / 2) / i128::from(whole);
+        format!("{}.{} %", tenths / 10, tenths % 10)
+    }
+
+    /// A text in `room` columns.
+    pub(crate) fn cut(self, text: &str, room: usize) -> String {
+        let end = if self.utf8 { "…" } else { "..." };
+        if text.chars().count() <= room {
+            return text.to_owned();
+        }
+        text.chars().take(room.saturating_sub(end.chars().count())).chain(end.chars()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEN: Pen = Pen { color: false, utf8: true, width: 40 };
+    const ASCII: Pen = Pen { utf8: false, ..PEN };
+
+    #[test]
+    fn bars_are_in_proportion_and_nothing_is_lost() {
+        assert_eq!(PEN.bar(10, 10, 4), "████");
+        assert_eq!(PEN.bar(5, 10, 4), "██");
+        assert_eq!(PEN.bar(4, 10, 4), "█▌");
+        assert_eq!(PEN.bar(1, 1_000_000, 4), "▏");
+        assert_eq!(PEN.bar(0, 10, 4), "");
+        assert_eq!(PEN.bar(0, 0, 4), "");
+        assert_eq!(PEN.bar(i64::MAX, i64::MAX, 400).chars().count(), 400);
+        assert_eq!([ASCII.bar(10, 10, 4), ASCII.bar(1, 1_000, 4), ASCII.bar(5, 10, 4)], ["####", "#", "##"]);
+    }
+
+    #[test]
+    fn a_funnel_fits_its_terminal() {
+        let steps = [("clicks", 1_204), ("installed", 310), ("identified", 0), ("conversions", 64)];
+        let drawn = |pen: Pen| pen.chart(&[("", pen.steps(&steps))]);
+        assert_eq!(
+            drawn(PEN),
+            "clicks       1204  ████████████\n\
+             installed     310  ███            25.7 %\n\
+             identified      0                  0.0 %\n\
+             conversions    64  ▋                   –\n"
+        );
+        for (width, pen) in [(20, PEN), (40, ASCII), (80, PEN), (200, ASCII)] {
+            let pen = Pen { width, ..pen };
+            for line in drawn(pen).lines() {
+                assert!(line.chars().count() <= width.max(29), "{width}: {line}");
+            }
+        }
+        let coloured = drawn(Pen { color: true, ..PEN });
+        assert!(coloured.contains("\u{1b}[36m███\u{1b}[0m") && coloured.contains("\u{1b}[2m"), "{coloured:?}");
+    }
+
+    #[test]
+    fn names_from_elsewhere_are_harmless_and_give_way() {
+        let lines = vec![Line::new("a\u{1b}[31m\n", 1), Line::new(&"n".repeat(64), 2).tail("EUR 84.00")];
+        let shown = PEN.chart(&[("", lines.clone())]);
+        assert!(
+            shown.contains("a\\u{1b}[31m\\n") && shown.contains("nnn…") && shown.ends_with("EUR 84.00\n"),
+            "{shown}"
+        );
+        assert!(shown.lines().all(|line| line.chars().count() <= 40), "{shown}");
+        assert!(ASCII.chart(&[("", lines)]).is_ascii());
+    }
+
+    #[test]
+    fn sparklines_have_a_column_for_each_count_or_for_several() {
+        assert_eq!(PEN.spark(&[0, 1, 2, 3, 4, 5, 6, 7]), "▁▂▃▄▅▆▇█");
+        assert_eq!(ASCII.spark(&[0, 7]), "_#");
+        assert_eq!(PEN.spark(&[]), "");
+        assert_eq!(PEN.spark(&[0, 0]), "▁▁");
+        assert_eq!(PEN.spark(&[1; 720]).chars().count(), 40);
+        assert_eq!(PEN.spark(&[i64::MAX; 80]).chars().next(), Some('█'));
+    }
+
+    #[test]
+    fn shares_are_rounded() {
+        let share = |part, whole| PEN.share(part, whole);
+        assert_eq!([share(1, 3), share(2, 3), share(3, 2), share(0, 5)], ["33.3 %", "66.7 %", "150.0 %", "0.0 %"]);
+        assert_eq!(share(i64::MAX, 1), "922337203685477580700.0 %");
+        assert_eq!([share(1, 0), ASCII.share(1, 0)], ["–", "-"]);
+    }
+}

@@ -1,0 +1,174 @@
+//! `dl sources`: addresses that are kept like keys, and what is posted to them.
+
+use serde_json::json;
+
+use crate::dl::{Dl, KEY, mode};
+use crate::double::{Answer, Double};
+use crate::reports::{EVENT, SECRET, SOURCE, converted, of_reports, service, source};
+use crate::terminal::Screen;
+
+#[test]
+fn an_address_is_shown_when_it_is_made_and_cut_from_then_on() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let url = format!("{}/in/{SECRET}", double.url);
+    let made = dl.run("sources create Shop -vv");
+    assert_eq!(made.ok(), format!("{url}\n"));
+    assert!(!made.stderr.contains(SECRET), "{made}");
+    assert_eq!(double.only().json(), json!({"name": "Shop", "source_type": "custom"}));
+    assert_eq!(dl.run("sources create Shop -o json").json()["webhook_url"], url.as_str());
+    assert_eq!(dl.run("sources create Shop -o id").ok(), format!("{SOURCE}\n"), "it can be shown again");
+    for line in ["sources list".to_owned(), format!("sources get {SOURCE}")] {
+        for form in ["table", "json", "jsonl", "csv", "id"] {
+            let ran = dl.run(&format!("{line} -o {form} -vv"));
+            assert!(ran.code == Some(0) && !ran.to_string().contains(SECRET), "{form}: {ran}");
+            let whole = dl.run(&format!("{line} -o {form} --reveal -vv"));
+            assert_eq!(whole.stdout.contains(&url), form != "id", "{form}: {whole}");
+            assert!(!whole.stderr.contains(SECRET), "{whole}");
+        }
+        let fields = dl.run(&format!("{line} -o json --fields webhook_url,id"));
+        assert!(!fields.to_string().contains(SECRET) && fields.stdout.contains("/in/...\",\"id\":"), "{fields}");
+    }
+    let listed = dl.run("sources list -o json").json();
+    let mut cut = source(&double.url);
+    cut["webhook_url"] = format!("{}/in/...", double.url).into();
+    assert_eq!(listed, json!({"sources": [cut]}));
+    let none = Double::new(|_| Answer::new(200, r#"{"sources":[]}"#));
+    assert!(Dl::at(&none.url).run("sources list").says("no sources yet; dl sources create NAME makes one"));
+}
+
+#[test]
+fn an_address_goes_into_a_file_of_its_own() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let ran = dl.run("sources create Shop --out-file source.txt");
+    assert_eq!((ran.ok(), ran.stderr.as_str()), (format!("{SOURCE}\n").as_str(), "the address is in source.txt\n"));
+    assert_eq!(dl.read("source.txt"), format!("{}/in/{SECRET}\n", double.url));
+    assert_eq!(mode(&dl.dir().join("source.txt")), 0o600);
+    assert!(dl.run("sources create Shop --out-file source.txt").fails(2).contains("file_exists"));
+    assert_eq!(double.requests().len(), 1, "nothing is made for a file that is there");
+    assert!(dl.run("sources create ' '").fails(3).starts_with("error[invalid_name]"));
+    let taken = Double::new(|_| Answer::error(409, "name_taken", "no"));
+    assert!(Dl::at(&taken.url).run("sources create Shop").fails(6).contains("dl sources rotate gives a new address"));
+    let full = Double::new(|_| Answer::error(402, "quota_exceeded", "no"));
+    assert!(Dl::at(&full.url).run("sources create Shop").fails(7).contains("dl sources delete makes room"));
+}
+
+/// A new source in place of the old one, of the same name; the old one goes first because of that.
+#[test]
+fn a_source_gets_a_new_address() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let ran = dl.run(&format!("sources rotate {SOURCE} --yes"));
+    assert_eq!(ran.ok(), format!("{}/in/{SECRET}\n", double.url));
+    assert_eq!(
+        double.lines(),
+        [format!("GET /v1/sources/{SOURCE}"), format!("DELETE /v1/sources/{SOURCE}"), "POST /v1/sources".into()]
+    );
+    assert!(dl.run(&format!("sources rotate {SOURCE}")).fails(2).contains("--yes answers it"));
+    assert_eq!(double.requests().len(), 3, "nothing is asked for before the yes");
+    let held = dl.run(&format!("sources rotate {SOURCE} -n --out-file source.txt"));
+    assert_eq!(held.ok(), format!("GET /v1/sources/{SOURCE}\nDELETE /v1/sources/{SOURCE}\n"));
+    assert!(!dl.dir().join("source.txt").exists());
+    let half = Double::new(|request| match request.method.as_str() {
+        "POST" => Answer::error(503, "overloaded", "no").header("retry-after", "500"),
+        _ => of_reports(request).expect("a source"),
+    });
+    let ran = Dl::at(&half.url).run(&format!("sources rotate {SOURCE} --yes"));
+    assert!(ran.fails(9).contains("the old one is deleted; make it again: dl sources create Shop"), "{ran}");
+}
+
+#[test]
+fn what_is_lost_is_asked_about() {
+    let double = service();
+    for (line, question, answer, code, sent) in [
+        ("delete", "Delete the source Shop? Its address is dead at once. [y/N] ", "y\n", 0, 2),
+        ("delete", "[y/N] ", "\n", 2, 1),
+        ("rotate", "Give the source Shop a new address? The old one is dead at once. [y/N] ", "y\n", 0, 3),
+        ("rotate", "[y/N] ", "n\n", 2, 1),
+    ] {
+        let before = double.requests().len();
+        let screen = Screen::open(Dl::at(&double.url), &format!("sources {line} {SOURCE}"));
+        screen.wait_for(question);
+        screen.send(answer);
+        assert_eq!(screen.end().0, Some(code), "{line} {answer:?}");
+        assert_eq!(double.requests().len() - before, sent, "{line} {answer:?}");
+    }
+    let before = double.requests().len();
+    let dl = Dl::at(&double.url);
+    assert!(dl.run(&format!("sources delete {SOURCE}")).fails(2).contains("--yes answers it"));
+    assert_eq!(double.requests().len(), before);
+    assert_eq!(dl.run(&format!("sources delete {SOURCE} --yes -o json")).json()["deleted"], true);
+    let gone = Double::new(|_| Answer::error(404, "not_found", "no"));
+    for line in ["get", "delete --yes", "rotate --yes", "send --user u --type t"] {
+        let ran = Dl::at(&gone.url).run(&format!("sources {line} {SOURCE}"));
+        assert!(ran.fails(5).contains("dl sources list shows"), "{line}: {ran}");
+    }
+}
+
+/// X17: a conversion is posted with no key to the address, which is in nothing that is said.
+#[test]
+fn x17_a_conversion_is_posted_without_a_key() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let flags = "--user user-7 --type purchase --amount-cents 4200 --currency EUR --idempotency-key order-1";
+    let ran = dl.run(&format!("sources send {SOURCE} {flags} -vv"));
+    assert_eq!(ran.ok(), format!("{EVENT}\n"));
+    assert!(ran.stderr.contains("POST") && ran.stderr.contains("/in/...") && !ran.stderr.contains(SECRET), "{ran}");
+    let requests = double.requests();
+    assert_eq!(
+        requests[0].header("authorization"),
+        Some(format!("Bearer {KEY}").as_str()),
+        "it is looked up with the key"
+    );
+    assert_eq!((requests[1].line(), requests[1].header("authorization")), (format!("POST /in/{SECRET}"), None));
+    assert_eq!(
+        requests[1].json(),
+        json!({
+            "user_id": "user-7", "type": "purchase", "amount_cents": 4200, "currency": "EUR", "idempotency_key": "order-1",
+        })
+    );
+    // With the address on stdin nothing is configured and nothing is looked up.
+    let url = format!("{}/in/{SECRET}\n", double.url);
+    let ran = Dl::new().run_with("sources send - --user user-7 --type signup -vv", &url);
+    assert!(ran.ok() == format!("{EVENT}\n") && !ran.stderr.contains(SECRET), "{ran}");
+    assert_eq!(double.lines()[2..], [format!("POST /in/{SECRET}")]);
+    let held = Dl::new().run_with("sources send - --user user-7 --type signup -n", &url);
+    assert_eq!(held.ok(), "POST /in/...\n{\"user_id\":\"user-7\",\"type\":\"signup\"}\n");
+    assert_eq!(dl.run(&format!("sources send {SOURCE} {flags} -n")).ok(), format!("GET /v1/sources/{SOURCE}\n"));
+    let unknown = Double::new(|_| converted("unattributed"));
+    let ran = Dl::new().run_with("sources send - --user u --type t", &format!("{}/in/{SECRET}", unknown.url));
+    assert!(ran.says("note: no install belongs to u yet"), "{ran}");
+}
+
+#[test]
+fn what_is_no_address_is_not_posted_to() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let here = double.url.clone();
+    for (stdin, code) in [
+        (String::new(), "invalid_url"),
+        ("not an address".to_owned(), "invalid_url"),
+        (format!("{here}/r/{SECRET}"), "invalid_url"),
+        (format!("ftp://127.0.0.1/in/{SECRET}"), "invalid_input"),
+        (format!("http://example.com/in/{SECRET}"), "invalid_input"),
+        (format!("{}@127.0.0.1/in/{SECRET}", "https://you"), "invalid_input"),
+    ] {
+        let ran = dl.run_with("sources send - --user u --type t -o json", &stdin);
+        assert_eq!((ran.code, ran.error()["code"].as_str()), (Some(3), Some(code)), "{stdin}: {ran}");
+        assert!(!ran.to_string().contains(SECRET), "{ran}");
+    }
+    for line in [
+        "sources send src_1 --user u --type t".to_owned(),
+        format!("sources send {here}/in/{SECRET} --user u --type t"),
+        "sources get nothing".to_owned(),
+        "sources delete nothing --yes".to_owned(),
+        "sources send - --user u --type ''".to_owned(),
+    ] {
+        let ran = dl.run(&line);
+        assert!(ran.code == Some(3) && !ran.to_string().contains(SECRET), "{line}: {ran}");
+    }
+    let both = dl.run_with("sources send - --user u --type t --meta-json @-", &format!("{here}/in/{SECRET}"));
+    assert!(both.fails(2).contains("both read stdin"), "{both}");
+    assert!(double.requests().is_empty(), "{:?}", double.lines());
+}

@@ -1,0 +1,289 @@
+//! `dl stats` and `dl links stats`: what is asked, and how the answer looks to scripts and to people.
+
+use serde_json::json;
+
+use crate::dl::Dl;
+use crate::double::{Answer, Double};
+use crate::reports::{CSV, report, service};
+use crate::terminal::{Screen, plain};
+
+#[test]
+fn a_report_is_what_the_service_answered() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    assert_eq!(dl.run("stats spring-42 -o json").json(), report(&["spring-42"], None));
+    insta::assert_snapshot!(dl.run("stats spring-42"), @r"
+    clicks	120
+    installed	31
+    identified	12
+    reinstalled	2
+    new_device	1
+    engaged	9
+    conversion.purchase	2
+    conversion.signup	1
+    --- stderr
+    from 2026-10-21T09:30:00.000Z to 2026-11-20T09:30:00.000Z, by the last touch
+    ");
+    insta::assert_snapshot!(dl.run("stats spring-42 --group-by day -q"), @r"
+    2026-11-19	0	0	0	0	0	0	0
+    2026-11-20	120	31	12	2	1	9	3
+    ");
+    insta::assert_snapshot!(dl.run("stats spring-42 --group-by referer-host -q --fields key,clicks,installed"), @r"
+    example.com	100	
+    	20	
+    ");
+    assert_eq!(dl.run("stats spring-42 --group-by day -o csv").ok(), CSV, "the service's own");
+    assert_eq!(
+        dl.run("stats spring-42 -o csv --fields key,clicks,conversions").ok(),
+        "key,clicks,conversions\r\ntotal,120,3\r\n"
+    );
+    assert_eq!(dl.run("stats spring-42 spring-43 -o id -q").ok(), "spring-42\nspring-43\n");
+    assert_eq!(dl.run("stats spring-42 --group-by day -o id -q").ok(), "2026-11-19\n2026-11-20\n");
+    let lines = dl.run("stats spring-42 --group-by day -o jsonl -q");
+    assert_eq!(lines.ok().lines().count(), 2);
+    assert!(lines.stdout.contains("\"conversions\":{\"purchase\":2,\"signup\":1}"), "{lines}");
+    assert_eq!(dl.run("stats spring-42 -o jsonl -q").ok().lines().count(), 1);
+    assert_eq!(dl.run("stats spring-42 -o json --fields clicks,engaged").ok(), "{\"clicks\":120,\"engaged\":9}\n");
+    assert_eq!(
+        dl.run("stats spring-42 -o json --group-by day --fields key,clicks").json(),
+        json!([{"key": "2026-11-19", "clicks": 0}, {"key": "2026-11-20", "clicks": 120}])
+    );
+}
+
+#[test]
+fn what_is_asked_is_what_was_said() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    for (line, target) in [
+        ("stats spring-42", "credit=last_touch&link_ids=spring-42"),
+        (
+            "stats spring-42 spring-43 --from 2026-11-01 --to 2026-11-20T02:00:00+02:00 --credit first-touch",
+            "credit=first_touch&from=2026-11-01T00%3A00%3A00.000Z&link_ids=spring-42%2Cspring-43\
+             &to=2026-11-20T00%3A00%3A00.000Z",
+        ),
+        ("stats a-1 --credit touched --group-by referer-host", "credit=touched&group_by=referer_host&link_ids=a-1"),
+        ("stats a-1 --group-by day -o csv", "credit=last_touch&group_by=day&link_ids=a-1&format=csv"),
+    ] {
+        dl.run(line).ok();
+        let request = double.requests().pop().expect("a request");
+        assert_eq!(request.target, format!("/v1/analytics/stats?{target}"), "{line}");
+    }
+    let ids = (0..100).map(|at| format!("link-{at}")).collect::<Vec<_>>().join("\n");
+    dl.run_with("stats -", &ids).ok();
+    let asked = double.requests().pop().expect("a request");
+    assert_eq!(asked.query("link_ids").expect("ids").split("%2C").count(), 100);
+    dl.run("stats a-1 --from 7d --to 1h").ok();
+    let asked = double.requests().pop().expect("a request");
+    assert!(asked.query("from").expect("a start") < asked.query("to").expect("an end"));
+}
+
+#[test]
+fn wrong_questions_are_3_and_nothing_is_sent() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    for (line, said) in [
+        ("stats a-1 --credit linear", "credit is one of last_touch, first_touch, touched"),
+        ("stats a-1 --group-by week", "group_by is one of day, hour, link, platform, kind, referer_host"),
+        ("stats a-1 --from 2026-11-20 --to 2026-11-01", "from lies after to"),
+        ("stats a-1 --from 401d --group-by day", "the window is longer than 400 days"),
+        ("stats a-1 --from 32d --group-by hour", "the window is longer than 31 days"),
+        ("stats ab", "is not the id of a link"),
+        ("links stats ab", "is not the id of a link"),
+    ] {
+        assert!(dl.run(line).fails(3).contains(said), "{line}: {}", dl.run(line));
+    }
+    let ids = (0..101).map(|at| format!("link-{at}")).collect::<Vec<_>>().join("\n");
+    let many = dl.run_with("stats - -o json", &ids);
+    assert_eq!((many.code, many.error()["field"].as_str()), (Some(3), Some("link_ids")), "{many}");
+    assert!(many.error()["message"].as_str().expect("a message").contains("100 are allowed"), "{many}");
+    assert!(dl.run_with("stats -", "spring-42\nno id\n").fails(3).contains("line 2 of stdin"));
+    assert_eq!(dl.run_with("stats -", "").code, Some(3), "no id at all");
+    for line in ["stats", "stats a-1 --from yesterday", "stats a-1 --fields clicks,nothing"] {
+        assert_eq!(dl.run(line).code, Some(2), "{line}");
+    }
+    assert!(double.requests().is_empty(), "{:?}", double.lines());
+}
+
+fn shown(line: &str, columns: u16, utf8: bool, color: bool) -> String {
+    let double = service();
+    let dl = Dl::at(&double.url).env("TERM", "xterm-256color").env("LANG", if utf8 { "C.UTF-8" } else { "C" });
+    let dl = if color { dl } else { dl.env("NO_COLOR", "1") };
+    Screen::sized(dl, line, columns).end().1
+}
+
+#[test]
+fn people_see_bars_and_shares() {
+    insta::assert_snapshot!(shown("stats spring-42", 80, true, false), @r"
+    spring-42, by the last touch
+    2026-10-21 09:30 to 2026-11-20 09:30 UTC
+
+    clicks       120  ██████████████████████████████████████████████████████
+    installed     31  █████████████▉                                          25.8 %
+    identified    12  █████▍                                                  38.7 %
+    conversions    3  █▎                                                      25.0 %
+
+    CAME BACK
+    reinstalled    2  ████████████
+    new device     1  ██████
+    engaged        9  ██████████████████████████████████████████████████████
+
+    CONVERSIONS
+    purchase       2  ██████████████████████████████████████████████████████
+    signup         1  ███████████████████████████
+    ");
+    insta::assert_snapshot!(shown("stats spring-42", 40, true, false), @r"
+    spring-42, by the last touch
+    2026-10-21 09:30 to 2026-11-20 09:30 UTC
+
+    clicks       120  ██████████████
+    installed     31  ███▌            25.8 %
+    identified    12  █▍              38.7 %
+    conversions    3  ▎               25.0 %
+
+    CAME BACK
+    reinstalled    2  ███
+    new device     1  █▌
+    engaged        9  ██████████████
+
+    CONVERSIONS
+    purchase       2  ██████████████
+    signup         1  ███████
+    ");
+    insta::assert_snapshot!(shown("stats spring-42", 40, false, false), @r"
+    spring-42, by the last touch
+    2026-10-21 09:30 to 2026-11-20 09:30 UTC
+
+    clicks       120  ##############
+    installed     31  ####            25.8 %
+    identified    12  #               38.7 %
+    conversions    3  #               25.0 %
+
+    CAME BACK
+    reinstalled    2  ###
+    new device     1  ##
+    engaged        9  ##############
+
+    CONVERSIONS
+    purchase       2  ##############
+    signup         1  #######
+    ");
+    insta::assert_snapshot!(shown("stats spring-42 spring-43 --group-by link", 80, true, false), @r"
+    2 links, by the last touch
+    2026-10-21 09:30 to 2026-11-20 09:30 UTC
+
+    LINK       CLICKS  INSTALLED  IDENTIFIED  CONVERSIONS  ENGAGED
+    spring-42     120         31          12            3        9  ████████████████
+    spring-43     120         31          12            3        9  ████████████████
+
+    more columns: -o csv or a wider window
+    ");
+    insta::assert_snapshot!(shown("stats spring-42 --group-by day", 40, true, false), @r"
+    spring-42, by the last touch
+    2026-10-21 09:30 to 2026-11-20 09:30 UTC
+
+    DAY         CLICKS  INSTALLED
+    2026-11-19       0          0
+    2026-11-20     120         31  █████████
+
+    more columns: -o csv or a wider window
+    ");
+    insta::assert_snapshot!(shown("stats spring-42 --group-by referer_host", 40, false, false), @r"
+    spring-42, by the last touch
+    2026-10-21 09:30 to 2026-11-20 09:30 UTC
+
+    REFERER HOST  CLICKS
+    example.com      100  ##################
+    (none)            20  ####
+    ");
+    insta::assert_snapshot!(shown("links stats spring-42", 80, true, false), @r"
+    clicks       120  ███████████████████████████████████████████████████
+    installed     31  █████████████▏                                          25.8 %
+    identified    12  █████                                                   38.7 %
+    conversions    3  █▎                                                      25.0 %
+
+    CONVERSIONS
+    purchase       2  ███████████████████████████████████████████████████  EUR 84.00
+    signup         1  █████████████████████████▌
+    ");
+    insta::assert_snapshot!(shown("links stats spring-42", 40, false, false), @r"
+    clicks       120  ###########
+    installed     31  ###             25.8 %
+    identified    12  #               38.7 %
+    conversions    3  #               25.0 %
+
+    CONVERSIONS
+    purchase       2  ###########  EUR 84.00
+    signup         1  ######
+    ");
+}
+
+#[test]
+fn colours_are_left_out_where_nobody_wants_them() {
+    for line in ["stats spring-42", "stats spring-42 --group-by day", "links stats spring-42"] {
+        let coloured = shown(line, 80, true, true);
+        assert!(coloured.contains("\u{1b}[36m█"), "{coloured:?}");
+        assert_eq!(plain(&coloured), shown(line, 80, true, false), "the same but for colours");
+        assert!(shown(line, 80, false, false).is_ascii());
+    }
+}
+
+#[test]
+fn a_link_has_its_sums() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    assert_eq!(dl.run("links stats spring-42 -o json").json()["conversions"][0]["sum_cents"], 8400);
+    insta::assert_snapshot!(dl.run("links stats spring-42"), @r#"
+    link_id	spring-42
+    click_count	120
+    install_count	31
+    identify_count	12
+    convert_count	3
+    conversion_rate	0.025
+    conversions	[{"conversion_type":"purchase","count":2,"currency":"EUR","sum_cents":8400},{"conversion_type":"signup","count":1,"currency":null,"sum_cents":null}]
+    "#);
+    assert!(dl.run("links stats gone-1").fails(5).contains("dl links list shows"));
+}
+
+#[test]
+fn clicks_over_time_have_a_sparkline() {
+    let double = Double::new(|request| {
+        let days: Vec<_> =
+            (1..=9).map(|day| json!({"date": format!("2026-11-0{day}"), "clicks": day * (day % 3)})).collect();
+        assert!(request.query("granularity").is_some());
+        Answer::json(
+            200,
+            &json!({
+                "link_id": "spring-42", "granularity": "daily", "from": "2026-11-01T00:00:00.000Z",
+                "to": "2026-11-09T12:00:00.000Z", "data": days,
+            }),
+        )
+    });
+    let dl = || Dl::at(&double.url).env("TERM", "xterm").env("LANG", "C.UTF-8").env("NO_COLOR", "1");
+    let text = Screen::sized(dl(), "links timeseries spring-42", 40).end().1;
+    assert!(text.starts_with("▂▃▁▃▅▁▄█▁\n\nDATE        CLICKS\n2026-11-01       1\n"), "{text}");
+    assert!(text.ends_with("42 clicks from 2026-11-01T00:00:00.000Z to 2026-11-09T12:00:00.000Z\n"), "{text}");
+    dl().run("links timeseries spring-42 --hourly").ok();
+    assert_eq!(double.requests().pop().expect("a request").query("granularity"), Some("hourly"));
+    assert_eq!(dl().run("links timeseries spring-42 --hourly --granularity daily").code, Some(2));
+}
+
+/// P5: names that somebody else chose are harmless on a terminal.
+#[test]
+fn p5_names_of_others_are_harmless() {
+    const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{202e}b";
+    let double = Double::new(|request| {
+        let mut body = report(&["spring-42"], request.query("group_by"));
+        body["funnel"]["conversions"] = json!({HOSTILE: 1});
+        body["credit"] = HOSTILE.into();
+        if request.query("group_by").is_some() {
+            body["groups"][0]["key"] = HOSTILE.into();
+        }
+        Answer::json(200, &body)
+    });
+    for line in
+        ["stats spring-42", "stats spring-42 --group-by kind", "stats spring-42 -o json", "stats spring-42 -o jsonl"]
+    {
+        let text = Screen::open(Dl::at(&double.url).env("NO_COLOR", "1"), line).end().1;
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']) && text.contains("1b"), "{text:?}");
+    }
+}
