@@ -28,8 +28,8 @@ pub(crate) struct Conversion {
     /// Currency of the amount, a code of ISO 4217 such as EUR
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
-    /// Key of your own: the same one within 30 days is the same conversion
-    #[arg(long, value_name = "KEY")]
+    /// Name of your own for it: the same one within 30 days is the same conversion
+    #[arg(long, value_name = "NAME")]
     idempotency_key: Option<String>,
     /// Metadata entry, as text; may be repeated
     #[arg(long, value_name = "K=V", conflicts_with = "meta_json")]

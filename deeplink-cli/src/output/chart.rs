@@ -183,8 +183,8 @@ mod tests {
         let drawn = |pen: Pen| pen.chart(&[("", pen.steps(&steps))]);
         assert_eq!(
             drawn(PEN),
-            "clicks       1204  ████████████\n\
-             installed     310  ███            25.7 %\n\
+            "clicks       1204  █████████████\n\
+             installed     310  ███▎           25.7 %\n\
              identified      0                  0.0 %\n\
              conversions    64  ▋                   –\n"
         );
@@ -195,7 +195,7 @@ mod tests {
             }
         }
         let coloured = drawn(Pen { color: true, ..PEN });
-        assert!(coloured.contains("\u{1b}[36m███\u{1b}[0m") && coloured.contains("\u{1b}[2m"), "{coloured:?}");
+        assert!(coloured.contains("\u{1b}[36m███▎\u{1b}[0m") && coloured.contains("\u{1b}[2m"), "{coloured:?}");
     }
 
     #[test]
