@@ -23,6 +23,7 @@ mod errors;
 mod exit_codes;
 mod export;
 mod files;
+mod funnel;
 mod help;
 mod import;
 mod imports;
