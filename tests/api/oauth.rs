@@ -178,6 +178,13 @@ async fn a_provider_that_is_not_set_up_says_so() {
         let reply = world.nobody.get(&format!("/v1/auth/oauth/{name}/callback?state={}", "0".repeat(64))).await;
         assert_eq!(refused(&reply), "oauth_state_invalid");
     }
+    // Whoever follows an old button reads a page.
+    for name in ["google", "nobody"] {
+        let reply = world.nobody.browse(Method::GET, &format!("/v1/auth/oauth/{name}/start")).send().await;
+        assert_eq!((reply.status, reply.header("location")), (303, "/signin?error=oauth_not_configured"));
+    }
+    let page = world.nobody.browse(Method::GET, "/signin?error=oauth_not_configured").send().await.text();
+    assert!(page.contains("Nobody can sign in with that service here."), "{page}");
 }
 
 /// S18: where no new accounts are taken, a provider opens none either; and where sign-in is off, so are the providers.

@@ -12,6 +12,7 @@ use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::secret::Token;
 use deeplink_core::session::NextPath;
 use deeplink_core::user::Email;
+use deeplink_core::visitor::{Form, wants_json};
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use subtle::ConstantTimeEq;
@@ -42,6 +43,7 @@ const STATE_MINUTES: i64 = 10;
     ),
     responses(
         (status = 302, description = "To the provider, with a state and a PKCE challenge (S256)", headers(("Location" = String), ("Set-Cookie" = String))),
+        (status = 303, description = "To `/signin?error=oauth_not_configured`, for whose `Accept` names HTML: there is no such provider, or it is not set up", headers(("Location" = String))),
         (status = 400, description = "`next` stands more than once", body = ErrorBody),
         (status = 404, description = "There is no such provider (`unknown_provider`)", body = ErrorBody),
         (status = 429, description = "Too many sign-ins from this address", body = ErrorBody, headers(("Retry-After" = u64))),
@@ -56,11 +58,16 @@ pub(crate) async fn start(
     query: Query,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let name = named(&provider)?;
-    if !app.providers.has(name) {
-        return Err(ApiError::Plain(ErrorCode::OauthNotConfigured, "nobody can sign in with this provider here"));
-    }
     let (parts, _) = request.into_parts();
+    let name = match named(&provider) {
+        Ok(name) if app.providers.has(name) => name,
+        // A person who follows an old button reads a page rather than a record.
+        _ if is_person(&parts.headers) => return Ok(see_other("/signin?error=oauth_not_configured")),
+        Ok(_) => {
+            return Err(ApiError::Plain(ErrorCode::OauthNotConfigured, "nobody can sign in with this provider here"));
+        }
+        Err(unknown) => return Err(unknown),
+    };
     let client = client_ip(peer, &parts.headers, &app.config.trusted_proxies);
     app.limits.signins.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
     let next = query.one("next")?.map(NextPath::read).unwrap_or_default();
@@ -87,6 +94,11 @@ pub(crate) async fn start(
         })
         .await?;
     Ok((StatusCode::FOUND, [(header::LOCATION, to), (header::SET_COOKIE, cookie), NO_STORE]).into_response())
+}
+
+/// Whether the request is somebody's who reads pages: its `Accept` names HTML.
+fn is_person(headers: &HeaderMap) -> bool {
+    wants_json(headers.get_all(header::ACCEPT)) == Form::Html { explicit: true }
 }
 
 /// The same at the public URL: a machine's own service goes by several names, the provider leads back to one, and cookies

@@ -72,6 +72,7 @@ fn words(error: &str) -> &'static str {
             "Your address is not confirmed there yet. Confirm it with that service first, or sign in by mail."
         }
         "oauth_no_email" => "That service told us no e-mail address of yours. Sign in by mail instead.",
+        "oauth_not_configured" => "Nobody can sign in with that service here. Sign in another way.",
         "signup_closed" => {
             "Nobody has an account here with that address, and this service opens no new ones. If you were invited, press the button in that mail; else ask to be."
         }
