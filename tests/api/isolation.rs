@@ -127,7 +127,7 @@ fn matrix() -> Vec<Row> {
         with("create_source", json!({"name": "New", "source_type": "custom"}), FULL),
         row("get_source", OF_A),
         row("delete_source", OF_A),
-        with("send_to_source", json!({"user_id": "user-1", "type": "purchase"}), PUBLIC),
+        with("send_to_source", json!({"user_id": "user-1", "type": "purchase", "idempotency_key": "order-1"}), PUBLIC),
         row("sdk_script", PUBLIC),
         row("list_domains", FULL),
         with("create_domain", json!({"domain": "new.example.com"}), FULL),
