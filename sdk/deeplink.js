@@ -105,7 +105,8 @@
 
     identify: async (userId) => report("PUT", "identify", { installId: installId(), userId: (user = userId) }),
 
-    convert: async (conversion) => report("POST", "convert", Object.assign({ userId: user }, conversion)),
+    convert: async (conversion) =>
+      report("POST", "convert", Object.assign({}, conversion, { userId: conversion.userId || user })),
 
     // Reading is no click: the request says that nobody has come yet.
     getLink: async (link) => {

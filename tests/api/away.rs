@@ -24,6 +24,8 @@ fn reads(world: &World, of_a: &Things) -> Vec<Ask> {
         ask("/v1/auth/secret-keys"),
         ask("/v1/auth/publishable-keys"),
         ask("/v1/auth/users"),
+        ask("/v1/sources"),
+        ask(&of_a.source),
         world.nobody.ask(Method::GET, "/v1/auth/me").session(&of_a.session),
         ask("/v1/affiliates"),
         ask(&format!("/v1/affiliates/{}", world.a1.affiliate_id())),
@@ -47,6 +49,9 @@ struct Things {
     code: String,
     key: String,
     publishable: String,
+    /// The path of a source, and that of its address.
+    source: String,
+    address: String,
     partner: String,
     credential: String,
     /// A session to be ended.
@@ -65,6 +70,9 @@ async fn things_of_a(world: &World) -> Things {
     let domain = json!({"domain": "keys.example.com"});
     let publishable = world.a.post("/v1/auth/publishable-keys", &domain).await.member("id");
     let page = page_of(world, &world.a, "pages.example.com").await;
+    let source = world.a.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await;
+    let (source, address) = (format!("/v1/sources/{}", source.member("id")), source.member("webhook_url"));
+    let address = address[address.find("/in/").expect("a token")..].to_owned();
     let partner = world.a.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "summer"})).await;
     let partner = partner.member("id");
     let credential = world.a.post_nothing(&format!("/v1/affiliates/{partner}/credentials")).await.member("id");
@@ -80,7 +88,21 @@ async fn things_of_a(world: &World) -> Things {
     eventually("no mail waits", SOON, || async { world.db.number(waiting).await == 0 }).await;
     let lifting = "SELECT CAST(count(*) AS BIGINT) FROM tenants WHERE lifting_since IS NOT NULL";
     eventually("no expiry is lifted", SOON, || async { world.db.number(lifting).await == 0 }).await;
-    Things { session, page, code, key, publishable, partner, credential, other_session, magic_link, invitation, friend }
+    Things {
+        session,
+        page,
+        code,
+        key,
+        publishable,
+        source,
+        address,
+        partner,
+        credential,
+        other_session,
+        magic_link,
+        invitation,
+        friend,
+    }
 }
 
 fn key_writes(world: &World, of_a: &Things) -> Vec<Ask> {
@@ -94,6 +116,8 @@ fn key_writes(world: &World, of_a: &Things) -> Vec<Ask> {
         ask(Method::DELETE, &format!("/v1/auth/secret-keys/{}", of_a.key)),
         ask(Method::POST, "/v1/auth/publishable-keys").json(&json!({"domain": "keys.example.com"})),
         ask(Method::DELETE, &format!("/v1/auth/publishable-keys/{}", of_a.publishable)),
+        ask(Method::POST, "/v1/sources").json(&json!({"name": "Meanwhile", "source_type": "custom"})),
+        ask(Method::DELETE, &of_a.source),
         ask(Method::POST, "/v1/affiliates").json(&json!({"name": "New", "partner_key": "new"})),
         ask(Method::PATCH, &partner).json(&json!({"name": "Newer"})),
         ask(Method::POST, &format!("{partner}/credentials")),
@@ -117,6 +141,7 @@ fn reports(world: &World, of_a: &Things) -> Vec<Ask> {
         of_a.page.ask(Method::POST, "/v1/attribution/click").header("idempotency-key", "meanwhile").json(&click),
         of_a.page.ask(Method::POST, "/v1/attribution/report").json(&touch),
         ask(Method::PUT, "/v1/attribution/link").json(&binding),
+        world.nobody.ask(Method::POST, &of_a.address).json(&conversion),
     ]
 }
 

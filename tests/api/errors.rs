@@ -300,7 +300,7 @@ async fn x2_what_failed_inside_stays_inside() {
         ALTER TABLE affiliates RENAME COLUMN partner_key TO hidden; ALTER TABLE secret_keys RENAME COLUMN key_prefix TO hidden;
         ALTER TABLE tenants RENAME COLUMN link_count TO hidden; ALTER TABLE publishable_keys RENAME TO hidden_keys;
         ALTER TABLE sign_ins RENAME TO hidden_sign_ins; ALTER TABLE tokens RENAME TO hidden_tokens;
-        ALTER TABLE installs RENAME TO hidden_installs; ALTER TABLE app_users RENAME TO hidden_app_users;
+        ALTER TABLE sources RENAME TO hidden_sources; ALTER TABLE installs RENAME TO hidden_installs; ALTER TABLE app_users RENAME TO hidden_app_users;
         ALTER TABLE mail_allowances RENAME TO hidden_allowances; ALTER TABLE oauth_states RENAME TO hidden_states";
     world.db.execute(hide).await;
     let mark = crate::common::log_mark();
@@ -310,8 +310,14 @@ async fn x2_what_failed_inside_stays_inside() {
     let confirm = json!({"email": "a@example.com", "token": "ABC123"});
     let report =
         json!({"link_id": "spring-42", "install_id": "one", "app_version": "1", "user_id": "ann", "type": "purchase"});
+    let source = "/v1/sources/src_0123456789abcdef01234567";
     let mut ids = Vec::new();
     for ask in [
+        world.a.ask(Method::GET, "/v1/sources"),
+        world.a.ask(Method::POST, "/v1/sources").json(&json!({"name": "Shop", "source_type": "custom"})),
+        world.a.ask(Method::GET, source),
+        world.a.ask(Method::DELETE, source),
+        world.nobody.ask(Method::POST, &format!("/in/{token}")).json(&report),
         world.a.ask(Method::GET, "/v1/links"),
         world.a.ask(Method::GET, "/v1/links/spring-42"),
         world.a.ask(Method::POST, "/v1/links").json(&json!({})),
