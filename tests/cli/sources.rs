@@ -1,10 +1,15 @@
 //! `dl sources`: addresses that are kept like keys, and what is posted to them.
 
+use std::fs::OpenOptions;
+use std::process::Stdio;
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::dl::{Dl, KEY, mode};
 use crate::double::{Answer, Double};
 use crate::reports::{EVENT, SECRET, SOURCE, converted, of_reports, service, source};
+use crate::signals::{send, wait_for};
 use crate::terminal::Screen;
 
 #[test]
@@ -76,6 +81,46 @@ fn a_source_gets_a_new_address() {
     });
     let ran = Dl::at(&half.url).run(&format!("sources rotate {SOURCE} --yes"));
     assert!(ran.fails(9).contains("the old one is deleted; make it again: dl sources create Shop"), "{ran}");
+}
+
+/// A reader who has left, or a disk that is full: the source is there all the same, and can be shown again.
+#[test]
+fn an_address_that_cannot_be_shown_is_not_lost() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    for line in ["sources create Shop".to_owned(), format!("sources rotate {SOURCE} --yes")] {
+        for full in [true, false] {
+            let mut command = dl.command(&line);
+            command.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped());
+            if full {
+                command.stdout(OpenOptions::new().write(true).open("/dev/full").expect("a device"));
+            }
+            let mut child = command.spawn().expect("dl starts");
+            drop(child.stdout.take());
+            let output = child.wait_with_output().expect("dl ends");
+            let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+            assert_eq!(output.status.code(), Some(1), "{line}: {stderr}");
+            assert!(stderr.contains(&format!("dl sources get {SOURCE} --reveal")), "{line}: {stderr}");
+            assert!(!stderr.contains(SECRET), "{line}: {stderr}");
+        }
+    }
+}
+
+/// Ctrl-C while the old source is deleted waits until there is a new one, and its address is shown.
+#[test]
+fn a_signal_waits_for_the_new_address() {
+    let double = Double::new(|request| {
+        let answer = of_reports(request).expect("a source");
+        if request.method == "DELETE" { answer.after(Duration::from_secs(1)) } else { answer }
+    });
+    let dl = Dl::at(&double.url);
+    let mut command = dl.command(&format!("sources rotate {SOURCE} --yes"));
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts");
+    wait_for("the old one goes", || double.lines().iter().any(|line| line.starts_with("DELETE")));
+    send(&child, "-INT");
+    let output = child.wait_with_output().expect("dl ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}/in/{SECRET}\n", double.url));
 }
 
 #[test]

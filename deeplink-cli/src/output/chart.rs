@@ -80,7 +80,7 @@ impl Pen {
         let tails = widest(|line| line.tail.chars().count());
         let behind = if tails == 0 { 0 } else { 2 + tails };
         // A label gives way before its bar does.
-        let most = self.width.saturating_sub(counts + behind + 4 + SHORTEST).max(12);
+        let most = self.width.saturating_sub(counts + behind + 4 + SHORTEST).min(self.width / 3).max(12);
         let labels = widest(|line| line.label.chars().count()).min(most);
         let room = self.width.saturating_sub(labels + counts + behind + 4);
         let room = if room < SHORTEST { 0 } else { room };
