@@ -72,7 +72,7 @@ pub(crate) async fn funnel(
 fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
     let moment = |text: &str| text.parse::<Timestamp>().ok();
     let mut asked = FunnelQuery::default();
-    asked.link_ids = query.one("link_ids")?.unwrap_or_default().to_owned();
+    query.one("link_ids")?.unwrap_or_default().clone_into(&mut asked.link_ids);
     asked.from = query.parsed("from", "an RFC 3339 date and time", moment)?;
     asked.to = query.parsed("to", "an RFC 3339 date and time", moment)?;
     asked.credit = query.one("credit")?.map(Credit::from);

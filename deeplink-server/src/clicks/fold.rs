@@ -8,7 +8,7 @@ use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 
 use super::Intake;
-use crate::db::clicks::{self, Folded};
+use crate::db::clicks;
 use crate::db::{Db, DbError};
 
 /// How often clicks are folded while they come. Readers add what is not folded yet, so this only bounds their work.
@@ -31,11 +31,16 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
 }
 
 async fn fold(intake: &Intake, db: &Db) -> Result<(), DbError> {
-    let months = intake.months;
-    while intake.write(db, move |mut tx| async move { clicks::fold(&mut tx, months).await }.boxed()).await?
-        == Folded::More
-    {}
-    Ok(())
+    loop {
+        let next = clicks::next_fold(&mut db.read().await?.conn(), clicks::FOLD, intake.months).await?;
+        let Some(batch) = next.map(Arc::new) else { return Ok(()) };
+        let store = Arc::clone(&batch);
+        let stored = intake.write(db, move |mut tx| async move { clicks::store_fold(&mut tx, &store).await }.boxed());
+        // Another node that was faster goes on with what is left.
+        if !stored.await? || !batch.is_full {
+            return Ok(());
+        }
+    }
 }
 
 /// How long clicks stay in the log.

@@ -11,13 +11,38 @@ use proptest::prelude::*;
 
 use super::{Home, NOW, Other, click_at};
 use crate::clicks::{Click, Retention};
-use crate::db::clicks::{self, By, Folded, Hash, Head, Kinds, NewClick, NewText, Place, Scope};
+use crate::db::clicks::{self, By, Hash, Head, Kinds, NewClick, NewText, Place, Scope};
 use crate::db::{Db, on};
 
 const HOUR: i64 = 3_600_000;
 
-pub(super) async fn fold_once(db: &Db) -> Folded {
-    db.write(|mut tx| async move { clicks::fold(&mut tx, false).await }.boxed()).await.expect("a fold")
+/// What became of a fold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folded {
+    /// There was nothing to fold.
+    Nothing,
+    /// Something was folded.
+    Some,
+    /// Somebody else was faster.
+    Elsewhere,
+}
+
+/// Folds at most `limit` clicks.
+pub(super) async fn fold(db: &Db, limit: i64, months: bool) -> Folded {
+    let mut reader = db.read().await.expect("a reader");
+    let batch = clicks::next_fold(&mut reader.conn(), limit, months).await.expect("a batch");
+    drop(reader);
+    let Some(batch) = batch.map(Arc::new) else { return Folded::Nothing };
+    let stored = db.write(move |mut tx| {
+        let batch = Arc::clone(&batch);
+        async move { clicks::store_fold(&mut tx, &batch).await }.boxed()
+    });
+    if stored.await.expect("a fold") { Folded::Some } else { Folded::Elsewhere }
+}
+
+/// Folds everything.
+pub(super) async fn fold_all(db: &Db) {
+    while fold(db, 1_000, false).await != Folded::Nothing {}
 }
 
 pub(super) async fn total(db: &Db, link: i64, from: i64, to: i64) -> i64 {
@@ -57,7 +82,7 @@ async fn counts_are_exact_at_every_moment_while_several_fold() {
             let db = db.clone();
             tokio::spawn(async move {
                 loop {
-                    fold_once(&db).await;
+                    fold(&db, 100, false).await;
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             })
@@ -75,7 +100,7 @@ async fn counts_are_exact_at_every_moment_while_several_fold() {
         visitor.await.expect("a visitor");
     }
     folders.iter().for_each(tokio::task::JoinHandle::abort);
-    while fold_once(&db).await != Folded::All {}
+    fold_all(&db).await;
     assert_eq!(total(&db, 77, NOW, NOW + 400 * HOUR).await, 8 * VISITS);
     let mut other = home.other().await;
     let mut conn = other.conn();
@@ -115,7 +140,8 @@ async fn what_an_earlier_process_left_is_folded_at_the_start() {
 enum Step {
     /// Clicks that are stored at this time of the clock.
     Store(Vec<Made>, i64),
-    Fold,
+    /// Folds so many clicks.
+    Fold(i64),
     /// Takes away what is older than so many hours of the clock.
     Remove(i64),
     /// Clicks of some links in a window, in milliseconds after the start.
@@ -166,7 +192,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let links = prop::collection::btree_set(1..=LINKS, 0..=4).prop_map(|links| links.into_iter().collect());
     let step = prop_oneof![
         4 => (prop::collection::vec(click, 1..12), moment()).prop_map(|(clicks, now)| Step::Store(clicks, now)),
-        2 => Just(Step::Fold),
+        2 => (1..30_i64).prop_map(Step::Fold),
         5 => (links, moment(), moment()).prop_map(|(links, a, b)| Step::Count(links, a.min(b), a.max(b))),
     ];
     (prop::collection::vec(step, 1..25), prop::option::weighted(0.3, 0..90_i64)).prop_map(|(mut steps, removed)| {
@@ -261,10 +287,10 @@ async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps:
                 .expect("stored clicks");
                 all.extend(clicks);
             }
-            Step::Fold => assert_eq!(fold_once(db).await, Folded::All),
+            Step::Fold(clicks) => drop(fold(db, clicks, false).await),
             Step::Count(links, from, to) => check_counts(db, &all, &links, (from, to)).await,
             Step::Remove(hours) => {
-                fold_once(db).await;
+                fold_all(db).await;
                 home.clock.set(Timestamp::from_millis(START + hours * HOUR + 86_400_000));
                 super::super::fold::sweep(db, home.clock.now(), Retention::Days(1)).await.expect("a sweep");
                 let kept = other.stored().await;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 
-use super::fold::{fold_once, total};
+use super::fold::{fold, fold_all, total};
 use super::{Home, NOW, click_at};
 use crate::clicks::{Click, Retention};
-use crate::db::clicks::{self, Folded, Head, NewClick, Place};
+use crate::db::clicks::{self, Head, NewClick, Place};
 use crate::db::on;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,7 +31,7 @@ async fn retention_takes_old_clicks_and_the_texts_that_only_they_named() {
     clicks.record(named(1, NOW + 40 * DAY, "new")).await;
     clicks.sweep(Retention::Days(0)).await.expect("a sweep");
     assert_eq!(home.other().await.stored().await.len(), 4, "0 keeps everything");
-    while fold_once(&db).await == Folded::More {}
+    fold_all(&db).await;
     clicks.sweep(Retention::Days(30)).await.expect("a sweep");
     let mut other = home.other().await;
     let left: Vec<_> = other.stored().await.into_iter().map(|click| click.5).collect();
@@ -68,7 +68,7 @@ async fn retention_goes_by_the_plan_of_each_account() {
             clicks.record(Click { kind: 0, ..click_at(clicks.texts(), link, NOW - age * DAY) }).await;
         }
     }
-    while fold_once(&db).await == Folded::More {}
+    fold_all(&db).await;
     home.clock.set(Timestamp::from_millis(NOW));
     // Twice: what was passed once is not looked at again, and nothing more goes.
     for _ in 0..2 {
@@ -128,7 +128,7 @@ async fn folded_clicks_count_to_the_month_of_their_account() {
         })
         .await
         .expect("stored clicks");
-        db.write(|mut tx| async move { clicks::fold(&mut tx, true).await }.boxed()).await.expect("a fold");
+        fold(&db, 100, true).await;
     }
     let mut conn = other.conn();
     let sql = "SELECT tenant_id, month, events FROM tenant_months ORDER BY tenant_id, month";

@@ -23,10 +23,11 @@ const SIZES: [usize; 4] = [16, 64, 256, 1_024];
 
 /// One statement for each of [`SIZES`]. Its first parameter is the number of rows that count. The parameters have no
 /// numbers: SQLite looks a numbered one up in a list, which for thousands of them takes longer than storing the rows.
-struct Sized([String; SIZES.len()]);
+pub(super) struct Sized([String; SIZES.len()]);
 
 impl Sized {
-    fn new(into: &str, columns: usize, then: &str) -> Self {
+    /// A statement that inserts rows of so many columns and does `then` with those that are there.
+    pub(super) fn new(into: &str, columns: usize, then: &str) -> Self {
         let row = format!("({})", vec!["?"; columns].join(","));
         Self(SIZES.map(|rows| {
             let values = vec![row.as_str(); rows].join(",");
@@ -38,7 +39,7 @@ impl Sized {
     }
 
     /// The statement for so many rows.
-    fn for_rows(&'static self, rows: usize) -> AssertSqlSafe<&'static str> {
+    pub(super) fn for_rows(&'static self, rows: usize) -> AssertSqlSafe<&'static str> {
         let nth = SIZES.iter().position(|&size| rows <= size).unwrap_or(SIZES.len() - 1);
         // Made above from constants alone.
         AssertSqlSafe(self.0[nth].as_str())
@@ -46,9 +47,9 @@ impl Sized {
 }
 
 /// Most rows of one statement.
-const MOST: usize = SIZES[SIZES.len() - 1];
+pub(super) const MOST: usize = SIZES[SIZES.len() - 1];
 
-fn count(rows: usize) -> i64 {
+pub(super) fn count(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 

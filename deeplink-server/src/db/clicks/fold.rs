@@ -1,28 +1,83 @@
 //! From the log into counts: the hours and days of each link, and with them what a plan's month has used up.
+//!
+//! What is folded is grouped by a reader, in one pass over the log for all counts, and then added by the writer, which is
+//! held only for as many rows as there are groups.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use deeplink_core::time::Timestamp;
+use deeplink_core::visitor::ClickKind;
+use sqlx::{FromRow, PgConnection, SqliteConnection};
 
 use super::super::{Conn, DbError, on};
+use super::batch::{MOST, Sized, count};
 
-/// Clicks of one fold. More would hold back the clicks that wait to be stored meanwhile.
-const FOLD: i64 = 8_192;
+/// Most clicks of one fold.
+pub(crate) const FOLD: i64 = 32_768;
+/// Groups beyond which fewer clicks are folded at one time: more would hold back the clicks that wait to be stored.
+const GROUPS: usize = 4_096;
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
 
-/// What a fold found to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Folded {
-    /// Everything is in the counts.
-    All,
-    /// More waits.
-    More,
-    /// Another node is at it.
-    Elsewhere,
+/// What a fold adds, and where in the log that was.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    from: i64,
+    to: i64,
+    /// Whether the log goes on after it.
+    pub(crate) is_full: bool,
+    rollups: [BTreeMap<Key, Sum>; 4],
+    months: BTreeMap<(String, i64), i64>,
 }
 
-/// Adds the next clicks of the log to the counts, and with `months` to what their accounts had in a month. The counts and
-/// the mark of what they hold move together.
-pub(crate) async fn fold(db: &mut Conn<'_>, months: bool) -> Result<Folded, DbError> {
+/// Link, time, kind or platform, and host.
+type Key = (i64, i64, i64, String);
+
+/// Clicks, between which positions they stand, and when the first and the last happened.
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    clicks: i64,
+    first_position: i64,
+    last_position: i64,
+    first_at: i64,
+    last_at: i64,
+}
+
+#[derive(FromRow)]
+struct Group {
+    link: i64,
+    hour: i64,
+    kind: i64,
+    platform: i64,
+    host: String,
+    clicks: i64,
+    first_position: i64,
+    last_position: i64,
+    first_at: i64,
+    last_at: i64,
+}
+
+/// A table of counts.
+struct Rollup {
+    table: &'static str,
+    time: &'static str,
+    /// By platform and host rather than by kind.
+    has_facets: bool,
+    /// Whether it says where in the log its clicks stand.
+    has_places: bool,
+}
+
+const ROLLUPS: [Rollup; 4] = [
+    Rollup { table: "click_hours", time: "hour", has_facets: false, has_places: true },
+    Rollup { table: "click_days", time: "day", has_facets: false, has_places: false },
+    Rollup { table: "click_facets", time: "hour", has_facets: true, has_places: true },
+    Rollup { table: "click_facet_days", time: "day", has_facets: true, has_places: false },
+];
+
+/// Groups the next clicks of the log, at most `limit` of them and fewer where they fall into many groups; with `months`
+/// also by account and month. `None` when everything is in the counts.
+pub(crate) async fn next_fold(db: &mut Conn<'_>, limit: i64, months: bool) -> Result<Option<Batch>, DbError> {
     // What is visible ends where the head is in the same snapshot, because the head's row is locked from the moment a
     // position is given out until its transaction ends. So there is nothing still to come below the last one found.
     const NEXT: &str = "
@@ -31,90 +86,186 @@ pub(crate) async fn fold(db: &mut Conn<'_>, months: bool) -> Result<Folded, DbEr
             WHERE position > (SELECT position FROM click_marks WHERE name = 'folded')
             ORDER BY position LIMIT $1
         ) AS next";
-    const MOVE: &str = "UPDATE click_marks SET position = $2 WHERE name = 'folded' AND position = $1";
-    let (from, to, found): (i64, Option<i64>, i64) = on!(db, c => sqlx::query_as(NEXT).bind(FOLD).fetch_one(c).await)?;
-    let Some(to) = to else { return Ok(Folded::All) };
-    // Whoever moves the mark has the right to add; another node waits here and then finds it moved.
-    let moved = on!(db, c => sqlx::query(MOVE).bind(from).bind(to).execute(c).await.map(|done| done.rows_affected()))?;
-    if moved == 0 {
-        return Ok(Folded::Elsewhere);
+    // Grouped by referer before its host is looked up, so that this is done once for a group.
+    const GROUP: &str = "
+        SELECT link, hour, kind, platform, COALESCE(t.host, '') AS host, clicks, first_position, last_position, first_at,
+            last_at
+        FROM (
+            SELECT link, at - at % 3600000 AS hour, kind, platform, referer, COUNT(*) AS clicks,
+                MIN(position) AS first_position, MAX(position) AS last_position, MIN(at) AS first_at, MAX(at) AS last_at
+            FROM clicks WHERE position > $1 AND position <= $2
+            GROUP BY link, at - at % 3600000, kind, platform, referer
+        ) AS g LEFT JOIN visitor_texts t ON t.hash = g.referer";
+    const LEAST: i64 = 1_024;
+    let mut limit = limit;
+    loop {
+        let (from, to, found): (i64, Option<i64>, i64) =
+            on!(db, c => sqlx::query_as(NEXT).bind(limit).fetch_one(c).await)?;
+        let Some(to) = to else { return Ok(None) };
+        let groups: Vec<Group> = on!(db, c => sqlx::query_as(GROUP).bind(from).bind(to).fetch_all(c).await)?;
+        if groups.len() > GROUPS && limit > LEAST {
+            limit /= 2;
+            continue;
+        }
+        let months = if months { months_of(db, from, to).await? } else { BTreeMap::new() };
+        return Ok(Some(Batch { from, to, is_full: found == limit, rollups: sums(groups), months }));
     }
-    for statement in [HOURS, DAYS, FACETS, FACET_DAYS] {
-        on!(db, c => sqlx::query(statement).bind(from).bind(to).execute(c).await.map(|_| ()))?;
-    }
-    if months {
-        // Last, because conversions wait for the same rows.
-        add_to_months(db, from, to).await?;
-    }
-    Ok(if found < FOLD { Folded::All } else { Folded::More })
 }
 
-const HOURS: &str = "
-    INSERT INTO click_hours (link, hour, kind, clicks, first_position, last_position, first_at, last_at)
-    SELECT link, at - at % 3600000, kind, COUNT(*), MIN(position), MAX(position), MIN(at), MAX(at)
-    FROM clicks WHERE position > $1 AND position <= $2
-    GROUP BY link, at - at % 3600000, kind ORDER BY link, at - at % 3600000, kind
-    ON CONFLICT (link, hour, kind) DO UPDATE SET
-        clicks = click_hours.clicks + excluded.clicks,
-        last_position = excluded.last_position,
-        first_at = CASE WHEN excluded.first_at < click_hours.first_at THEN excluded.first_at ELSE click_hours.first_at END,
-        last_at = CASE WHEN excluded.last_at > click_hours.last_at THEN excluded.last_at ELSE click_hours.last_at END";
+/// The rows that groups come to in each table.
+fn sums(groups: Vec<Group>) -> [BTreeMap<Key, Sum>; 4] {
+    let mut rollups: [BTreeMap<Key, Sum>; 4] = Default::default();
+    for group in groups {
+        let Group { link, hour, kind, platform, host, clicks, first_position, last_position, first_at, last_at } =
+            group;
+        let sum = Sum { clicks, first_position, last_position, first_at, last_at };
+        let day = hour - hour.rem_euclid(DAY);
+        let [hours, days, facets, facet_days] = &mut rollups;
+        add(hours, (link, hour, kind, String::new()), sum);
+        add(days, (link, day, kind, String::new()), sum);
+        if u8::try_from(kind).ok().and_then(ClickKind::from_code).is_some_and(ClickKind::in_funnel) {
+            add(facet_days, (link, day, platform, host.clone()), sum);
+            add(facets, (link, hour, platform, host), sum);
+        }
+    }
+    rollups
+}
 
-const DAYS: &str = "
-    INSERT INTO click_days (link, day, kind, clicks)
-    SELECT link, at - at % 86400000, kind, COUNT(*) FROM clicks WHERE position > $1 AND position <= $2
-    GROUP BY link, at - at % 86400000, kind ORDER BY link, at - at % 86400000, kind
-    ON CONFLICT (link, day, kind) DO UPDATE SET clicks = click_days.clicks + excluded.clicks";
+fn add(rows: &mut BTreeMap<Key, Sum>, key: Key, sum: Sum) {
+    let join = |known: &mut Sum| {
+        known.clicks += sum.clicks;
+        known.first_position = known.first_position.min(sum.first_position);
+        known.last_position = known.last_position.max(sum.last_position);
+        known.first_at = known.first_at.min(sum.first_at);
+        known.last_at = known.last_at.max(sum.last_at);
+    };
+    rows.entry(key).and_modify(join).or_insert(sum);
+}
 
-// The clicks are grouped by referer before its host is looked up, so that this is done once for a group.
-const FACETS: &str = "
-    INSERT INTO click_facets (link, hour, platform, host, clicks, first_position, last_position, first_at, last_at)
-    SELECT link, hour, platform, COALESCE(t.host, ''), CAST(SUM(clicks) AS BIGINT), MIN(first_position),
-        MAX(last_position), MIN(first_at), MAX(last_at)
-    FROM (
-        SELECT link, at - at % 3600000 AS hour, platform, referer, COUNT(*) AS clicks, MIN(position) AS first_position,
-            MAX(position) AS last_position, MIN(at) AS first_at, MAX(at) AS last_at
-        FROM clicks WHERE position > $1 AND position <= $2 AND kind IN (0, 3)
-        GROUP BY link, at - at % 3600000, platform, referer
-    ) AS g LEFT JOIN visitor_texts t ON t.hash = g.referer
-    GROUP BY link, hour, platform, COALESCE(t.host, '') ORDER BY link, hour, platform, COALESCE(t.host, '')
-    ON CONFLICT (link, hour, platform, host) DO UPDATE SET
-        clicks = click_facets.clicks + excluded.clicks,
-        last_position = excluded.last_position,
-        first_at = CASE WHEN excluded.first_at < click_facets.first_at
-            THEN excluded.first_at ELSE click_facets.first_at END,
-        last_at = CASE WHEN excluded.last_at > click_facets.last_at THEN excluded.last_at ELSE click_facets.last_at END";
-
-const FACET_DAYS: &str = "
-    INSERT INTO click_facet_days (link, day, platform, host, clicks)
-    SELECT link, day, platform, COALESCE(t.host, ''), CAST(SUM(clicks) AS BIGINT)
-    FROM (
-        SELECT link, at - at % 86400000 AS day, platform, referer, COUNT(*) AS clicks
-        FROM clicks WHERE position > $1 AND position <= $2 AND kind IN (0, 3)
-        GROUP BY link, at - at % 86400000, platform, referer
-    ) AS g LEFT JOIN visitor_texts t ON t.hash = g.referer
-    GROUP BY link, day, platform, COALESCE(t.host, '') ORDER BY link, day, platform, COALESCE(t.host, '')
-    ON CONFLICT (link, day, platform, host) DO UPDATE SET clicks = click_facet_days.clicks + excluded.clicks";
-
-/// Counts the clicks of people and agents between two positions to the months of their accounts.
-async fn add_to_months(db: &mut Conn<'_>, from: i64, to: i64) -> Result<(), DbError> {
-    const READ: &str = "
+/// Clicks of people and agents between two positions, by their account and month.
+async fn months_of(db: &mut Conn<'_>, from: i64, to: i64) -> Result<BTreeMap<(String, i64), i64>, DbError> {
+    const SQL: &str = "
         SELECT COALESCE(l.tenant_id, d.tenant_id), g.day, g.clicks FROM (
             SELECT link, at - at % 86400000 AS day, COUNT(*) AS clicks FROM clicks
             WHERE position > $1 AND position <= $2 AND kind IN (0, 3) GROUP BY link, at - at % 86400000
         ) AS g LEFT JOIN links l ON l.position = g.link LEFT JOIN deleted_links d ON d.position = g.link
         WHERE l.tenant_id IS NOT NULL OR d.tenant_id IS NOT NULL";
-    const ADD: &str = "
-        INSERT INTO tenant_months (tenant_id, month, events) VALUES ($1, $2, $3)
-        ON CONFLICT (tenant_id, month) DO UPDATE SET events = tenant_months.events + excluded.events";
-    let rows: Vec<(String, i64, i64)> = on!(db, c => sqlx::query_as(READ).bind(from).bind(to).fetch_all(c).await)?;
-    // In the order of their keys, so that two transactions never wait for each other.
+    let rows: Vec<(String, i64, i64)> = on!(db, c => sqlx::query_as(SQL).bind(from).bind(to).fetch_all(c).await)?;
     let mut months = BTreeMap::new();
     for (tenant, day, clicks) in rows {
         *months.entry((tenant, Timestamp::from_millis(day).month().as_millis())).or_insert(0) += clicks;
     }
-    for ((tenant, month), clicks) in months {
-        on!(db, c => sqlx::query(ADD).bind(&tenant).bind(month).bind(clicks).execute(c).await.map(|_| ()))?;
+    Ok(months)
+}
+
+/// Adds a batch to the counts. The counts and the mark of what they hold move together. `false` when somebody else has
+/// folded meanwhile, and nothing is added.
+pub(crate) async fn store_fold(db: &mut Conn<'_>, batch: &Batch) -> Result<bool, DbError> {
+    const MOVE: &str = "UPDATE click_marks SET position = $2 WHERE name = 'folded' AND position = $1";
+    const MONTH: &str = "
+        INSERT INTO tenant_months (tenant_id, month, events) VALUES ($1, $2, $3)
+        ON CONFLICT (tenant_id, month) DO UPDATE SET events = tenant_months.events + excluded.events";
+    // Whoever moves the mark has the right to add; another node waits here and then finds it moved.
+    let (from, to) = (batch.from, batch.to);
+    let moved = on!(db, c => sqlx::query(MOVE).bind(from).bind(to).execute(c).await.map(|done| done.rows_affected()))?;
+    if moved == 0 {
+        return Ok(false);
     }
+    for (nth, rows) in batch.rollups.iter().enumerate() {
+        let rows: Vec<(&Key, &Sum)> = rows.iter().collect();
+        match db {
+            Conn::Sqlite(c) => store_on_sqlite(c, nth, &rows).await?,
+            Conn::Postgres(c) => store_on_postgres(c, nth, &rows).await?,
+        }
+    }
+    // Last, because conversions wait for the same rows, and in the order of their keys.
+    for ((tenant, month), clicks) in &batch.months {
+        on!(db, c => sqlx::query(MONTH).bind(tenant).bind(month).bind(clicks).execute(c).await.map(|_| ()))?;
+    }
+    Ok(true)
+}
+
+impl Rollup {
+    /// Table and columns, with the types that PostgreSQL needs to know.
+    fn columns(&self) -> Vec<(&'static str, &'static str)> {
+        let mut columns = vec![("link", "BIGINT"), (self.time, "BIGINT")];
+        if self.has_facets {
+            columns.extend([("platform", "BIGINT"), ("host", "TEXT")]);
+        } else {
+            columns.push(("kind", "BIGINT"));
+        }
+        columns.push(("clicks", "BIGINT"));
+        if self.has_places {
+            columns.extend(["first_position", "last_position", "first_at", "last_at"].map(|name| (name, "BIGINT")));
+        }
+        columns
+    }
+
+    fn target(&self) -> String {
+        let names: Vec<_> = self.columns().iter().map(|column| column.0).collect();
+        format!("{} ({})", self.table, names.join(", "))
+    }
+
+    /// What becomes of a row that is there.
+    fn then(&self) -> String {
+        let Self { table, time, .. } = self;
+        let by = if self.has_facets { "platform, host" } else { "kind" };
+        let mut sets = vec![format!("clicks = {table}.clicks + excluded.clicks")];
+        if self.has_places {
+            sets.push("last_position = excluded.last_position".into());
+            for (name, is_better) in [("first_at", "<"), ("last_at", ">")] {
+                sets.push(format!(
+                    "{name} = CASE WHEN excluded.{name} {is_better} {table}.{name} \
+                     THEN excluded.{name} ELSE {table}.{name} END"
+                ));
+            }
+        }
+        format!("ON CONFLICT (link, {time}, {by}) DO UPDATE SET {}", sets.join(", "))
+    }
+}
+
+async fn store_on_sqlite(c: &mut SqliteConnection, nth: usize, rows: &[(&Key, &Sum)]) -> Result<(), DbError> {
+    static SQL: LazyLock<[Sized; 4]> =
+        LazyLock::new(|| ROLLUPS.map(|rollup| Sized::new(&rollup.target(), rollup.columns().len(), &rollup.then())));
+    for rows in rows.chunks(MOST) {
+        let mut query = sqlx::query(SQL[nth].for_rows(rows.len())).bind(count(rows.len()));
+        for ((link, time, kind, host), sum) in rows {
+            query = query.bind(link).bind(time).bind(kind);
+            if ROLLUPS[nth].has_facets {
+                query = query.bind(host);
+            }
+            query = query.bind(sum.clicks);
+            if ROLLUPS[nth].has_places {
+                query = query.bind(sum.first_position).bind(sum.last_position).bind(sum.first_at).bind(sum.last_at);
+            }
+        }
+        query.execute(&mut *c).await?;
+    }
+    Ok(())
+}
+
+async fn store_on_postgres(c: &mut PgConnection, nth: usize, rows: &[(&Key, &Sum)]) -> Result<(), DbError> {
+    static SQL: LazyLock<[String; 4]> = LazyLock::new(|| {
+        ROLLUPS.map(|rollup| {
+            let columns = rollup.columns();
+            let arrays = columns.iter().enumerate().map(|(at, (_, kind))| format!("${}::{kind}[]", at + 1));
+            let arrays = arrays.collect::<Vec<_>>().join(", ");
+            format!("INSERT INTO {} SELECT * FROM unnest({arrays}) {}", rollup.target(), rollup.then())
+        })
+    });
+    let keys = |value: fn(&Key) -> i64| rows.iter().map(|(key, _)| value(key)).collect::<Vec<_>>();
+    let sums = |value: fn(&Sum) -> i64| rows.iter().map(|(_, sum)| value(sum)).collect::<Vec<_>>();
+    // Made above from constants alone.
+    let query = sqlx::query(sqlx::AssertSqlSafe(SQL[nth].as_str()));
+    let mut query = query.bind(keys(|key| key.0)).bind(keys(|key| key.1)).bind(keys(|key| key.2));
+    if ROLLUPS[nth].has_facets {
+        query = query.bind(rows.iter().map(|(key, _)| key.3.as_str()).collect::<Vec<_>>());
+    }
+    query = query.bind(sums(|sum| sum.clicks));
+    if ROLLUPS[nth].has_places {
+        query = query.bind(sums(|sum| sum.first_position)).bind(sums(|sum| sum.last_position));
+        query = query.bind(sums(|sum| sum.first_at)).bind(sums(|sum| sum.last_at));
+    }
+    query.execute(c).await?;
     Ok(())
 }

@@ -15,7 +15,7 @@ use sqlx::SqliteConnection;
 
 pub(crate) use batch::{NewText, insert, insert_texts};
 pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
-pub(crate) use fold::{Folded, fold};
+pub(crate) use fold::{FOLD, next_fold, store_fold};
 pub(crate) use sweep::{forget_spills, remove_clicks, remove_clicks_of_plan, remove_texts};
 
 use super::{Conn, DbError, on};

@@ -179,9 +179,10 @@ fn touches_sql(credit: &Credit, split: Split, alone: bool, links: usize) -> Stri
     let (links, key, begin) = (places(3, links), split.key(), split.begin());
     let is_first = *credit == Credit::FirstTouch;
     let opened = format!("number > 1 AND (opened_before IS NULL OR opened_before < {begin})");
-    let (own, any) = match is_first {
-        true => (format!("{opened} AND first_link = link"), format!("{opened} AND first_link IN ({links})")),
-        false => (opened.clone(), opened),
+    let (own, any) = if is_first {
+        (format!("{opened} AND first_link = link"), format!("{opened} AND first_link IN ({links})"))
+    } else {
+        (opened.clone(), opened)
     };
     // One link never counts an install twice, be it alone or a group.
     let count = if alone || split == Split::Link {
