@@ -104,10 +104,10 @@ async fn a_source_is_posted_to_without_a_key() {
 async fn a_source_is_asked_again_only_where_that_is_harmless() {
     let url = fixtures::source_detail("Shop").webhook_url;
     let asked = async |mock: MockTransport, sale: Convert| {
-        let call = client(&mock).sources().send(&url, &sale).retry(Retry::attempts(2).backoff(
-            std::time::Duration::ZERO,
-            std::time::Duration::ZERO,
-        ));
+        let call = client(&mock)
+            .sources()
+            .send(&url, &sale)
+            .retry(Retry::attempts(2).backoff(std::time::Duration::ZERO, std::time::Duration::ZERO));
         (call.await.map_err(|error| error.is_ambiguous()), mock.calls().len())
     };
     let broken = || MockTransport::new().on(Method::POST, "/in/{token}").reset().json(200, fixtures::converted());

@@ -137,6 +137,8 @@ fn matrix() -> Vec<Row> {
         with("create_app", json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"}), FULL),
         row("delete_app", OF_A),
         row("link_timeseries", OF_A),
+        row("link_stats", OF_A),
+        row("funnel", FULL),
         with("track_click", json!({"link_id": ""}), SDK_ON_LINK),
         with("attribute", json!({"link_id": "", "install_id": "of-a", "app_version": "1"}), SDK_ON_LINK),
         with("identify", json!({"install_id": "of-a", "user_id": "user-of-a"}), SDK),
@@ -161,8 +163,12 @@ struct Who {
 
 impl Who {
     fn ask(&self, operation: &Operation, ids: &[String]) -> Ask {
-        // These pages are about a token.
-        let query = if operation.id.ends_with("_page") { "?token=0" } else { "" };
+        // Pages that are about a token, and a report that is about links.
+        let query = match &*operation.id {
+            "callback_page" | "verify_page" => "?token=0",
+            "funnel" => "?link_ids=nowhere",
+            _ => "",
+        };
         let ask = self.caller.ask(operation.method.clone(), &format!("{}{query}", operation.at_each(ids)));
         self.session.iter().fold(ask, |ask, token| ask.session(token))
     }

@@ -58,8 +58,11 @@ fn every_operation_says_who_may_call_it_and_how_it_refuses() {
         }
         // An affiliate's key, and what another site made a browser send.
         let is_changing_session = route.credential == Credential::Session && route.method != "GET";
-        if route.credential == Credential::SecretKey || is_changing_session {
+        if matches!(route.credential, Credential::SecretKey | Credential::SdkKey) || is_changing_session {
             expected.insert(403);
+        }
+        if matches!(route.credential, Credential::SdkKey | Credential::PublishableKey) {
+            expected.insert(429);
         }
         let missing: Vec<_> = expected.difference(&operation.statuses).collect();
         assert!(missing.is_empty(), "{} does not document {missing:?}", operation.id);

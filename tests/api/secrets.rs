@@ -137,6 +137,8 @@ async fn x19_secrets_are_in_the_one_answer_that_issues_them() {
         let item = &document["paths"][&operation.path][operation.method.as_str().to_lowercase()];
         let mut names = Vec::new();
         members(&item["responses"], schemas, &mut names, 0);
+        // What the groups of a report are grouped by.
+        names.retain(|name| !(operation.id == "funnel" && name == "key"));
         let shows = ["api_key", "secret", "key", "token", "password"]
             .iter()
             .find(|word| names.iter().any(|name| name == **word));

@@ -32,7 +32,12 @@ const DAY: i64 = 24 * HOUR;
 #[derive(Debug, Clone)]
 pub(super) enum Event {
     /// A visit by one of [`AGENTS`] from one of [`REFERERS`], or a page's report of a click.
-    Click { link: usize, agent: usize, referer: Option<usize>, reported: bool },
+    Click {
+        link: usize,
+        agent: usize,
+        referer: Option<usize>,
+        reported: bool,
+    },
     /// A link opens an install on a device model.
     Touch {
         link: usize,
