@@ -7,6 +7,8 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 mod access;
+mod funnel;
+mod generate;
 mod hosted;
 mod load;
 mod name_server;
@@ -32,6 +34,8 @@ enum Command {
         /// Port on 127.0.0.1.
         port: u16,
     },
+    /// Fills a database that the service made, while it does not run.
+    Generate(generate::Amounts),
     /// Runs scenarios and prints their figures.
     Run {
         /// The server to measure.
@@ -46,8 +50,8 @@ enum Command {
         /// Seconds of load in a round.
         #[arg(long, default_value_t = 4)]
         seconds: u64,
-        /// Scenarios: redirect, hosted, json, landing, pace, qr, key, signin-refused, create, bulk, import, start, memory, version.
-        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "key", "signin-refused", "create", "bulk", "import", "start", "memory", "version"].map(String::from))]
+        /// Scenarios: redirect, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, bulk, import, start, memory, version.
+        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "funnel", "key", "signin-refused", "create", "bulk", "import", "start", "memory", "version"].map(String::from))]
         scenarios: Vec<String>,
     },
 }
@@ -59,6 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let many = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             many.block_on(yardstick(port))
         }
+        Command::Generate(amounts) => runtime.block_on(generate::run(&amounts)),
         Command::Run { server, dl, rounds, seconds, scenarios } => {
             runtime.block_on(scenario::run(&scenario::Plan { server, dl, rounds, seconds }, &scenarios))
         }

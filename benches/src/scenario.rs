@@ -43,7 +43,8 @@ impl Service {
         Self::on(plan, tempfile::tempdir_in(".")?, settings).await
     }
 
-    async fn on(plan: &Plan, folder: tempfile::TempDir, settings: &[(&str, &str)]) -> Result<Self, Failure> {
+    /// The service on a folder that has its data.
+    pub(crate) async fn on(plan: &Plan, folder: tempfile::TempDir, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let data = folder.path().join("data");
         let mut variables = vec![
             ("DEEPLINK_DATA_DIR", data.to_str().ok_or("path")?),
@@ -64,6 +65,16 @@ impl Service {
             None => std::fs::read_to_string(&kept)?,
         };
         Ok(Self { server, key, folder })
+    }
+
+    /// Stops it; the data stays.
+    pub(crate) async fn stopped(self) -> Result<tempfile::TempDir, Failure> {
+        self.server.stop().await?;
+        Ok(self.folder)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Vec<u8> {
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n", self.key).into_bytes()
     }
 
     pub(crate) fn key(&self) -> &str {
@@ -131,6 +142,7 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
             }
             "hosted" => crate::hosted::run(plan).await?,
             "qr" => crate::qr::run(plan).await?,
+            "funnel" => crate::funnel::run(plan).await?,
             "key" => crate::access::key(plan).await?,
             "signin-refused" => crate::access::refused_signins(plan).await?,
             "pace" => pace(plan).await?,
