@@ -195,6 +195,21 @@ async fn what_is_posted_is_a_conversion_of_the_sources_account() {
     assert_eq!(conversions(&world).await, 1);
 }
 
+/// A source that is deleted at one node takes nothing at another, from the reply on.
+#[tokio::test]
+async fn a_deleted_source_is_dead_on_every_node() {
+    let world = spawn_nodes(2).await;
+    let [here, there] = [world.at(0, &world.a), world.at(1, &world.nobody)];
+    for number in 0..10 {
+        let made = create(&here, &format!("Shop {number}")).await;
+        let path = path_of(&made);
+        assert_eq!(there.post(&path, &purchase("u")).await.status, 200);
+        assert_eq!(here.delete(&format!("{SOURCES}/{}", made.member("id"))).await.status, 204);
+        assert_eq!(there.post(&path, &purchase("u")).await.outcome(), "404 not_found");
+    }
+    assert_eq!(conversions(&world).await, 10);
+}
+
 #[tokio::test]
 async fn what_cannot_be_a_conversion_is_refused_and_leaves_nothing() {
     let world = spawn().await;

@@ -191,6 +191,11 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         look(browser, "usual-secret").await;
         let secret: String = browser.eval("document.getElementById('secret').textContent").await;
         browser.world.note_secret(&secret);
+        browser.open(&browser.service("/account/keys")).await;
+        browser.click("[aria-labelledby=publishable] form button").await;
+        look(browser, "usual-publishable").await;
+        let key: String = browser.eval("document.getElementById('secret').textContent").await;
+        browser.world.note_secret(&key);
         browser.open(&browser.service("/account/sources")).await;
         browser.click("td form button").await;
         look(browser, "usual-source").await;
@@ -218,6 +223,18 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
         link["ios_deep_link"] = format!("shop://{}", "deep".repeat(300)).into();
         owner.make_of(&link).await;
     }
+    let id = format!("a{}", "x".repeat(63));
+    assert_eq!(world.nobody.browse(http::Method::GET, &format!("/r/{id}")).send().await.status, 200);
+    let touch = json!({"link_id": id, "install_id": "i", "app_version": "1"});
+    assert_eq!(owner.post("/v1/lifecycle/attribute", &touch).await.status, 200);
+    world.clock.advance(Duration::from_secs(1));
+    let identify = json!({"install_id": "i", "user_id": "u"});
+    assert_eq!(owner.put("/v1/lifecycle/identify", &identify).await.status, 200);
+    for number in 0..12 {
+        let kind = format!("{number:02}{}", &"Donaudampfschifffahrtsgesellschaft".repeat(2)[..62]);
+        let convert = json!({"user_id": "u", "type": kind});
+        assert_eq!(owner.post("/v1/lifecycle/convert", &convert).await.status, 200);
+    }
     let domain = format!("{}.{}.example.com", "a".repeat(63), "b".repeat(63));
     world.claim_domain(&owner, &domain, Role::Primary).await;
     let app = json!({"platform": "ios", "bundle_id": format!("com.{}", "example".repeat(20)), "team_id": "ABCDE12345", "app_name": sentence(long, 100)});
@@ -233,6 +250,7 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
         enter(browser, &browser.world.a).await;
         let id = format!("a{}", "x".repeat(63));
         let pages = [
+            ("overview", "/account".to_owned()),
             ("links", "/account/links".to_owned()),
             ("link", format!("/account/links/{id}")),
             ("link-arabic", format!("/account/links/c{}", "x".repeat(63))),

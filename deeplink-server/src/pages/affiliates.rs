@@ -15,7 +15,7 @@ use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, secret_of, s
 use super::frame::{Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::secret::Secret;
+use super::secret::{Carrier, Secret};
 use super::when::When;
 use crate::api;
 use crate::error::ApiError;
@@ -236,7 +236,8 @@ pub(super) async fn mint(
                 frame: &frame,
                 lead: "Hand it to the affiliate in a safe way. It makes and lists the affiliate’s own links and their QR codes, and can do nothing else.",
                 secret: made.api_key.expose(),
-                base: Some(app.public_url.as_str().trim_end_matches('/')),
+                base: app.public_url.as_str().trim_end_matches('/'),
+                carried_by: Carrier::Programs,
                 back: &back,
             };
             Ok(answer(&app, StatusCode::OK, &frame, &secret))

@@ -14,7 +14,7 @@ use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, secret_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::secret::Secret;
+use super::secret::{Carrier, Secret};
 use super::when::When;
 use crate::api;
 use crate::error::ApiError;
@@ -128,7 +128,8 @@ pub(super) async fn issue(State(app): State<Shared>, person: Person, form: Form)
                 frame: &frame,
                 lead: "Whoever has it can do everything here that you can. Keep it where only your programs find it.",
                 secret: made.key.expose(),
-                base: Some(app.public_url.as_str().trim_end_matches('/')),
+                base: app.public_url.as_str().trim_end_matches('/'),
+                carried_by: Carrier::Programs,
                 back: "/account/keys",
             };
             Ok(answer(&app, StatusCode::OK, &frame, &secret))
@@ -150,7 +151,8 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
                 frame: &frame,
                 lead: "Apps and pages of this domain carry it. It counts clicks and installs, and can do nothing else.",
                 secret: made.key.expose(),
-                base: None,
+                base: app.public_url.as_str().trim_end_matches('/'),
+                carried_by: Carrier::Pages,
                 back: "/account/keys",
             };
             Ok(answer(&app, StatusCode::OK, &frame, &secret))

@@ -4,6 +4,15 @@ use askama::Template;
 
 use super::frame::Frame;
 
+/// Who carries a key, and so what the page shows of its use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// Programs that call.
+    Programs,
+    /// Apps and pages that report.
+    Pages,
+}
+
 /// A new secret. The page is the form's own answer and is kept nowhere: to load it again sends the form again, which
 /// leads to the list.
 #[derive(Template)]
@@ -12,7 +21,8 @@ pub(super) struct Secret<'a> {
     pub(super) frame: &'a Frame,
     pub(super) lead: &'a str,
     pub(super) secret: &'a str,
-    /// Where it is used, for a key that programs call with.
-    pub(super) base: Option<&'a str>,
+    /// Where the service is.
+    pub(super) base: &'a str,
+    pub(super) carried_by: Carrier,
     pub(super) back: &'a str,
 }
