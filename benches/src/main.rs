@@ -10,6 +10,7 @@ mod access;
 mod funnel;
 mod generate;
 mod hosted;
+mod lifecycle;
 mod load;
 mod name_server;
 mod process;
@@ -50,8 +51,8 @@ enum Command {
         /// Seconds of load in a round.
         #[arg(long, default_value_t = 4)]
         seconds: u64,
-        /// Scenarios: redirect, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, bulk, import, start, memory, version.
-        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "funnel", "key", "signin-refused", "create", "bulk", "import", "start", "memory", "version"].map(String::from))]
+        /// Scenarios: redirect, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, lifecycle, bulk, import, start, memory, version.
+        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "funnel", "key", "signin-refused", "create", "lifecycle", "bulk", "import", "start", "memory", "version"].map(String::from))]
         scenarios: Vec<String>,
     },
 }

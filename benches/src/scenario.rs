@@ -82,8 +82,12 @@ impl Service {
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> Vec<u8> {
+        self.request("POST", path, body)
+    }
+
+    pub(crate) fn request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
         format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             self.key,
             body.len()
         )
@@ -147,6 +151,7 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
             "signin-refused" => crate::access::refused_signins(plan).await?,
             "pace" => pace(plan).await?,
             "create" => create(plan).await?,
+            "lifecycle" => crate::lifecycle::run(plan).await?,
             "bulk" => bulk(plan).await?,
             "import" => import(plan).await?,
             "start" => start(plan).await?,

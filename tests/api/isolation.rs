@@ -252,7 +252,9 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
     } else if body.as_ref().is_some_and(|body| body["link_id"].is_string()) {
         let id = format!("of-a1-{name}");
         world.a1.make_of(&json!({"custom_id": id, "web_url": SECRET})).await;
-        body.iter_mut().for_each(|body| body["link_id"] = json!(id));
+        if let Some(body) = &mut body {
+            body["link_id"] = json!(id);
+        }
         vec![]
     } else if path.contains("{link_id}") {
         let id = format!("of-a1-{name}");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::report::Report;
 use crate::wire::Request;
 
 /// A request that creates links.
@@ -81,6 +82,7 @@ pub(crate) struct Journal {
     /// By id.
     pub(crate) links: HashMap<String, Known>,
     pub(crate) visits: Vec<Visit>,
+    pub(crate) reports: Vec<Report>,
     pub(crate) timings: Vec<Timing>,
     /// Writes that were acknowledged.
     pub(crate) acknowledged: usize,

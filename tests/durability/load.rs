@@ -29,13 +29,15 @@ pub(crate) struct Mix {
     pub(crate) repeat: u64,
     pub(crate) read: u64,
     pub(crate) visit: u64,
+    /// An install from its touch to its user's conversion.
+    pub(crate) report: u64,
 }
 
 impl Mix {
     /// A bit of everything.
-    pub(crate) const ALL: Self = Self { create: 35, bulk: 10, change: 10, repeat: 5, read: 0, visit: 40 };
+    pub(crate) const ALL: Self = Self { create: 35, bulk: 10, change: 10, repeat: 5, read: 0, visit: 35, report: 5 };
     /// Only creations.
-    pub(crate) const CREATE: Self = Self { create: 1, bulk: 0, change: 0, repeat: 0, read: 0, visit: 0 };
+    pub(crate) const CREATE: Self = Self { create: 1, bulk: 0, change: 0, repeat: 0, read: 0, visit: 0, report: 0 };
     /// Only reads of what was created.
     pub(crate) const READ: Self = Self { read: 1, create: 0, ..Self::CREATE };
     /// Only taps.
@@ -95,8 +97,8 @@ impl Client {
 
     /// Does one thing. `false` when the server does not answer.
     async fn act(&mut self) -> bool {
-        let Mix { create, bulk, change, repeat, read, visit } = self.mix;
-        let mut drawn = self.random.below(create + bulk + change + repeat + read + visit);
+        let Mix { create, bulk, change, repeat, read, visit, report } = self.mix;
+        let mut drawn = self.random.below(create + bulk + change + repeat + read + visit + report);
         let mut is = |part: u64| {
             let hit = drawn < part;
             drawn = drawn.wrapping_sub(part);
@@ -117,12 +119,14 @@ impl Client {
             self.change(&link).await
         } else if is(read) {
             self.read(&link).await
+        } else if is(report) {
+            self.report(&link).await
         } else {
             self.visit(&link).await
         }
     }
 
-    fn token(&mut self) -> String {
+    pub(crate) fn token(&mut self) -> String {
         self.drawn += 1;
         format!("{}-{}", self.name, self.drawn)
     }
@@ -144,7 +148,7 @@ impl Client {
         None
     }
 
-    async fn send(&mut self, kind: Kind, request: &Request) -> Option<Answer> {
+    pub(crate) async fn send(&mut self, kind: Kind, request: &Request) -> Option<Answer> {
         match self.wire.send(request).await {
             Fate::Answered(answer) => {
                 let (at, took) = (Instant::now(), self.wire.took);
@@ -159,7 +163,7 @@ impl Client {
         }
     }
 
-    fn authorized(&self, method: &'static str, path: &str) -> Request {
+    pub(crate) fn authorized(&self, method: &'static str, path: &str) -> Request {
         Request::new(method, path).header("authorization", &self.bearer)
     }
 

@@ -16,6 +16,7 @@ mod locker;
 mod machine;
 mod node;
 mod oracle;
+mod report;
 mod room;
 mod store;
 mod wire;

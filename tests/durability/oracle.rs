@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use crate::journal::{Journal, Outcome, address, metadata, referer};
 use crate::load::Client;
+use crate::report;
 use crate::store::{Found, Stored};
 
 /// What was found, in words.
@@ -23,7 +24,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    fn fault(&mut self, kind: &str, text: impl std::fmt::Display) {
+    pub(crate) fn fault(&mut self, kind: &str, text: impl std::fmt::Display) {
         self.faults.push(format!("{kind}: {text}"));
     }
 
@@ -44,7 +45,7 @@ pub(crate) fn judge(clients: &mut [Client], found: &Found) -> Verdict {
     for stored in found.links.values() {
         by_token.entry(token_of(stored)).or_default().push(stored);
     }
-    let (mut sent, mut visited) = (0, 0);
+    let (mut sent, mut visited, mut reported) = (0, 0, 0);
     for client in clients {
         let journal = &mut client.journal;
         for wrong in journal.wrong.drain(..) {
@@ -53,11 +54,15 @@ pub(crate) fn judge(clients: &mut [Client], found: &Found) -> Verdict {
         judge_creations(journal, &by_token, &mut verdict);
         judge_links(journal, found, &mut verdict);
         judge_visits(journal, found, &mut verdict);
+        reported += report::judge(journal, found, &mut verdict);
         sent += journal.creations.iter().filter(|creation| by_token.contains_key(&*creation.token)).count();
         visited += journal.visits.iter().filter(|visit| found.clicks.contains_key(&referer(&visit.token))).count();
     }
     if sent != by_token.len() {
         verdict.fault("phantom", format!("{} links or batches were never sent", by_token.len() - sent));
+    }
+    if reported != found.reports.len() {
+        verdict.fault("phantom", format!("{} installs or users are of no report", found.reports.len() - reported));
     }
     if visited != found.clicks.len() {
         verdict.fault("phantom", format!("{} clicks are of no visit", found.clicks.len() - visited));

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::home::{Database, Home};
 use crate::machine::eventually;
+use crate::report::Reported;
 
 /// A connection beside the server's.
 pub(crate) enum Conn {
@@ -44,6 +45,8 @@ pub(crate) struct Found {
     pub(crate) links: HashMap<String, Stored>,
     /// By referer: the links that were visited, one entry for each stored click.
     pub(crate) clicks: HashMap<String, Vec<String>>,
+    /// By token: what came of reports.
+    pub(crate) reports: HashMap<String, Reported>,
     /// What contradicts itself.
     pub(crate) contradictions: Vec<String>,
 }
@@ -98,6 +101,7 @@ pub(crate) async fn read(database: &Database) -> Found {
     );
     let miscounted = miscounted.iter().map(|(link, n)| format!("{n} clicks too many are counted for link {link}"));
     found.contradictions.extend(miscounted);
+    found.reports = reports(&mut conn).await;
     let counters: Vec<(String, i64, i64)> = rows!(
         conn,
         "SELECT id, link_count, (SELECT COUNT(*) FROM links WHERE tenant_id = tenants.id) FROM tenants
@@ -114,6 +118,33 @@ pub(crate) async fn read(database: &Database) -> Found {
     }
     close(conn).await;
     found
+}
+
+async fn reports(conn: &mut Conn) -> HashMap<String, Reported> {
+    let mut reports: HashMap<String, Reported> = HashMap::new();
+    let installs: Vec<(String, i64)> =
+        rows!(*conn, "SELECT install_id, (SELECT COUNT(*) FROM touches WHERE install = position) FROM installs");
+    for (install, touches) in installs {
+        reports.entry(install).or_default().touches += usize::try_from(touches).expect("a count");
+    }
+    let users: Vec<(String, i64, i64, i64, i64)> = rows!(
+        *conn,
+        "SELECT user_id, (SELECT COUNT(*) FROM installs i WHERE i.app_user = u.position AND i.install_id = u.user_id),
+            (SELECT COUNT(*) FROM conversions c WHERE c.app_user = u.position),
+            (SELECT COUNT(*) FROM conversions c WHERE c.app_user = u.position AND c.emitted_at IS NOT NULL),
+            (SELECT COUNT(*) FROM conversion_credits x JOIN conversions c ON c.position = x.conversion
+                WHERE c.app_user = u.position)
+        FROM app_users u"
+    );
+    for (user, bindings, conversions, emitted, credits) in users {
+        let reported = reports.entry(user).or_default();
+        let count = |count: i64| usize::try_from(count).expect("a count");
+        reported.bindings = count(bindings);
+        reported.conversions = count(conversions);
+        reported.emitted = count(emitted);
+        reported.credits = count(credits);
+    }
+    reports
 }
 
 pub(crate) async fn close(conn: Conn) {

@@ -146,9 +146,30 @@ pub(crate) async fn emit(db: &mut Conn<'_>, user: i64, now: Timestamp) -> Result
     Ok(())
 }
 
-/// Credits a user's conversions since a moment anew, after touches at or after it came to them. Seldom is there any: a
-/// conversion is newer than the touches before it, unless it came before its user was known or a clock was set.
-pub(crate) async fn credit_since(db: &mut Conn<'_>, user: i64, since: i64) -> Result<(), DbError> {
+/// Touches that came to a user.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gain {
+    /// The earliest of them.
+    pub(crate) since: i64,
+    pub(crate) install: i64,
+    pub(crate) links: GainedLinks,
+}
+
+/// Which links may be credited that were not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GainedLinks {
+    /// Every link that touched the install.
+    All,
+    /// This one.
+    One(i64),
+    /// None: the link had touched the install before.
+    None,
+}
+
+/// Credits a user's conversions anew with touches that came to them. Seldom is there anything to do: a conversion is newer
+/// than the touches before it, unless it came before its user was known or a clock was set. What is written is what
+/// changes, in so many statements however many conversions there are.
+pub(crate) async fn credit(db: &mut Conn<'_>, user: i64, gain: Gain) -> Result<(), DbError> {
     const ANY: &str = "SELECT EXISTS (SELECT 1 FROM conversions WHERE app_user = $1 AND at >= $2)";
     // From each touch to the next one is a stretch of time whose conversions have the same ends.
     const ENDS: &str = "
@@ -163,23 +184,31 @@ pub(crate) async fn credit_since(db: &mut Conn<'_>, user: i64, since: i64) -> Re
         WHERE conversions.app_user = $1 AND conversions.at >= stretch.since AND conversions.at < stretch.until
             AND stretch.since < stretch.until
             AND (conversions.first_link IS DISTINCT FROM stretch.first_link
-                OR conversions.last_link IS DISTINCT FROM stretch.link)";
-    const CREDIT: &str = "
+                OR conversions.last_link IS DISTINCT FROM stretch.link)
+        RETURNING at";
+    const NEW: &str = "
         INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
         SELECT l.link, c.at, c.conversion_type, l.link = c.first_link, l.link = c.last_link, c.position
+        FROM install_links l JOIN conversions c ON c.at >= l.first_at
+        WHERE l.install = $3 AND ($4 IS NULL OR l.link = $4) AND c.app_user = $1 AND c.at >= $2
+        ON CONFLICT (conversion, link) DO NOTHING";
+    const OLD: &str = "
+        UPDATE conversion_credits SET is_first = (link = c.first_link), is_last = (link = c.last_link)
         FROM conversions c
-        JOIN (
-            SELECT link, MIN(first_at) AS since FROM install_links
-            WHERE install IN (SELECT position FROM installs WHERE app_user = $1) GROUP BY link
-        ) AS l ON c.at >= l.since
-        WHERE c.app_user = $1 AND c.at >= $2
-        ON CONFLICT (conversion, link) DO UPDATE SET is_first = excluded.is_first, is_last = excluded.is_last
-        WHERE conversion_credits.is_first <> excluded.is_first OR conversion_credits.is_last <> excluded.is_last";
+        WHERE c.app_user = $1 AND c.at >= $2 AND c.at <= $3 AND conversion_credits.conversion = c.position
+            AND (is_first <> (link = c.first_link) OR is_last <> (link = c.last_link))";
+    let Gain { since, install, links } = gain;
     if !on!(db, c => sqlx::query_scalar::<_, bool>(ANY).bind(user).bind(since).fetch_one(c).await)? {
         return Ok(());
     }
-    for sql in [ENDS, CREDIT] {
-        on!(db, c => sqlx::query(sql).bind(user).bind(since).execute(c).await.map(|_| ()))?;
+    let changed: Vec<i64> = on!(db, c => sqlx::query_scalar(ENDS).bind(user).bind(since).fetch_all(c).await)?;
+    if links != GainedLinks::None {
+        let link = if let GainedLinks::One(link) = links { Some(link) } else { None };
+        on!(db, c => sqlx::query(NEW).bind(user).bind(since).bind(install).bind(link)
+            .execute(c).await.map(|_| ()))?;
+    }
+    if let (Some(first), Some(last)) = (changed.iter().min(), changed.iter().max()) {
+        on!(db, c => sqlx::query(OLD).bind(user).bind(first).bind(last).execute(c).await.map(|_| ()))?;
     }
     Ok(())
 }

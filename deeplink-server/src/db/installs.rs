@@ -6,7 +6,8 @@ use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, conversions, on};
+use super::conversions::{self, Gain, GainedLinks};
+use super::{Conn, DbError, on};
 
 /// A link opened an install.
 #[derive(Debug, Clone)]
@@ -53,20 +54,30 @@ pub(crate) async fn touch(db: &mut Conn<'_>, new: &NewTouch<'_>) -> Result<(), D
         .bind(new.device_model).bind(new.context).bind(new.at.as_millis())
         .fetch_one(c).await)
     .map_err(DbError::drawn)?;
-    let opened_before = open_link(db, &install, new).await?;
+    let Opened { is_first, before } = open_link(db, &install, new).await?;
     on!(db, c => sqlx::query(TOUCH)
         .bind(install.position).bind(new.at.as_millis()).bind(install.touches).bind(new.link)
-        .bind(install.first_link).bind(opened_before).bind(new.app_version)
+        .bind(install.first_link).bind(before).bind(new.app_version)
         .execute(c).await.map(|_| ()))?;
     if let Some(user) = install.app_user {
         conversions::hold(db, user).await?;
-        conversions::credit_since(db, user, new.at.as_millis()).await?;
+        let links = if is_first { GainedLinks::One(new.link) } else { GainedLinks::None };
+        let gain = Gain { since: new.at.as_millis(), install: install.position, links };
+        conversions::credit(db, user, gain).await?;
     }
     Ok(())
 }
 
-/// Notes that a link opened an install, and gives the time before at which it had opened it again.
-async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> Result<Option<i64>, DbError> {
+/// What is known of a touch among those of its link and install.
+struct Opened {
+    /// Whether none is earlier, by the clock.
+    is_first: bool,
+    /// The time before at which the link had opened the install again.
+    before: Option<i64>,
+}
+
+/// Notes that a link opened an install.
+async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> Result<Opened, DbError> {
     const LAST: &str = "SELECT last_opened_at FROM install_links WHERE install = $1 AND link = $2";
     const NOTE: &str = "
         INSERT INTO install_links (install, link, first_at, last_opened_at)
@@ -75,7 +86,8 @@ async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> 
             first_at = CASE WHEN excluded.first_at < install_links.first_at
                 THEN excluded.first_at ELSE install_links.first_at END,
             last_opened_at = CASE WHEN install_links.last_opened_at > excluded.last_opened_at
-                THEN install_links.last_opened_at ELSE excluded.last_opened_at END";
+                THEN install_links.last_opened_at ELSE excluded.last_opened_at END
+        RETURNING first_at";
     let at = new.at.as_millis();
     let again = install.touches > 1;
     let last: Option<Option<i64>> = if again {
@@ -83,13 +95,14 @@ async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> 
     } else {
         None
     };
-    on!(db, c => sqlx::query(NOTE).bind(install.position).bind(new.link).bind(at).bind(again)
-        .execute(c).await.map(|_| ()))?;
-    match last.flatten() {
+    let first: i64 = on!(db, c => sqlx::query_scalar(NOTE)
+        .bind(install.position).bind(new.link).bind(at).bind(again).fetch_one(c).await)?;
+    let before = match last.flatten() {
         // The clock has stepped back since.
-        Some(last) if last > at => between(db, install.position, new.link, at).await,
-        last => Ok(last),
-    }
+        Some(last) if last > at => between(db, install.position, new.link, at).await?,
+        last => last,
+    };
+    Ok(Opened { is_first: first == at, before })
 }
 
 /// Puts an opening between those of its link that are stored: the next one by the clock comes after it now. Gives the one
@@ -179,7 +192,8 @@ pub(crate) async fn bind(db: &mut Conn<'_>, new: &NewBinding<'_>) -> Result<bool
             .bind(install.position).bind(at).bind(bound_as as i64).bind(install.first_link).bind(install.last_link)
             .execute(c).await.map(|_| ()))?;
         let since: i64 = on!(db, c => sqlx::query_scalar(SINCE).bind(install.position).fetch_one(c).await)?;
-        conversions::credit_since(db, user, since).await?;
+        let gain = Gain { since, install: install.position, links: GainedLinks::All };
+        conversions::credit(db, user, gain).await?;
     }
     Ok(true)
 }

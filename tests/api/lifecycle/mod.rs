@@ -105,9 +105,9 @@ pub(super) async fn stays_true(world: &World) {
         format!(
             "conversions c WHERE {credited} AND (x.is_last OR x.is_first) AND x.link <> c.last_link AND x.link <> c.first_link) > 0"
         ),
-        format!(
-            "conversion_credits x JOIN conversions c ON c.position = x.conversion WHERE x.at <> c.at OR x.conversion_type <> c.conversion_type"
-        ),
+        "conversion_credits x JOIN conversions c ON c.position = x.conversion
+            WHERE x.at <> c.at OR x.conversion_type <> c.conversion_type"
+            .to_owned(),
         format!("conversions c WHERE (c.emitted_at IS NOT NULL) <> {bound}"),
         format!("touches t WHERE t.number > 1 AND t.opened_before IS DISTINCT FROM {before}"),
         "touches t WHERE t.number = 1 AND t.opened_before IS NOT NULL".to_owned(),
