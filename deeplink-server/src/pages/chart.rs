@@ -122,8 +122,11 @@ fn scaled(count: i64, whole: i64, full: i64) -> i64 {
     i64::try_from(part).unwrap_or(full).clamp(1, full)
 }
 
-/// A share of clicks in percent, with one digit behind the point.
+/// A share of clicks in percent, with one digit behind the point. More than all of them is no share.
 fn percent(count: i64, clicks: i64) -> Option<String> {
+    if count > clicks {
+        return None;
+    }
     let tenths = (i128::from(count) * 1_000 + i128::from(clicks) / 2).checked_div(i128::from(clicks))?;
     Some(format!("{}.{}%", tenths / 10, tenths % 10))
 }

@@ -149,7 +149,7 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
             let frame = Frame::of(&app, &person, Section::KEYS, "Your new publishable key");
             let secret = Secret {
                 frame: &frame,
-                lead: "Apps and pages of this domain carry it. It counts clicks and installs, and can do nothing else.",
+                lead: "Apps and pages of this domain carry it. It reports clicks, installs, users and conversions, and can do nothing else.",
                 secret: made.key.expose(),
                 base: app.public_url.as_str().trim_end_matches('/'),
                 carried_by: Carrier::Pages,
