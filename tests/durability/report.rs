@@ -59,17 +59,9 @@ impl Client {
         let touch = json!({"link_id": link, "install_id": token, "app_version": "1.0"});
         let binding = json!({"install_id": token, "user_id": token});
         let conversion = json!({"user_id": token, "type": "purchase", "idempotency_key": token});
-        let steps: [(_, _, _, fn(&mut Report) -> &mut Sent); 3] = [
-            ("POST", "/v1/lifecycle/attribute", touch, |report| &mut report.touch),
-            ("PUT", "/v1/lifecycle/identify", binding, |report| &mut report.binding),
-            ("POST", "/v1/lifecycle/convert", conversion, |report| &mut report.conversion),
-        ];
-        for (method, path, body, sent) in steps {
-            if !self.report_step(method, path, &body, sent).await {
-                return false;
-            }
-        }
-        true
+        self.report_step("POST", "/v1/lifecycle/attribute", &touch, |report| &mut report.touch).await
+            && self.report_step("PUT", "/v1/lifecycle/identify", &binding, |report| &mut report.binding).await
+            && self.report_step("POST", "/v1/lifecycle/convert", &conversion, |report| &mut report.conversion).await
     }
 
     async fn report_step(
