@@ -20,8 +20,9 @@ const SPILLS_KEPT_DAYS: i64 = 90;
 
 /// Folds what was stored, and at the start what an earlier process left.
 pub(super) async fn run(intake: Arc<Intake>, db: Db) {
+    let mut limit = clicks::FOLD;
     loop {
-        if let Err(error) = fold(&intake, &db).await {
+        if let Err(error) = fold(&intake, &db, &mut limit).await {
             tracing::warn!(%error, "clicks could not be folded; they are counted from the log meanwhile");
             intake.wake_fold.notify_one();
         }
@@ -30,10 +31,11 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
     }
 }
 
-async fn fold(intake: &Intake, db: &Db) -> Result<(), DbError> {
+async fn fold(intake: &Intake, db: &Db, limit: &mut i64) -> Result<(), DbError> {
     loop {
-        let next = clicks::next_fold(&mut db.read().await?.conn(), clicks::FOLD, intake.months).await?;
+        let next = clicks::next_fold(&mut db.read().await?.conn(), *limit, intake.months).await?;
         let Some(batch) = next.map(Arc::new) else { return Ok(()) };
+        *limit = batch.next_limit;
         let store = Arc::clone(&batch);
         let stored = intake.write(db, move |mut tx| async move { clicks::store_fold(&mut tx, &store).await }.boxed());
         // Another node that was faster goes on with what is left.

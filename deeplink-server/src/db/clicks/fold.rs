@@ -27,6 +27,8 @@ pub(crate) struct Batch {
     to: i64,
     /// Whether the log goes on after it.
     pub(crate) is_full: bool,
+    /// How many clicks the next fold may try.
+    pub(crate) next_limit: i64,
     rollups: [BTreeMap<Key, Sum>; 4],
     months: BTreeMap<(String, i64), i64>,
 }
@@ -107,8 +109,9 @@ pub(crate) async fn next_fold(db: &mut Conn<'_>, limit: i64, months: bool) -> Re
             limit /= 2;
             continue;
         }
+        let next_limit = if groups.len() <= GROUPS / 2 { (limit * 2).min(FOLD) } else { limit };
         let months = if months { months_of(db, from, to).await? } else { BTreeMap::new() };
-        return Ok(Some(Batch { from, to, is_full: found == limit, rollups: sums(groups), months }));
+        return Ok(Some(Batch { from, to, is_full: found == limit, next_limit, rollups: sums(groups), months }));
     }
 }
 
