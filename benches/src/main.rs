@@ -52,7 +52,7 @@ enum Command {
         #[arg(long, default_value_t = 4)]
         seconds: u64,
         /// Scenarios: redirect, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, lifecycle, bulk, import, start, memory, version.
-        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "funnel", "key", "signin-refused", "create", "lifecycle", "bulk", "import", "start", "memory", "version"].map(String::from))]
+        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "key", "signin-refused", "create", "lifecycle", "bulk", "import", "start", "memory", "version"].map(String::from))]
         scenarios: Vec<String>,
     },
 }

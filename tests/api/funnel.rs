@@ -124,7 +124,7 @@ async fn i4_foreign_links_count_as_unknown_ones_do() {
     assert_eq!(funnel(&world.a, "link_ids=mine-0001").await, own);
     assert_eq!(funnel(&world.a, "link_ids=yours-001,mine-0001,nobody-01").await, own);
     let groups = GroupBy::ALL.iter().map(|by| format!("&group_by={by}"));
-    for rest in groups.chain(["".into(), "&credit=touched".into(), "&format=csv&group_by=link".into()]) {
+    for rest in groups.chain([String::new(), "&credit=touched".into(), "&format=csv&group_by=link".into()]) {
         let told = async |id: &str| {
             let reply = ask(&world.a, &format!("link_ids={id}{rest}")).await;
             assert_eq!(reply.status, 200, "{rest}");

@@ -89,20 +89,20 @@ impl Stage {
     async fn actors(&self, count: usize) -> Vec<Actor> {
         let mut random = Random::system();
         let at = Timestamp::from_millis(self.begin);
-        let (mut sql, mut actors) = (String::from("BEGIN;"), Vec::new());
+        let (mut sql, mut actors) = (vec!["BEGIN;".to_owned()], Vec::new());
         for _ in 0..count {
             let number = self.tenants.fetch_add(1, Ordering::Relaxed);
             let (tenant, id) = (TenantId::new(at, &mut random), SecretKeyId::new(at, &mut random));
             let key = SecretKey::generate(&mut random);
             let (hash, prefix, at) = (key.hash(), key.shown_prefix(), self.begin);
-            sql.push_str(&format!(
+            sql.push(format!(
                 "INSERT INTO tenants (id, created_at) VALUES ('{tenant}', {at});
                  INSERT INTO secret_keys (id, tenant_id, key_hash, key_prefix, created_at)
                  VALUES ('{id}', '{tenant}', '{hash}', '{prefix}', {at});"
             ));
             for nth in 0..LINKS {
                 let position = 1_000 + number * LINKS + nth;
-                sql.push_str(&format!(
+                sql.push(format!(
                     "INSERT INTO links (tenant_id, link_id, position, claimed, web_url, created_at, updated_at)
                      VALUES ('{tenant}', 'model{number}-{nth}', {position}, TRUE, 'https://example.com/', {at}, {at});"
                 ));
@@ -110,8 +110,8 @@ impl Stage {
             let key = key.expose().to_owned();
             actors.push(Actor { name: format!("model{number}"), key, truth: Truth::default() });
         }
-        sql.push_str("COMMIT");
-        self.world.db.execute(sql).await;
+        sql.push("COMMIT".to_owned());
+        self.world.db.execute(sql.join("\n")).await;
         actors
     }
 
