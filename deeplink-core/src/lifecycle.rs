@@ -238,7 +238,8 @@ pub struct Convert {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Z]{3}$"))]
     pub currency: Option<String>,
-    /// When it happened: at most 400 days ago and 5 minutes ahead. When it arrives, if absent.
+    /// When it happened: at most 400 days ago, and at most 5 minutes ahead, which counts as the moment it arrives. When it
+    /// arrives, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub occurred_at: Option<Timestamp>,
@@ -269,6 +270,12 @@ impl Convert {
 
     /// Runs every rule of the service.
     pub fn validate(&self, now: Timestamp) -> Result<(), Invalid> {
+        self.validate_words()?;
+        moment(self.occurred_at, now).map(|_| ())
+    }
+
+    /// Every rule but the one that depends on the time of day.
+    fn validate_words(&self) -> Result<(), Invalid> {
         let code = || ErrorCode::ParseError;
         let wrong =
             |field: &'static str, message: &'static str| Err(Invalid::field(ErrorCode::ParseError, field, message));
@@ -287,37 +294,42 @@ impl Convert {
             return wrong("amount_cents", "amount_cents is not within ±9007199254740991");
         }
         match (&self.amount_cents, &self.currency) {
-            (Some(_), None) => return wrong("currency", "an amount needs a currency"),
-            (None, Some(_)) => return wrong("amount_cents", "a currency needs an amount"),
+            (Some(_), None) => wrong("currency", "an amount needs a currency"),
+            (None, Some(_)) => wrong("amount_cents", "a currency needs an amount"),
             (_, Some(currency)) if Currency::from_code(currency).is_none() => {
-                return wrong("currency", "currency is no code of ISO 4217, such as EUR");
-            }
-            _ => {}
-        }
-        match self.occurred_at {
-            Some(at) if at > now.plus_millis(MAX_CLOCK_AHEAD_MILLIS) => wrong("occurred_at", "occurred_at lies ahead"),
-            Some(at) if at < now.plus_days(-MAX_CONVERSION_AGE_DAYS) => {
-                wrong("occurred_at", "occurred_at is more than 400 days ago")
+                wrong("currency", "currency is no code of ISO 4217, such as EUR")
             }
             _ => Ok(()),
         }
     }
 
-    /// Applies every rule and gives what may be stored.
-    pub fn check(self, now: Timestamp) -> Result<NewConversion, Invalid> {
-        self.validate(now)?;
+    /// Applies the rules and gives what may be stored, once [`NewConversion::moment`] has judged when it happened.
+    pub fn check(self) -> Result<NewConversion, Invalid> {
+        self.validate_words()?;
         Ok(NewConversion {
             user_id: self.user_id,
             conversion_type: self.conversion_type,
             idempotency_key: self.idempotency_key,
             metadata: self.metadata,
             amount: self.amount_cents.zip(self.currency),
-            occurred_at: self.occurred_at.unwrap_or(now),
+            occurred_at: self.occurred_at,
         })
     }
 }
 
-/// A conversion that passed every rule.
+/// The moment at which something counts that is said to have happened then, and that the service hears of now. It did not
+/// happen after that, whatever the sender's clock shows.
+fn moment(occurred_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, Invalid> {
+    let wrong = |message: &'static str| Err(Invalid::field(ErrorCode::ParseError, "occurred_at", message));
+    match occurred_at {
+        Some(at) if at > now.plus_millis(MAX_CLOCK_AHEAD_MILLIS) => wrong("occurred_at lies ahead"),
+        Some(at) if at < now.plus_days(-MAX_CONVERSION_AGE_DAYS) => wrong("occurred_at is more than 400 days ago"),
+        Some(at) => Ok(at.min(now)),
+        None => Ok(now),
+    }
+}
+
+/// A conversion that passed every rule but the one that depends on the time of day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewConversion {
@@ -331,8 +343,15 @@ pub struct NewConversion {
     pub metadata: Option<Metadata>,
     /// Hundredths, and the currency.
     pub amount: Option<(i64, String)>,
-    /// When it happened.
-    pub occurred_at: Timestamp,
+    /// When it happened, as the sender says.
+    pub occurred_at: Option<Timestamp>,
+}
+
+impl NewConversion {
+    /// The moment at which it counts, where the service hears of it `now`: never later than that.
+    pub fn moment(&self, now: Timestamp) -> Result<Timestamp, Invalid> {
+        moment(self.occurred_at, now)
+    }
 }
 
 /// The reply to a conversion. Exactly one of the counts is 1.
@@ -402,7 +421,9 @@ mod tests {
 
     fn refused(json: &str) -> Option<String> {
         let convert: Convert = serde_json::from_str(json).expect("a conversion");
-        let invalid = convert.check(Timestamp::from_millis(NOW)).err()?;
+        let now = Timestamp::from_millis(NOW);
+        let invalid = convert.clone().check().and_then(|new| new.moment(now)).err()?;
+        assert_eq!(convert.validate(now).err().map(|invalid| invalid.field), Some(invalid.field.clone()));
         assert_eq!(invalid.code, ErrorCode::ParseError);
         invalid.field.map(Into::into)
     }
@@ -432,6 +453,14 @@ mod tests {
         assert_eq!([at(300_000), at(-400 * day), at(0)], [None, None, None]);
         assert_eq!(at(300_001).as_deref(), Some("occurred_at"));
         assert_eq!(at(-400 * day - 1).as_deref(), Some("occurred_at"));
+        let now = Timestamp::from_millis(NOW);
+        let counts = |at: Option<Timestamp>| {
+            let convert = Convert { occurred_at: at, ..Convert::new("u", "t") };
+            convert.check().and_then(|new| new.moment(now)).map(Timestamp::as_millis)
+        };
+        assert_eq!(counts(None), Ok(NOW));
+        assert_eq!(counts(Some(now.plus_millis(300_000))), Ok(NOW), "what lies ahead has happened now");
+        assert_eq!(counts(Some(now.plus_millis(-1))), Ok(NOW - 1));
     }
 
     #[test]

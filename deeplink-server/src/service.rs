@@ -153,7 +153,7 @@ async fn rest(
         cors::allow(response.headers_mut());
     }
     if let Some(successor) = successor {
-        earlier::mark(response.headers_mut(), successor);
+        earlier::mark(&mut response, successor);
     }
     let millis = app.clock.monotonic_millis().saturating_sub(started);
     let route = response.extensions().get::<RouteName>().map_or("other", |route| route.0);

@@ -133,11 +133,13 @@ fn reports(world: &World, of_a: &Things) -> Vec<Ask> {
     let conversion = json!({"user_id": "ann", "type": "purchase", "idempotency_key": "meanwhile"});
     let ask = |method, path: &str| world.a.ask(method, path);
     vec![
-        // Without a key of its own a click is taken all the same, like a visit.
+        // Unlike a visit, a click that is reported is stored or refused: its reporter can repeat it.
+        ask(Method::POST, "/v1/lifecycle/click").json(&click),
         ask(Method::POST, "/v1/lifecycle/click").header("idempotency-key", "meanwhile").json(&click),
         ask(Method::POST, "/v1/lifecycle/attribute").json(&touch),
         ask(Method::PUT, "/v1/lifecycle/identify").json(&binding),
         ask(Method::POST, "/v1/lifecycle/convert").json(&conversion),
+        of_a.page.ask(Method::POST, "/v1/attribution/click").json(&click),
         of_a.page.ask(Method::POST, "/v1/attribution/click").header("idempotency-key", "meanwhile").json(&click),
         of_a.page.ask(Method::POST, "/v1/attribution/report").json(&touch),
         ask(Method::PUT, "/v1/attribution/link").json(&binding),

@@ -120,7 +120,8 @@ async fn x13_other_origins_may_read_links_and_report_only() {
             .send()
             .await;
         assert_eq!(asked.header("access-control-allow-origin"), if is_of_pages { "*" } else { "" }, "{path}");
-        let readable = if is_of_pages { "Retry-After, X-Request-Id, Idempotency-Replayed" } else { "" };
+        let readable =
+            if is_of_pages { "Retry-After, X-Request-Id, Idempotency-Replayed, Deprecation, Link" } else { "" };
         assert_eq!(asked.header("access-control-expose-headers"), readable, "{path}");
         for reply in [&preflight, &asked] {
             assert_eq!(reply.header("access-control-allow-credentials"), "", "{path}");

@@ -95,6 +95,16 @@ async fn it_is_an_earlier_form_and_says_so() {
     let seconds = reply.header("deprecation").strip_prefix('@').and_then(|seconds| seconds.parse::<i64>().ok());
     assert!(seconds.is_some_and(|seconds| seconds > 0), "{:?}", reply.header("deprecation"));
     assert!(reply.header("link").ends_with("rel=\"successor-version\""), "{:?}", reply.header("link"));
+    // Whatever the answer is, and whichever report on a link is asked for.
+    for report in ["stats", "timeseries?from=x", "timeseries", "stats?x"] {
+        for (caller, link) in [(&world.a, "spring-42"), (&world.a, "nowhere"), (&world.nobody, "spring-42")] {
+            let path = format!("/v1/links/{link}/{report}");
+            let reply = caller.get(&path).await;
+            let of_link = if reply.status == 200 { "?link_ids=spring-42" } else { "" };
+            let successor = format!("</v1/analytics/stats{of_link}>; rel=\"successor-version\"");
+            assert_eq!((reply.header("deprecation"), reply.header("link")), ("@1795132800", &successor[..]), "{path}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,6 @@ use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::{ClickKind, Platform};
 use http::{HeaderValue, header};
 
-use super::timeseries::mark_deprecated;
 use super::{links, sheet};
 use crate::db::clicks::{self, By, Kinds};
 use crate::db::funnel::{self, Scope, Split, Tally};
@@ -213,7 +212,7 @@ pub(crate) async fn link(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     Path(link_id): Path<String>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<LinkStats>, ApiError> {
     let mut reader = app.db.read().await?;
     let mut db = reader.conn();
     let link = links::find(&mut db, &caller, &link_id).await?;
@@ -226,9 +225,7 @@ pub(crate) async fn link(
         Ok::<_, DbError>(((clicks, installs, bound), funnel::conversions_of(&mut db, position).await?))
     };
     let (counts, sums) = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
-    let mut response = Json(LinkStats::new(link.link_id, counts, sums)).into_response();
-    mark_deprecated(&mut response, &link_id);
-    Ok(response)
+    Ok(Json(LinkStats::new(link.link_id, counts, sums)))
 }
 
 #[cfg(test)]

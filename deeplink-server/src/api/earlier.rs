@@ -1,10 +1,13 @@
-//! Earlier forms of the lifecycle: the same operations under other names. Each answer says which operation came after it.
+//! Earlier forms. Each answer says which operation came after it. Those of the lifecycle are here, the same operations under
+//! other names; those of the reports on one link are where reports are.
 
 use axum::extract::{Request, State};
+use axum::response::Response;
 use deeplink_core::error::ErrorBody;
 use deeplink_core::lifecycle::{Attribute, Done, Identify, TrackClick, TrackedClick};
+use deeplink_core::link::is_link_id;
 use deeplink_core::routes;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 
 use super::lifecycle;
 use crate::error::ApiError;
@@ -16,21 +19,44 @@ use crate::state::Shared;
 /// Since when the others are the way to report: 2026-11-20, as RFC 9745 writes it.
 const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1795132800");
 
-/// The `Link` header that names what came after the operation of a path; `None` for paths that are none of these.
-pub(crate) fn successor(path: &str) -> Option<HeaderValue> {
+/// What came after an operation, as `Link` headers name it.
+pub(crate) struct Successor {
+    general: HeaderValue,
+    /// With what was asked for; where it is not there, nothing says so but the status.
+    asked: Option<HeaderValue>,
+}
+
+/// What came after the operation of a path; `None` for paths of others.
+pub(crate) fn successor(path: &str) -> Option<Successor> {
     let link = |path: &str| HeaderValue::try_from(format!("<{path}>; rel=\"successor-version\"")).ok();
+    let funnel = routes::FUNNEL.path;
+    if let Some(id) = reported_link(path) {
+        let asked = if is_link_id(id) { link(&format!("{funnel}?link_ids={id}")) } else { None };
+        return Some(Successor { general: link(funnel)?, asked });
+    }
     let successors = [
         (routes::ATTRIBUTION_CLICK, routes::TRACK_CLICK),
         (routes::ATTRIBUTION_REPORT, routes::ATTRIBUTE),
         (routes::ATTRIBUTION_LINK, routes::IDENTIFY),
     ];
-    successors.into_iter().find(|(earlier, _)| earlier.path == path).and_then(|(_, later)| link(later.path))
+    let (_, later) = successors.into_iter().find(|(earlier, _)| earlier.path == path)?;
+    Some(Successor { general: link(later.path)?, asked: None })
+}
+
+/// The link that a report is asked on, as the path has it.
+fn reported_link(path: &str) -> Option<&str> {
+    let reports = [routes::LINK_STATS, routes::LINK_TIMESERIES];
+    reports.iter().find_map(|report| {
+        let (before, after) = report.path.split_once("{link_id}")?;
+        path.strip_prefix(before)?.strip_suffix(after).filter(|id| !id.is_empty() && !id.contains('/'))
+    })
 }
 
 /// Says that an operation is an earlier form.
-pub(crate) fn mark(headers: &mut HeaderMap, successor: HeaderValue) {
-    headers.insert("deprecation", DEPRECATED_SINCE);
-    headers.insert("link", successor);
+pub(crate) fn mark(response: &mut Response, Successor { general, asked }: Successor) {
+    let link = asked.filter(|_| response.status().is_success()).unwrap_or(general);
+    response.headers_mut().insert("deprecation", DEPRECATED_SINCE);
+    response.headers_mut().insert("link", link);
 }
 
 /// Records a click (earlier form of `track_click`).
@@ -113,4 +139,37 @@ pub(crate) async fn link(
     request: Request,
 ) -> Result<Answer, ApiError> {
     lifecycle::identify_for(&app, caller, request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn what_came_after_an_operation_is_named() {
+        let of = |path: &str, status: StatusCode| {
+            let mut response = Response::default();
+            *response.status_mut() = status;
+            mark(&mut response, successor(path)?);
+            let headers = response.headers();
+            assert_eq!(headers["deprecation"], "@1795132800");
+            headers["link"].to_str().ok()?.strip_suffix("; rel=\"successor-version\"").map(str::to_owned)
+        };
+        for (path, well, otherwise) in [
+            ("/v1/attribution/link", "</v1/lifecycle/identify>", "</v1/lifecycle/identify>"),
+            ("/v1/links/SUMMER24/timeseries", "</v1/analytics/stats?link_ids=SUMMER24>", "</v1/analytics/stats>"),
+            ("/v1/links/SUMMER24/stats", "</v1/analytics/stats?link_ids=SUMMER24>", "</v1/analytics/stats>"),
+            ("/v1/links/%3E/stats", "</v1/analytics/stats>", "</v1/analytics/stats>"),
+        ] {
+            assert_eq!(of(path, StatusCode::OK).as_deref(), Some(well), "{path}");
+            assert_eq!(of(path, StatusCode::NOT_FOUND).as_deref(), Some(otherwise), "{path}");
+        }
+        for other in
+            ["/v1/links/stats", "/v1/links//stats", "/v1/links/a/b/stats", "/v1/analytics/stats", "/v1/links/a"]
+        {
+            assert_eq!(of(other, StatusCode::OK), None, "{other}");
+        }
+    }
 }

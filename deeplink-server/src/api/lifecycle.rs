@@ -1,5 +1,5 @@
-//! From click to conversion: what apps, pages and servers report. Each report is one transaction; who is credited with what
-//! is in `db/installs` and `db/conversions`.
+//! From click to conversion: what apps, pages and servers report. Each report is one transaction, and is acknowledged once it
+//! is on disk; who is credited with what is in `db/installs` and `db/conversions`.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::db::{Conn, DbError};
 use crate::error::ApiError;
 use crate::http::auth::Caller;
 use crate::http::extract::{BODY_LIMIT, json_body, parse};
-use crate::http::once::{Answer, Once, done};
+use crate::http::once::{Answer, Once, Work, done};
 use crate::http::sdk_key::SdkCaller;
 use crate::state::{App, Shared};
 use crate::visit::{self, report};
@@ -69,53 +69,45 @@ pub(super) async fn click_for(app: &Shared, caller: &Caller, request: Request) -
     let asked = parse::<TrackClick>(&body)?;
     asked.validate()?;
     let link = link_of(app, &caller.tenant, &asked.link_id).await?;
-    let (click, said) = report::clicked(app, &headers, &link).ok_or_else(ApiError::not_found)?;
-    let reply = Reply { status: 200, location: None, body: said };
-    if !once.is_keyed() {
-        app.clicks.record(click).await;
-        return Ok(Answer::first(reply));
+    let clicked = link.and_then(|link| report::clicked(app, &headers, &link));
+    if clicked.is_none() && !once.is_keyed() {
+        return Err(ApiError::not_found());
     }
-    let job = Arc::new(KeyedClick { app: Arc::clone(app), once, click, reply });
     let app = Arc::clone(app);
-    App::to_the_end(async move {
-        let answer = app
-            .db
-            .write(move |tx| {
-                let job = Arc::clone(&job);
-                async move { job.run(tx).await }.boxed()
-            })
-            .await?;
-        if !answer.replayed {
-            app.clicks.stored_alongside();
-        }
-        Ok(answer)
-    })
+    App::to_the_end(
+        async move { once.run(&app.db, app.clock.now(), Reported { app: Arc::clone(&app), clicked }).await },
+    )
     .await
 }
 
-/// A click whose reply is kept: both are stored, or neither.
-struct KeyedClick {
+/// A click that is acknowledged once it is stored, unlike a visit's, which may wait in a file.
+struct Reported {
     app: Shared,
-    once: Once,
-    click: Click,
-    reply: Reply,
+    /// With what is said to it; `None` where there is no such link, or not any more.
+    clicked: Option<(Click, String)>,
 }
 
-impl KeyedClick {
-    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
-        if let Some(reply) = self.once.claim(&mut tx, Timestamp::from_millis(self.click.at)).await? {
-            return Ok(Answer::again(reply));
+impl Work for Reported {
+    async fn run(&self, _tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
+        let (_, said) = self.clicked.as_ref().ok_or_else(ApiError::not_found)?;
+        Ok(Reply { status: 200, location: None, body: said.clone() })
+    }
+
+    async fn finish(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
+        if let Some((click, _)) = &self.clicked {
+            self.app.clicks.store(tx, click).await?;
         }
-        self.app.clicks.store(&mut tx, &self.click).await?;
-        self.once.keep(&mut tx, &self.reply).await?;
-        Ok(Answer::first(self.reply.clone()))
+        Ok(())
+    }
+
+    fn committed(&self) {
+        self.app.clicks.stored_alongside();
     }
 }
 
 /// A tenant's link, whatever its status.
-async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Arc<Known>, ApiError> {
-    let found = if is_link_id(id) { visit::known(app, Some(tenant), id).await? } else { None };
-    found.ok_or_else(ApiError::not_found)
+async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<Known>>, ApiError> {
+    if is_link_id(id) { visit::known(app, Some(tenant), id).await } else { Ok(None) }
 }
 
 /// Records that a link opened an install.
@@ -157,49 +149,42 @@ pub(super) async fn attribute_for(app: &Shared, caller: Arc<Caller>, request: Re
     let body = json_body(request, BODY_LIMIT).await?;
     let once = Once::read(&headers, &caller, "POST", &path, &body)?;
     let asked = parse::<Attribute>(&body)?.check()?;
-    let link = link_of(app, &caller.tenant, &asked.link_id).await?.position;
+    let link = link_of(app, &caller.tenant, &asked.link_id).await?.map(|link| link.position);
+    if link.is_none() && !once.is_keyed() {
+        return Err(ApiError::not_found());
+    }
     let context = asked.context.as_ref().filter(|context| **context != InstallContext::new());
     let context = context.map(serde_json::to_string).transpose().map_err(|e| ApiError::Internal(e.to_string()))?;
-    let reply = done(&Done::new())?;
-    let job = Arc::new(Touch { app: Arc::clone(app), caller, once, asked, link, context, reply, now: app.clock.now() });
-    app.db
-        .write(move |tx| {
-            let job = Arc::clone(&job);
-            async move { job.run(tx).await }.boxed()
-        })
-        .await
+    let now = app.clock.now();
+    once.run(&app.db, now, Touch { app: Arc::clone(app), caller, asked, link, context, now }).await
 }
 
 struct Touch {
     app: Shared,
     caller: Arc<Caller>,
-    once: Once,
     asked: Attribute,
-    link: i64,
+    /// `None` where there is no such link, or not any more.
+    link: Option<i64>,
     context: Option<String>,
-    reply: Reply,
     now: Timestamp,
 }
 
-impl Touch {
-    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
-        if let Some(reply) = self.once.claim(&mut tx, self.now).await? {
-            return Ok(Answer::again(reply));
-        }
+impl Work for Touch {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
+        let link = self.link.ok_or_else(ApiError::not_found)?;
         let [position] = drawn(&self.app, self.now);
         let touch = NewTouch {
             tenant: &self.caller.tenant,
             position,
             install_id: &self.asked.install_id,
-            link: self.link,
+            link,
             app_version: &self.asked.app_version,
             device_model: self.asked.context.as_ref().and_then(|context| context.device_model.as_deref()),
             context: self.context.as_deref(),
             at: self.now,
         };
-        installs::touch(&mut tx, &touch).await?;
-        self.once.keep(&mut tx, &self.reply).await?;
-        Ok(Answer::first(self.reply.clone()))
+        installs::touch(tx, &touch).await?;
+        done(&Done::new())
     }
 }
 
@@ -308,12 +293,12 @@ pub(crate) async fn convert(
     let headers = request.headers().clone();
     let body = json_body(request, BODY_LIMIT).await?;
     let once = Once::read(&headers, &caller, "POST", "/v1/lifecycle/convert", &body)?;
-    let new = read_conversion(&body, app.clock.now())?;
+    let new = read_conversion(&body)?;
     store(&app, &caller.tenant, None, once, new).await
 }
 
 /// Reads a conversion. Whatever is wrong with it is a `parse_error`.
-pub(crate) fn read_conversion(body: &[u8], now: Timestamp) -> Result<NewConversion, ApiError> {
+pub(crate) fn read_conversion(body: &[u8]) -> Result<NewConversion, ApiError> {
     let asked = parse::<Convert>(body).map_err(|error| match error {
         ApiError::Invalid(mut invalid) => {
             invalid.code = ErrorCode::ParseError;
@@ -321,7 +306,7 @@ pub(crate) fn read_conversion(body: &[u8], now: Timestamp) -> Result<NewConversi
         }
         other => other,
     })?;
-    Ok(asked.check(now)?)
+    Ok(asked.check()?)
 }
 
 /// Stores a conversion of a tenant's user, from a source or from somebody with a key.
@@ -342,16 +327,12 @@ async fn store(
     new: NewConversion,
 ) -> Result<Answer, ApiError> {
     let now = app.clock.now();
+    if !once.is_keyed() && new.idempotency_key.is_none() {
+        new.moment(now)?;
+    }
     let id = app.random(|random| EventId::new(now, random));
-    let job = Arc::new(Conversion { app: Arc::clone(app), tenant: tenant.clone(), source, once, id, new, now });
-    let stored = app
-        .db
-        .write(move |tx| {
-            let job = Arc::clone(&job);
-            async move { job.run(tx).await }.boxed()
-        })
-        .await;
-    match stored {
+    let work = Conversion { app: Arc::clone(app), tenant: tenant.clone(), source, id, new, now };
+    match once.run(&app.db, now, work).await {
         // Nothing of it stays, so it can be sent again when there is room.
         Err(ApiError::Quota { .. }) => Ok(Answer::first(done(&Converted::failed())?)),
         stored => stored,
@@ -362,22 +343,18 @@ struct Conversion {
     app: Shared,
     tenant: TenantId,
     source: Option<SourceId>,
-    once: Once,
     id: EventId,
     new: NewConversion,
     now: Timestamp,
 }
 
-impl Conversion {
-    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
-        if let Some(reply) = self.once.claim(&mut tx, self.now).await? {
-            return Ok(Answer::again(reply));
-        }
-        let reply = done(&self.store(&mut tx).await?)?;
-        self.once.keep(&mut tx, &reply).await?;
-        Ok(Answer::first(reply))
+impl Work for Conversion {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
+        done(&self.store(tx).await?)
     }
+}
 
+impl Conversion {
     async fn store(&self, tx: &mut Conn<'_>) -> Result<Converted, ApiError> {
         let Self { tenant, id, new, now, .. } = self;
         if let Some(key) = &new.idempotency_key
@@ -385,9 +362,11 @@ impl Conversion {
         {
             return Ok(Converted::deduped(first));
         }
+        // Judged only now: what is a repeat has grown older since it was taken.
+        let at = new.moment(*now)?;
         let [user, position] = drawn(&self.app, *now);
         let user = conversions::hold_user(tx, tenant, &new.user_id, user, *now).await?;
-        let stored = Stored { id, tenant, user, position, source: self.source.as_ref(), new, now: *now };
+        let stored = Stored { id, tenant, user, position, source: self.source.as_ref(), new, at, now: *now };
         let is_known = conversions::insert(tx, &stored).await?;
         // Last, because all of the account's conversions wait for this row.
         if self.app.config.enforce_quotas

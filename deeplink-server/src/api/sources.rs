@@ -237,6 +237,6 @@ pub(crate) async fn receive(
     let (source, tenant) = found.ok_or_else(ApiError::not_found)?;
     app.limits.sources.check(&source, app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
     let body = json_body(request, BODY_LIMIT).await?;
-    let new = read_conversion(&body, app.clock.now())?;
+    let new = read_conversion(&body)?;
     store_conversion(&app, &tenant, Some(source), new).await.map(Json)
 }

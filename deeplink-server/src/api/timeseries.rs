@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use deeplink_core::error::ErrorBody;
 use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::ClickKind;
-use http::HeaderValue;
 
 use super::links;
 use crate::db::DbError;
@@ -20,8 +18,6 @@ use crate::http::auth::FullScope;
 use crate::http::extract::{Path, Query};
 use crate::state::Shared;
 
-/// Since when the funnel of `/v1/analytics/stats` is the way to ask: 2026-11-20, as RFC 9745 writes it.
-const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1795132800");
 /// How long counting may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -54,7 +50,7 @@ pub(crate) async fn get(
     FullScope { caller, .. }: FullScope,
     Path(link_id): Path<String>,
     query: Query,
-) -> Result<Response, ApiError> {
+) -> Result<Json<Timeseries>, ApiError> {
     let mut reader = app.db.read().await?;
     let mut db = reader.conn();
     let link = links::find(&mut db, &caller, &link_id).await?;
@@ -67,15 +63,7 @@ pub(crate) async fn get(
     let counted = clicks::count(&mut db, scope, by);
     let counts = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
     let data = buckets(&counts, from, to, &granularity);
-    let mut response = Json(Timeseries::new(link.link_id, granularity, from, to, data)).into_response();
-    mark_deprecated(&mut response, &link_id);
-    Ok(response)
-}
-
-/// Says that the funnel is the way to ask what a link led to.
-pub(super) fn mark_deprecated(response: &mut Response, link_id: &str) {
-    response.headers_mut().insert("deprecation", DEPRECATED_SINCE);
-    response.headers_mut().insert("link", successor(link_id));
+    Ok(Json(Timeseries::new(link.link_id, granularity, from, to, data)))
 }
 
 fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {
@@ -114,13 +102,6 @@ fn name(bucket: i64, granularity: &Granularity) -> String {
     }
 }
 
-fn successor(link_id: &str) -> HeaderValue {
-    const STATS: HeaderValue = HeaderValue::from_static(r#"</v1/analytics/stats>; rel="successor-version""#);
-    // A link id is letters, digits and hyphens, so it needs no escapes.
-    HeaderValue::from_str(&format!(r#"</v1/analytics/stats?link_ids={link_id}>; rel="successor-version""#))
-        .unwrap_or(STATS)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,11 +136,5 @@ mod tests {
         assert_eq!(shown(&[], from, to, &Granularity::Hourly).len(), 400 * 24 + 1);
         assert_eq!(shown(&[], "9999-12-30T00:00:00Z", "9999-12-30T22:00:00Z", &Granularity::Daily).len(), 1);
         assert_eq!(shown(&[], "1960-01-01T00:00:00Z", "1960-01-02T00:00:00Z", &Granularity::Daily)[1].0, "1960-01-02");
-    }
-
-    #[test]
-    fn the_successor_is_named_for_the_link() {
-        let expected = r#"</v1/analytics/stats?link_ids=SUMMER24>; rel="successor-version""#;
-        assert_eq!(successor("SUMMER24"), expected);
     }
 }

@@ -79,6 +79,8 @@ pub(crate) struct Stored<'a> {
     pub(crate) position: i64,
     pub(crate) source: Option<&'a SourceId>,
     pub(crate) new: &'a NewConversion,
+    /// When it counts as having happened.
+    pub(crate) at: Timestamp,
     pub(crate) now: Timestamp,
 }
 
@@ -116,7 +118,7 @@ pub(crate) async fn insert(db: &mut Conn<'_>, stored: &Stored<'_>) -> Result<boo
         FROM installs i JOIN install_links l ON l.install = i.position
         WHERE i.app_user = $1 AND l.first_at <= $2 GROUP BY l.link";
     let new = stored.new;
-    let at = new.occurred_at.as_millis();
+    let at = stored.at.as_millis();
     let ends: Vec<Ends> = on!(db, c => sqlx::query_as(ENDS).bind(stored.user).bind(at).fetch_all(c).await)?;
     let is_known = !ends.is_empty();
     let first = ends.iter().filter_map(|end| Some(((end.first_at?, end.position), end.first_link?))).min();

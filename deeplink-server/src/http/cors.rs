@@ -11,7 +11,8 @@ use crate::service::RouteName;
 
 const ANYBODY: HeaderValue = HeaderValue::from_static("*");
 const MAY_SEND: HeaderValue = HeaderValue::from_static("authorization, content-type, idempotency-key");
-const MAY_READ: HeaderValue = HeaderValue::from_static("Retry-After, X-Request-Id, Idempotency-Replayed");
+const MAY_READ: HeaderValue =
+    HeaderValue::from_static("Retry-After, X-Request-Id, Idempotency-Replayed, Deprecation, Link");
 const DAY: HeaderValue = HeaderValue::from_static("86400");
 
 /// The operation of a path, if pages of other origins may call it.

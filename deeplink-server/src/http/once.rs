@@ -4,10 +4,13 @@
 //! rolls the claim back with everything else, so the key may be used again. A reply that shows a secret is kept sealed, or
 //! not at all.
 
+use std::sync::Arc;
+
 use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::secret::sha256_hex;
 use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,9 +18,23 @@ use sha2::{Digest, Sha256};
 
 use super::auth::{Actor, Caller};
 use crate::db::replies::{self, Claim, Reply, SEALED};
-use crate::db::{Conn, DbError};
+use crate::db::{Conn, Db, DbError};
 use crate::error::ApiError;
 use crate::vault::Vault;
+
+/// What a request does, in a write.
+pub(crate) trait Work: Send + Sync + 'static {
+    /// Does it. What a repeat must not be refused for is looked up or judged here, because the key is claimed by then.
+    fn run(&self, tx: &mut Conn<'_>) -> impl Future<Output = Result<Reply, ApiError>> + Send;
+
+    /// Does what comes last, because others wait for what it takes.
+    fn finish(&self, _tx: &mut Conn<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Does what follows the commit.
+    fn committed(&self) {}
+}
 
 /// The key of a request together with what it stands for.
 #[derive(Debug, Clone)]
@@ -106,6 +123,31 @@ impl Once {
         };
         let id = sha256_hex(&format!("{}\n{by}\nform\n{path}\n{id}\n{filled}", caller.tenant));
         Self { key: Some(Key { id, request: filled }), keeps: Keeps::Whole }
+    }
+
+    /// Does the work in a write, unless the key says that it was done: then its reply is said again.
+    pub(crate) async fn run(self, db: &Db, now: Timestamp, work: impl Work) -> Result<Answer, ApiError> {
+        let job = Arc::new((self, work));
+        let of_write = Arc::clone(&job);
+        let answer = db.write(move |mut tx| {
+            let job = Arc::clone(&of_write);
+            async move { job.0.apply(&mut tx, now, &job.1).await }.boxed()
+        });
+        let answer: Result<Answer, ApiError> = answer.await;
+        if answer.as_ref().is_ok_and(|answer| !answer.replayed) {
+            job.1.committed();
+        }
+        answer
+    }
+
+    async fn apply(&self, tx: &mut Conn<'_>, now: Timestamp, work: &impl Work) -> Result<Answer, ApiError> {
+        if let Some(reply) = self.claim(tx, now).await? {
+            return Ok(Answer::again(reply));
+        }
+        let reply = work.run(tx).await?;
+        self.keep(tx, &reply).await?;
+        work.finish(tx).await?;
+        Ok(Answer::first(reply))
     }
 
     /// Claims the key; a reply means that the work was done before and this is what was said.

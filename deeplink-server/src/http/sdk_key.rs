@@ -58,9 +58,7 @@ async fn publishable(parts: &Parts, app: &App) -> Result<Arc<Caller>, ApiError> 
     let (caller, hash) = match shown_key(parts)? {
         Some(key) => {
             let hash = sha256_hex(key);
-            let caller = known(app, &hash, now).await?;
-            key_in_query(parts)?;
-            (caller, hash)
+            (known(app, &hash, now).await?, hash)
         }
         None => {
             let hash = sha256_hex(&key_in_query(parts)?.ok_or_else(ApiError::unauthorized)?);
@@ -71,6 +69,7 @@ async fn publishable(parts: &Parts, app: &App) -> Result<Arc<Caller>, ApiError> 
     let client = limit_key(client_ip(peer, &parts.headers, &app.config.trusted_proxies));
     app.limits.reports.check(&(&hash, client), now).map_err(ApiError::RateLimited)?;
     app.limits.key_reports.check(&hash, now).map_err(ApiError::RateLimited)?;
+    key_in_query(parts)?;
     Ok(caller)
 }
 

@@ -156,12 +156,17 @@ async fn credit_goes_by_time() {
         conversion_credits x JOIN conversions c ON c.position = x.conversion
         WHERE x.is_first <> (x.link = c.first_link) OR x.is_last <> (x.link = c.last_link)";
     assert_eq!(count(&world, flags).await, 0);
-    // Somebody whose clock is ahead: the next touch still comes before.
-    let ahead = json!({"user_id": "ann", "type": "ahead", "occurred_at": at(50).plus_millis(300_000)});
-    assert_eq!(converted(&world.a, &ahead).await, "accepted");
     world.clock.set(at(60));
     attribute(&world.a, "autumn", "one").await;
     assert!(ends(&world).await.contains(&"at-99 summer autumn".to_owned()), "{:?}", ends(&world).await);
+    // Somebody whose clock is ahead: it has happened when it is heard of, so the next touch comes after it.
+    let ahead = json!({"user_id": "ann", "type": "ahead", "occurred_at": at(60).plus_millis(300_000)});
+    assert_eq!(converted(&world.a, &ahead).await, "accepted");
+    let moment = world.db.number("SELECT at FROM conversions WHERE conversion_type = 'ahead'").await;
+    assert_eq!(moment, at(60).as_millis());
+    world.clock.set(at(61));
+    attribute(&world.a, "spring", "one").await;
+    assert!(ends(&world).await.contains(&"ahead summer autumn".to_owned()), "{:?}", ends(&world).await);
 }
 
 /// C2, U2: where plans limit, what is over the month's events is `failed` and leaves nothing; the counter is exact.

@@ -7,6 +7,7 @@ mod conversions;
 mod input;
 mod installs;
 mod races;
+mod repeats;
 
 use serde_json::{Value, json};
 

@@ -156,7 +156,7 @@ async fn c3_conversions_against_a_binding() {
     stays_true(&world).await;
 }
 
-/// Touches against the binding of their install, with conversions that lie ahead: every touch is credited.
+/// Touches against the binding of their install, with conversions of the same instant: every touch is credited.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn touches_against_a_binding_and_conversions() {
     let world = spawn_nodes(2).await;

@@ -146,7 +146,8 @@ impl Truth {
                 if key.is_some_and(|key| !self.keys.insert(key)) {
                     return Outcome::Deduped;
                 }
-                self.conversions.push(Conversion { at: now + after.unwrap_or(0), user, kind, cents });
+                // What is said to happen later has happened now.
+                self.conversions.push(Conversion { at: now + after.unwrap_or(0).min(0), user, kind, cents });
                 let known = self.installs.iter().any(|install| install.bound.is_some_and(|bound| bound.user == user));
                 if known { Outcome::Accepted } else { Outcome::Unattributed }
             }
