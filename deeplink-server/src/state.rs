@@ -85,6 +85,8 @@ pub(crate) struct App {
     pub(crate) smtp: Option<Smtp>,
     /// Wakes whoever sends mails.
     pub(crate) mail_waits: tokio::sync::Notify,
+    /// Wakes whoever credits what was left for later.
+    pub(crate) credit_waits: tokio::sync::Notify,
     /// Set once the service is asked to stop: `/ready` says so at once.
     pub(crate) stopping: std::sync::atomic::AtomicBool,
     random: Mutex<Random>,
@@ -153,6 +155,7 @@ impl App {
             positions: Positions::new(&mut random),
             smtp: Smtp::of(&config, &public_url),
             mail_waits: tokio::sync::Notify::new(),
+            credit_waits: tokio::sync::Notify::new(),
             stopping: std::sync::atomic::AtomicBool::new(false),
             random: Mutex::new(random),
             service_host: public_url.host_str().unwrap_or_default().to_owned(),

@@ -2,6 +2,7 @@
 //! is on disk; who is credited with what is in `db/installs` and `db/conversions`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Request, State};
 use deeplink_core::error::{ErrorBody, ErrorCode};
@@ -16,7 +17,7 @@ use futures_util::FutureExt;
 use crate::cache::Known;
 use crate::clicks::Click;
 use crate::db::conversions::{self, Stored};
-use crate::db::installs::{self, NewBinding, NewTouch};
+use crate::db::installs::{self, Bound, NewBinding, NewTouch};
 use crate::db::replies::Reply;
 use crate::db::tenants::{self, Counted};
 use crate::db::{Conn, DbError};
@@ -31,7 +32,7 @@ use crate::visit::{self, report};
 /// Records a click.
 ///
 /// For apps and pages that have opened a link themselves. The click counts as a person's; the reply is what resolving the
-/// link as JSON says, and the platform.
+/// link as JSON says, and the platform. A click that is answered is stored.
 #[utoipa::path(
     post, path = "/v1/lifecycle/click", operation_id = "track_click", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
@@ -156,7 +157,8 @@ pub(super) async fn attribute_for(app: &Shared, caller: Arc<Caller>, request: Re
     let context = asked.context.as_ref().filter(|context| **context != InstallContext::new());
     let context = context.map(serde_json::to_string).transpose().map_err(|e| ApiError::Internal(e.to_string()))?;
     let now = app.clock.now();
-    once.run(&app.db, now, Touch { app: Arc::clone(app), caller, asked, link, context, now }).await
+    let is_left = AtomicBool::new(false);
+    once.run(&app.db, now, Touch { app: Arc::clone(app), caller, asked, link, context, now, is_left }).await
 }
 
 struct Touch {
@@ -167,6 +169,8 @@ struct Touch {
     link: Option<i64>,
     context: Option<String>,
     now: Timestamp,
+    /// Whether a part of the credit is left for later.
+    is_left: AtomicBool,
 }
 
 impl Work for Touch {
@@ -183,8 +187,15 @@ impl Work for Touch {
             context: self.context.as_deref(),
             at: self.now,
         };
-        installs::touch(tx, &touch).await?;
+        let is_left = installs::touch(tx, &touch).await?;
+        self.is_left.store(is_left, Ordering::Relaxed);
         done(&Done::new())
+    }
+
+    fn committed(&self) {
+        if self.is_left.load(Ordering::Relaxed) {
+            self.app.credit_waits.notify_one();
+        }
     }
 }
 
@@ -197,7 +208,8 @@ fn drawn<const N: usize>(app: &App, now: Timestamp) -> [i64; N] {
 /// Binds an install to a user.
 ///
 /// An install belongs to one user for ever. Conversions of the user that came before are credited to the links that opened
-/// the install. Binding it to the same user again changes nothing.
+/// the install: the 500 oldest at once, the others within moments. The 100 installs that were bound last count. Binding an
+/// install to the same user again changes nothing.
 #[utoipa::path(
     put, path = "/v1/lifecycle/identify", operation_id = "identify", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
@@ -233,14 +245,16 @@ pub(super) async fn identify_for(app: &Shared, caller: Arc<Caller>, request: Req
     let is_bound = match user {
         Some(user) => user == asked.user_id,
         None => {
-            let (app, now) = (Arc::clone(app), app.clock.now());
-            let job = Arc::new((Arc::clone(&app), caller, asked, now));
-            app.db
-                .write(move |tx| {
-                    let job = Arc::clone(&job);
-                    async move { bind(tx, &job.0, &job.1, &job.2, job.3).await }.boxed()
-                })
-                .await?
+            let job = Arc::new((Arc::clone(app), caller, asked, app.clock.now()));
+            let bound = app.db.write(move |tx| {
+                let job = Arc::clone(&job);
+                async move { bind(tx, &job.0, &job.1, &job.2, job.3).await }.boxed()
+            });
+            let bound = bound.await?;
+            if bound == (Bound::Theirs { is_left: true }) {
+                app.credit_waits.notify_one();
+            }
+            bound != Bound::Another
         }
     };
     if is_bound {
@@ -250,7 +264,13 @@ pub(super) async fn identify_for(app: &Shared, caller: Arc<Caller>, request: Req
     }
 }
 
-async fn bind(mut tx: Conn<'_>, app: &App, caller: &Caller, asked: &Identify, now: Timestamp) -> Result<bool, DbError> {
+async fn bind(
+    mut tx: Conn<'_>,
+    app: &App,
+    caller: &Caller,
+    asked: &Identify,
+    now: Timestamp,
+) -> Result<Bound, DbError> {
     let binding = NewBinding {
         tenant: &caller.tenant,
         positions: drawn(app, now),
@@ -264,7 +284,8 @@ async fn bind(mut tx: Conn<'_>, app: &App, caller: &Caller, asked: &Identify, no
 /// Records a conversion.
 ///
 /// It is credited to the links that touched the installs of its user up to then, and once such an install is known, if
-/// none is yet. The same `idempotency_key` within 30 days is the same conversion.
+/// none is yet. Of more than 100 links the first, the last and the latest are. The same `idempotency_key` within 30 days is
+/// the same conversion.
 #[utoipa::path(
     post, path = "/v1/lifecycle/convert", operation_id = "convert", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),

@@ -1,4 +1,4 @@
-//! What users of an app did, and the links that are credited with it.
+//! What users of an app did. [`super::credits`] has the links that are credited with it.
 //!
 //! A user's row is held by whoever changes what the user is credited with: a conversion, a touch of an install that is
 //! bound to them, the binding of another. Whoever also holds an install's row takes that one first. So each sees what the
@@ -10,7 +10,7 @@ use deeplink_core::metadata::Metadata;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, credits, on};
 
 /// How long an idempotency key is known.
 const KEY_DAYS: i64 = 30;
@@ -96,7 +96,7 @@ struct Ends {
 
 /// Stores a conversion and credits links with it. `true`: an install is bound to its user, so it is an event at once.
 pub(crate) async fn insert(db: &mut Conn<'_>, stored: &Stored<'_>) -> Result<bool, DbError> {
-    // Two looks into an index for each end of an install's touches, however many there are.
+    // Two looks into an index for each end of an install's touches, however many it has.
     const ENDS: &str = "
         SELECT position,
             (SELECT t.at FROM touches t WHERE t.install = i.position AND t.at <= $2
@@ -107,16 +107,11 @@ pub(crate) async fn insert(db: &mut Conn<'_>, stored: &Stored<'_>) -> Result<boo
                 ORDER BY t.at DESC, t.number DESC LIMIT 1) AS last_at,
             (SELECT t.link FROM touches t WHERE t.install = i.position AND t.at <= $2
                 ORDER BY t.at DESC, t.number DESC LIMIT 1) AS last_link
-        FROM installs i WHERE i.app_user = $1";
+        FROM installs i WHERE i.app_user = $1 ORDER BY i.bound_at DESC, i.position DESC LIMIT 100";
     const INSERT: &str = "
         INSERT INTO conversions (position, id, tenant_id, app_user, source_id, conversion_type, metadata, amount_cents,
             currency, at, received_at, emitted_at, first_link, last_link)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
-    const CREDIT: &str = "
-        INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
-        SELECT l.link, $2, $3, l.link = $4, l.link = $5, $6
-        FROM installs i JOIN install_links l ON l.install = i.position
-        WHERE i.app_user = $1 AND l.first_at <= $2 GROUP BY l.link";
     let new = stored.new;
     let at = stored.at.as_millis();
     let ends: Vec<Ends> = on!(db, c => sqlx::query_as(ENDS).bind(stored.user).bind(at).fetch_all(c).await)?;
@@ -134,85 +129,9 @@ pub(crate) async fn insert(db: &mut Conn<'_>, stored: &Stored<'_>) -> Result<boo
         .execute(c).await.map(|_| ()))
     .map_err(DbError::drawn)?;
     if first.is_some() {
-        on!(db, c => sqlx::query(CREDIT)
-            .bind(stored.user).bind(at).bind(&new.conversion_type).bind(first).bind(last).bind(stored.position)
-            .execute(c).await.map(|_| ()))?;
+        credits::credit_one(db, stored.user, at, stored.position).await?;
     }
     Ok(is_known)
-}
-
-/// Makes events of a user's conversions that waited until an install was bound to them.
-pub(crate) async fn emit(db: &mut Conn<'_>, user: i64, now: Timestamp) -> Result<(), DbError> {
-    const SQL: &str = "UPDATE conversions SET emitted_at = $2 WHERE app_user = $1 AND emitted_at IS NULL";
-    on!(db, c => sqlx::query(SQL).bind(user).bind(now.as_millis()).execute(c).await.map(|_| ()))?;
-    Ok(())
-}
-
-/// Touches that came to a user.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Gain {
-    /// The earliest of them.
-    pub(crate) since: i64,
-    pub(crate) install: i64,
-    pub(crate) links: GainedLinks,
-}
-
-/// Which links may be credited that were not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GainedLinks {
-    /// Every link that touched the install.
-    All,
-    /// This one.
-    One(i64),
-    /// None: the link had touched the install before.
-    None,
-}
-
-/// Credits a user's conversions anew with touches that came to them. Seldom is there anything to do: a conversion is newer
-/// than the touches before it, unless it came before its user was known or a clock was set. What is written is what
-/// changes, in so many statements however many conversions there are.
-pub(crate) async fn credit(db: &mut Conn<'_>, user: i64, gain: Gain) -> Result<(), DbError> {
-    const ANY: &str = "SELECT EXISTS (SELECT 1 FROM conversions WHERE app_user = $1 AND at >= $2)";
-    // From each touch to the next one is a stretch of time whose conversions have the same ends.
-    const ENDS: &str = "
-        UPDATE conversions SET first_link = stretch.first_link, last_link = stretch.link
-        FROM (
-            SELECT link, CASE WHEN at > $2 THEN at ELSE $2 END AS since,
-                COALESCE(LEAD(at) OVER chain, 9223372036854775807) AS until,
-                FIRST_VALUE(link) OVER chain AS first_link
-            FROM touches WHERE install IN (SELECT position FROM installs WHERE app_user = $1)
-            WINDOW chain AS (ORDER BY at, install, number)
-        ) AS stretch
-        WHERE conversions.app_user = $1 AND conversions.at >= stretch.since AND conversions.at < stretch.until
-            AND stretch.since < stretch.until
-            AND (conversions.first_link IS DISTINCT FROM stretch.first_link
-                OR conversions.last_link IS DISTINCT FROM stretch.link)
-        RETURNING at";
-    const NEW: &str = "
-        INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
-        SELECT l.link, c.at, c.conversion_type, l.link = c.first_link, l.link = c.last_link, c.position
-        FROM install_links l JOIN conversions c ON c.at >= l.first_at
-        WHERE l.install = $3 AND ($4 IS NULL OR l.link = $4) AND c.app_user = $1 AND c.at >= $2
-        ON CONFLICT (conversion, link) DO NOTHING";
-    const OLD: &str = "
-        UPDATE conversion_credits SET is_first = (link = c.first_link), is_last = (link = c.last_link)
-        FROM conversions c
-        WHERE c.app_user = $1 AND c.at >= $2 AND c.at <= $3 AND conversion_credits.conversion = c.position
-            AND (is_first <> (link = c.first_link) OR is_last <> (link = c.last_link))";
-    let Gain { since, install, links } = gain;
-    if !on!(db, c => sqlx::query_scalar::<_, bool>(ANY).bind(user).bind(since).fetch_one(c).await)? {
-        return Ok(());
-    }
-    let changed: Vec<i64> = on!(db, c => sqlx::query_scalar(ENDS).bind(user).bind(since).fetch_all(c).await)?;
-    if links != GainedLinks::None {
-        let link = if let GainedLinks::One(link) = links { Some(link) } else { None };
-        on!(db, c => sqlx::query(NEW).bind(user).bind(since).bind(install).bind(link)
-            .execute(c).await.map(|_| ()))?;
-    }
-    if let (Some(first), Some(last)) = (changed.iter().min(), changed.iter().max()) {
-        on!(db, c => sqlx::query(OLD).bind(user).bind(first).bind(last).execute(c).await.map(|_| ()))?;
-    }
-    Ok(())
 }
 
 /// Takes away some idempotency keys whose time is over; see [`super::expired`].

@@ -6,8 +6,7 @@ use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::conversions::{self, Gain, GainedLinks};
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, conversions, credits, on};
 
 /// A link opened an install.
 #[derive(Debug, Clone)]
@@ -33,8 +32,8 @@ struct Touched {
     app_user: Option<i64>,
 }
 
-/// Stores a touch. What users are credited with follows.
-pub(crate) async fn touch(db: &mut Conn<'_>, new: &NewTouch<'_>) -> Result<(), DbError> {
+/// Stores a touch. What its user is credited with follows; `true`: a part of that later.
+pub(crate) async fn touch(db: &mut Conn<'_>, new: &NewTouch<'_>) -> Result<bool, DbError> {
     const INSTALL: &str = "
         INSERT INTO installs
             (position, tenant_id, install_id, touches, first_link, last_link, device_model, context, created_at)
@@ -54,30 +53,21 @@ pub(crate) async fn touch(db: &mut Conn<'_>, new: &NewTouch<'_>) -> Result<(), D
         .bind(new.device_model).bind(new.context).bind(new.at.as_millis())
         .fetch_one(c).await)
     .map_err(DbError::drawn)?;
-    let Opened { is_first, before } = open_link(db, &install, new).await?;
+    let before = open_link(db, &install, new).await?;
     on!(db, c => sqlx::query(TOUCH)
         .bind(install.position).bind(new.at.as_millis()).bind(install.touches).bind(new.link)
         .bind(install.first_link).bind(before).bind(new.app_version)
         .execute(c).await.map(|_| ()))?;
-    if let Some(user) = install.app_user {
-        conversions::hold(db, user).await?;
-        let links = if is_first { GainedLinks::One(new.link) } else { GainedLinks::None };
-        let gain = Gain { since: new.at.as_millis(), install: install.position, links };
-        conversions::credit(db, user, gain).await?;
-    }
-    Ok(())
+    let Some(user) = install.app_user else { return Ok(false) };
+    conversions::hold(db, user).await?;
+    credits::credit_since(db, user, new.at.as_millis(), new.at).await
 }
 
-/// What is known of a touch among those of its link and install.
-struct Opened {
-    /// Whether none is earlier, by the clock.
-    is_first: bool,
-    /// The time before at which the link had opened the install again.
-    before: Option<i64>,
-}
+/// Links of an install that may be credited.
+const LINKS: i64 = 100;
 
-/// Notes that a link opened an install.
-async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> Result<Opened, DbError> {
+/// Notes that a link opened an install. Gives the time before at which it had opened the install again.
+async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> Result<Option<i64>, DbError> {
     const LAST: &str = "SELECT last_opened_at FROM install_links WHERE install = $1 AND link = $2";
     const NOTE: &str = "
         INSERT INTO install_links (install, link, first_at, last_opened_at)
@@ -86,8 +76,13 @@ async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> 
             first_at = CASE WHEN excluded.first_at < install_links.first_at
                 THEN excluded.first_at ELSE install_links.first_at END,
             last_opened_at = CASE WHEN install_links.last_opened_at > excluded.last_opened_at
-                THEN install_links.last_opened_at ELSE excluded.last_opened_at END
-        RETURNING first_at";
+                THEN install_links.last_opened_at ELSE excluded.last_opened_at END,
+            credited = TRUE";
+    const CREDIT_LATEST: &str = "
+        UPDATE install_links SET credited = FALSE WHERE install = $1 AND link = (
+            SELECT link FROM install_links WHERE install = $1 AND credited = TRUE
+            ORDER BY CASE WHEN last_opened_at > first_at THEN last_opened_at ELSE first_at END DESC, link
+            LIMIT 1 OFFSET $2)";
     let at = new.at.as_millis();
     let again = install.touches > 1;
     let last: Option<Option<i64>> = if again {
@@ -95,14 +90,16 @@ async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> 
     } else {
         None
     };
-    let first: i64 = on!(db, c => sqlx::query_scalar(NOTE)
-        .bind(install.position).bind(new.link).bind(at).bind(again).fetch_one(c).await)?;
-    let before = match last.flatten() {
+    on!(db, c => sqlx::query(NOTE).bind(install.position).bind(new.link).bind(at).bind(again)
+        .execute(c).await.map(|_| ()))?;
+    if install.touches > LINKS {
+        on!(db, c => sqlx::query(CREDIT_LATEST).bind(install.position).bind(LINKS).execute(c).await.map(|_| ()))?;
+    }
+    match last.flatten() {
         // The clock has stepped back since.
-        Some(last) if last > at => between(db, install.position, new.link, at).await?,
-        last => last,
-    };
-    Ok(Opened { is_first: first == at, before })
+        Some(last) if last > at => between(db, install.position, new.link, at).await,
+        last => Ok(last),
+    }
 }
 
 /// Puts an opening between those of its link that are stored: the next one by the clock comes after it now. Gives the one
@@ -161,8 +158,20 @@ struct Held {
     device_model: Option<String>,
 }
 
-/// Binds an install to a user, who is then credited with what it was touched by. `false`: somebody else was faster.
-pub(crate) async fn bind(db: &mut Conn<'_>, new: &NewBinding<'_>) -> Result<bool, DbError> {
+/// Whose an install is after a binding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// That user's, who is credited with what it was touched by.
+    Theirs {
+        /// Whether a part of that is left for later.
+        is_left: bool,
+    },
+    /// Somebody else's, who was faster.
+    Another,
+}
+
+/// Binds an install to a user.
+pub(crate) async fn bind(db: &mut Conn<'_>, new: &NewBinding<'_>) -> Result<Bound, DbError> {
     const HOLD: &str = "
         INSERT INTO installs (position, tenant_id, install_id, touches, created_at) VALUES ($1, $2, $3, 0, $4)
         ON CONFLICT (tenant_id, install_id) DO UPDATE SET touches = installs.touches
@@ -170,32 +179,42 @@ pub(crate) async fn bind(db: &mut Conn<'_>, new: &NewBinding<'_>) -> Result<bool
     const BIND: &str = "UPDATE installs SET app_user = $2, bound_at = $3, bound_as = $4 WHERE position = $1";
     const CREDIT: &str = "
         INSERT INTO install_credits (link, at, bound_as, is_first, is_last, install)
-        SELECT link, $2, $3, link = $4, link = $5, install FROM install_links WHERE install = $1";
-    const SINCE: &str = "SELECT MIN(first_at) FROM install_links WHERE install = $1";
+        SELECT link, $2, $3, link = $4, link = $5, install FROM (
+            SELECT install, link, first_at, last_opened_at FROM install_links WHERE install = $1 AND credited = TRUE
+            UNION
+            SELECT install, link, first_at, last_opened_at FROM install_links WHERE install = $1 AND link IN ($4, $5)
+        ) AS chain
+        ORDER BY CASE WHEN link IN ($4, $5) THEN 0 ELSE 1 END,
+            CASE WHEN last_opened_at > first_at THEN last_opened_at ELSE first_at END DESC, link
+        LIMIT $6";
+    const SINCE: &str = "SELECT MIN(at) FROM touches WHERE install = $1";
     let at = new.at.as_millis();
     let install: Held = on!(db, c => sqlx::query_as(HOLD)
         .bind(new.positions[0]).bind(new.tenant.as_str()).bind(new.install_id).bind(at)
         .fetch_one(c).await)
     .map_err(DbError::drawn)?;
     if let Some(user) = user_of(db, new.tenant, new.install_id).await? {
-        return Ok(user == new.user_id);
+        return Ok(if user == new.user_id { Bound::Theirs { is_left: false } } else { Bound::Another });
     }
     let user = conversions::hold_user(db, new.tenant, new.user_id, new.positions[1], new.at).await?;
     let bound_as = compare(db, user, install.device_model.as_deref()).await?;
     on!(db, c => sqlx::query(BIND).bind(install.position).bind(user).bind(at).bind(bound_as as i64)
         .execute(c).await.map(|_| ()))?;
-    if bound_as == BoundAs::Identified {
-        conversions::emit(db, user, new.at).await?;
-    }
     if install.touches > 0 {
         on!(db, c => sqlx::query(CREDIT)
             .bind(install.position).bind(at).bind(bound_as as i64).bind(install.first_link).bind(install.last_link)
-            .execute(c).await.map(|_| ()))?;
-        let since: i64 = on!(db, c => sqlx::query_scalar(SINCE).bind(install.position).fetch_one(c).await)?;
-        let gain = Gain { since, install: install.position, links: GainedLinks::All };
-        conversions::credit(db, user, gain).await?;
+            .bind(LINKS).execute(c).await.map(|_| ()))?;
     }
-    Ok(true)
+    let since: Option<i64> = match bound_as {
+        // Whatever the user did waits to become an event.
+        BoundAs::Identified => Some(i64::MIN),
+        _ => on!(db, c => sqlx::query_scalar(SINCE).bind(install.position).fetch_one(c).await)?,
+    };
+    let is_left = match since {
+        Some(since) => credits::credit_since(db, user, since, new.at).await?,
+        None => false,
+    };
+    Ok(Bound::Theirs { is_left })
 }
 
 /// What binding an install of this model is to a user, by the installs that are bound to them. A new device is never
@@ -203,7 +222,7 @@ pub(crate) async fn bind(db: &mut Conn<'_>, new: &NewBinding<'_>) -> Result<bool
 async fn compare(db: &mut Conn<'_>, user: i64, model: Option<&str>) -> Result<BoundAs, DbError> {
     const SQL: &str = "
         SELECT EXISTS (SELECT 1 FROM installs WHERE app_user = $1),
-            EXISTS (SELECT 1 FROM installs WHERE app_user = $1 AND device_model IS NOT NULL),
+            EXISTS (SELECT 1 FROM installs WHERE app_user = $1 AND device_model >= ''),
             EXISTS (SELECT 1 FROM installs WHERE app_user = $1 AND device_model = $2)";
     let (any, any_known, same): (bool, bool, bool) =
         on!(db, c => sqlx::query_as(SQL).bind(user).bind(model).fetch_one(c).await)?;

@@ -16,6 +16,7 @@ pub(crate) mod apps;
 pub(crate) mod certificates;
 pub(crate) mod clicks;
 pub(crate) mod conversions;
+pub(crate) mod credits;
 pub(crate) mod domain_proofs;
 pub(crate) mod domains;
 pub(crate) mod expired;

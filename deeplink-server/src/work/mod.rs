@@ -2,6 +2,7 @@
 //! next start.
 
 mod certificates;
+mod credit;
 pub(crate) mod link_expiry;
 pub(crate) mod mail;
 pub(crate) mod recheck;
@@ -28,6 +29,8 @@ pub(crate) struct Work {
     _recheck: AbortOnDropHandle<()>,
     /// Likewise.
     _uses: AbortOnDropHandle<()>,
+    /// Likewise.
+    _credit: AbortOnDropHandle<()>,
     /// Likewise; only with a threat list.
     _threats: Option<AbortOnDropHandle<()>>,
 }
@@ -41,6 +44,7 @@ pub(crate) fn start(app: &Shared) -> Work {
         _sweep: AbortOnDropHandle::new(tokio::spawn(sweep::run(Arc::downgrade(app)))),
         _recheck: AbortOnDropHandle::new(tokio::spawn(recheck::run(Arc::downgrade(app)))),
         _uses: AbortOnDropHandle::new(tokio::spawn(uses::run(Arc::downgrade(app)))),
+        _credit: AbortOnDropHandle::new(tokio::spawn(credit::run(Arc::downgrade(app)))),
         _threats: threats.map(AbortOnDropHandle::new),
     }
 }

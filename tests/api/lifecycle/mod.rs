@@ -1,5 +1,6 @@
 //! From click to conversion: what apps, pages and servers report, and what links are credited with.
 
+mod bounds;
 mod callers;
 mod chain;
 mod clicks;

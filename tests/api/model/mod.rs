@@ -137,6 +137,8 @@ impl Stage {
             }))
             .await;
         }
+        // What was refused is not there to wait for, and this says why.
+        wrong.iter().flatten().for_each(|wrong| println!("{wrong}"));
         self.wait_for_clicks(&actors).await;
         let asked = actors.iter().zip(histories).map(|(actor, history)| self.ask_all(actor, history));
         let answers: Vec<_> = futures_util::stream::iter(asked).buffered(16).collect().await;

@@ -1,0 +1,417 @@
+//! Which links are credited with what users did.
+//!
+//! The work of one write is bounded, however much a user has: the installs that were bound last count, a conversion has so
+//! many links at most, and so many conversions are credited anew at one time. What is left stands in `credit_work`, and
+//! whoever holds the user's row goes on with it. Everything here is called with that row held.
+
+use deeplink_core::time::Timestamp;
+use sqlx::FromRow;
+
+use super::{Conn, DbError, conversions, on};
+
+/// Conversions that one write credits anew at most; fewer where each takes many looks.
+const BATCH: i64 = 500;
+/// Looks at installs or links that one such write takes, about.
+const LOOKS: i64 = 2_000;
+/// Conversions that one such write credits anew at least.
+const FEW: i64 = 20;
+/// Users whose work is found at one time.
+const USERS: i64 = 1_000;
+
+/// A place among a user's conversions, which are ordered by when they happened, and then by their positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromRow)]
+pub(crate) struct Place {
+    at: i64,
+    position: i64,
+}
+
+impl Place {
+    /// Before all conversions of this moment and later ones.
+    fn before(at: i64) -> Self {
+        Self { at, position: i64::MIN }
+    }
+}
+
+/// Conversions of a user after one place and up to another.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    user: i64,
+    after: Place,
+    upto: Place,
+}
+
+/// Credits links with a conversion that was just stored with its first and last touch.
+pub(super) async fn credit_one(db: &mut Conn<'_>, user: i64, at: i64, position: i64) -> Result<(), DbError> {
+    let after = Place { at, position: position.saturating_sub(1) };
+    credit_range(db, Range { user, after, upto: Place { at, position } }).await
+}
+
+/// Credits the conversions of a range with the links that touched before them, as far as none is credited yet.
+async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> Result<(), DbError> {
+    const SQL: &str = "
+        WITH touched AS (
+            SELECT l.link, MIN(l.first_at) AS first_at,
+                MAX(CASE WHEN l.last_opened_at > l.first_at THEN l.last_opened_at ELSE l.first_at END) AS latest_at
+            FROM (SELECT position FROM installs WHERE app_user = $1
+                    ORDER BY bound_at DESC, position DESC LIMIT 100) AS i
+                JOIN install_links l ON l.install = i.position AND l.credited = TRUE
+            GROUP BY l.link ORDER BY latest_at DESC, l.link LIMIT 100),
+        due AS (
+            SELECT position, at, conversion_type, first_link, last_link FROM conversions
+            WHERE app_user = $1 AND (at, position) > ($2, $3) AND (at, position) <= ($4, $5)
+                AND first_link IS NOT NULL),
+        chain AS (
+            SELECT d.*, d.first_link AS link, 1 AS is_end, 0 AS latest_at FROM due d
+            UNION ALL SELECT d.*, d.last_link, 1, 0 FROM due d WHERE d.last_link <> d.first_link
+            UNION ALL SELECT d.*, t.link, 0, t.latest_at FROM due d JOIN touched t ON t.first_at <= d.at
+                WHERE t.link <> d.first_link AND t.link <> d.last_link),
+        ranked AS (
+            SELECT chain.*,
+                ROW_NUMBER() OVER (PARTITION BY position ORDER BY is_end DESC, latest_at DESC, link) AS place
+            FROM chain)
+        INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
+        SELECT link, at, conversion_type, link = first_link, link = last_link, position FROM ranked WHERE place <= 100";
+    on!(db, c => sqlx::query(SQL)
+        .bind(user).bind(after.at).bind(after.position).bind(upto.at).bind(upto.position)
+        .execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// Touches came to a user: credits the conversions since then anew, and makes events of those that are none yet. `true`: some
+/// are left for later. Seldom is there anything to do: a conversion is newer than the touches before it, unless it came
+/// before its user was known or a clock was set.
+pub(crate) async fn credit_since(db: &mut Conn<'_>, user: i64, since: i64, now: Timestamp) -> Result<bool, DbError> {
+    const ANY: &str = "SELECT EXISTS (SELECT 1 FROM conversions WHERE app_user = $1 AND at >= $2)";
+    if !on!(db, c => sqlx::query_scalar::<_, bool>(ANY).bind(user).bind(since).fetch_one(c).await)? {
+        return Ok(false);
+    }
+    let since = Place::before(since);
+    let left = left(db, user).await?;
+    go_on(db, user, left.map_or(since, |left| left.min(since)), left.is_some(), now).await
+}
+
+/// Goes on with what earlier writes left of a user's conversions; `true` when more is left.
+pub(crate) async fn resume(db: &mut Conn<'_>, user: i64, now: Timestamp) -> Result<bool, DbError> {
+    conversions::hold(db, user).await?;
+    match left(db, user).await? {
+        Some(place) => go_on(db, user, place, true, now).await,
+        None => Ok(false),
+    }
+}
+
+/// Some users of whose conversions something is left.
+pub(crate) async fn unfinished(db: &mut Conn<'_>) -> Result<Vec<i64>, DbError> {
+    const SQL: &str = "SELECT app_user FROM credit_work ORDER BY app_user LIMIT $1";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(USERS).fetch_all(c).await)?)
+}
+
+async fn left(db: &mut Conn<'_>, user: i64) -> Result<Option<Place>, DbError> {
+    const SQL: &str = "SELECT since_at AS at, since_position AS position FROM credit_work WHERE app_user = $1";
+    Ok(on!(db, c => sqlx::query_as(SQL).bind(user).fetch_optional(c).await)?)
+}
+
+/// Does as much as one write may, and notes what it leaves.
+async fn go_on(db: &mut Conn<'_>, user: i64, from: Place, noted: bool, now: Timestamp) -> Result<bool, DbError> {
+    const NOTE: &str = "
+        INSERT INTO credit_work (app_user, since_at, since_position) VALUES ($1, $2, $3)
+        ON CONFLICT (app_user) DO UPDATE SET since_at = excluded.since_at, since_position = excluded.since_position";
+    const END: &str = "DELETE FROM credit_work WHERE app_user = $1";
+    let left = credit_some(db, user, from, now).await?;
+    if let Some(place) = left {
+        on!(db, c => sqlx::query(NOTE).bind(user).bind(place.at).bind(place.position)
+            .execute(c).await.map(|_| ()))?;
+    } else if noted {
+        on!(db, c => sqlx::query(END).bind(user).execute(c).await.map(|_| ()))?;
+    }
+    Ok(left.is_some())
+}
+
+/// The first touch of an install.
+#[derive(FromRow)]
+struct First {
+    install: i64,
+    at: Option<i64>,
+    link: Option<i64>,
+}
+
+/// Credits some conversions anew. Gives how far it came, if more may be left.
+async fn credit_some(db: &mut Conn<'_>, user: i64, after: Place, now: Timestamp) -> Result<Option<Place>, DbError> {
+    const FIRSTS: &str = "
+        SELECT i.position AS install,
+            (SELECT t.at FROM touches t WHERE t.install = i.position ORDER BY t.at, t.number LIMIT 1) AS at,
+            (SELECT t.link FROM touches t WHERE t.install = i.position ORDER BY t.at, t.number LIMIT 1) AS link
+        FROM installs i WHERE i.app_user = $1 ORDER BY i.bound_at DESC, i.position DESC LIMIT 100";
+    const LINKS: &str = "
+        SELECT COUNT(*) FROM (
+            SELECT DISTINCT l.link
+            FROM (SELECT position FROM installs WHERE app_user = $1
+                    ORDER BY bound_at DESC, position DESC LIMIT 100) AS i
+                JOIN install_links l ON l.install = i.position AND l.credited = TRUE
+            LIMIT 100) AS links";
+    const DUE: &str = "
+        SELECT at, position FROM conversions WHERE app_user = $1 AND (at, position) > ($2, $3)
+        ORDER BY at, position LIMIT $4";
+    const FORGET: &str = "
+        DELETE FROM conversion_credits WHERE conversion IN (
+            SELECT position FROM conversions
+            WHERE app_user = $1 AND (at, position) > ($2, $3) AND (at, position) <= ($4, $5))";
+    let firsts: Vec<First> = on!(db, c => sqlx::query_as(FIRSTS).bind(user).fetch_all(c).await)?;
+    let links: i64 = on!(db, c => sqlx::query_scalar(LINKS).bind(user).fetch_one(c).await)?;
+    let installs = i64::try_from(firsts.len()).unwrap_or(i64::MAX);
+    let most = (LOOKS / links.max(installs).max(1)).clamp(FEW, BATCH);
+    let due: Vec<Place> = on!(db, c => sqlx::query_as(DUE)
+        .bind(user).bind(after.at).bind(after.position).bind(most).fetch_all(c).await)?;
+    let Some(&upto) = due.last() else { return Ok(None) };
+    let range = Range { user, after, upto };
+    let first = firsts.iter().filter_map(|first| Some(((first.at?, first.install), first.link?))).min();
+    on!(db, c => sqlx::query(FORGET)
+        .bind(user).bind(after.at).bind(after.position).bind(upto.at).bind(upto.position)
+        .execute(c).await.map(|_| ()))?;
+    settle(db, range, first.map(|((at, _), link)| (at, link)), now).await?;
+    credit_range(db, range).await?;
+    Ok((i64::try_from(due.len()).unwrap_or(i64::MAX) == most).then_some(upto))
+}
+
+/// Finds the first and the last touch of each conversion of a range, by looks into indexes, and makes events of them. `first`
+/// is when and by which link the user was touched at first.
+async fn settle(db: &mut Conn<'_>, range: Range, first: Option<(i64, i64)>, now: Timestamp) -> Result<(), DbError> {
+    const SQL: &str = "
+        UPDATE conversions SET
+            emitted_at = COALESCE(emitted_at, $6),
+            first_link = CASE WHEN at >= $7 THEN $8 END,
+            last_link = (
+                SELECT t.link FROM touches t
+                WHERE t.at <= conversions.at AND t.install = (
+                    SELECT position FROM (
+                        SELECT i.position, (SELECT MAX(l.at) FROM touches l
+                            WHERE l.install = i.position AND l.at <= conversions.at) AS last_at
+                        FROM installs i WHERE i.app_user = $1
+                        ORDER BY i.bound_at DESC, i.position DESC LIMIT 100) AS ends
+                    WHERE last_at IS NOT NULL ORDER BY last_at DESC, position DESC LIMIT 1)
+                ORDER BY t.at DESC, t.number DESC LIMIT 1)
+        WHERE app_user = $1 AND (at, position) > ($2, $3) AND (at, position) <= ($4, $5)";
+    let Range { user, after, upto } = range;
+    let (first_at, first_link) = first.unzip();
+    on!(db, c => sqlx::query(SQL)
+        .bind(user).bind(after.at).bind(after.position).bind(upto.at).bind(upto.position)
+        .bind(now.as_millis()).bind(first_at).bind(first_link)
+        .execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use deeplink_core::id::{EventId, TenantId};
+    use deeplink_core::lifecycle::Convert;
+    use deeplink_core::secret::Random;
+    use futures_util::FutureExt;
+
+    use crate::db::conversions::{self, Stored};
+    use crate::db::installs::{self, Bound, NewBinding, NewTouch};
+    use crate::db::tests::{Scratch, now};
+
+    use super::*;
+
+    /// A tenant with one user, and no task that does what is left.
+    struct Stage {
+        scratch: Scratch,
+        tenant: TenantId,
+    }
+
+    impl Stage {
+        async fn new() -> Self {
+            let scratch = Scratch::new().await;
+            let tenant = TenantId::new(now(), &mut Random::system());
+            scratch.execute(format!("INSERT INTO tenants (id, created_at) VALUES ('{tenant}', 0)")).await;
+            Self { scratch, tenant }
+        }
+
+        async fn number(&self, sql: &'static str) -> i64 {
+            let mut reader = self.scratch.db.read().await.expect("a reader");
+            on!(&mut reader.conn(), c => sqlx::query_scalar(sql).fetch_one(c).await).expect("a number")
+        }
+
+        /// A link opens an install, `nth` milliseconds after the beginning.
+        async fn touch(&self, install: i64, link: i64, nth: i64) -> bool {
+            let tenant = self.tenant.clone();
+            self.scratch
+                .write(move |mut tx| {
+                    let (tenant, install_id) = (tenant.clone(), format!("install-{install}"));
+                    async move {
+                        let new = NewTouch {
+                            tenant: &tenant,
+                            position: install,
+                            install_id: &install_id,
+                            link,
+                            app_version: "1",
+                            device_model: None,
+                            context: None,
+                            at: now().plus_millis(nth),
+                        };
+                        installs::touch(&mut tx, &new).await
+                    }
+                    .boxed()
+                })
+                .await
+        }
+
+        /// Binds an install to the user.
+        async fn bind(&self, install: i64, nth: i64) -> Bound {
+            let tenant = self.tenant.clone();
+            self.scratch
+                .write(move |mut tx| {
+                    let (tenant, install_id) = (tenant.clone(), format!("install-{install}"));
+                    async move {
+                        let new = NewBinding {
+                            tenant: &tenant,
+                            positions: [install, 1],
+                            install_id: &install_id,
+                            user_id: "ann",
+                            at: now().plus_millis(nth),
+                        };
+                        installs::bind(&mut tx, &new).await
+                    }
+                    .boxed()
+                })
+                .await
+        }
+
+        /// Conversions of the user, one in each millisecond from `nth` on.
+        async fn convert(&self, positions: std::ops::Range<i64>, nth: i64) {
+            let tenant = self.tenant.clone();
+            self.scratch
+                .write(move |mut tx| {
+                    let (tenant, positions) = (tenant.clone(), positions.clone());
+                    async move {
+                        let user = conversions::hold_user(&mut tx, &tenant, "ann", 1, now()).await?;
+                        let new = Convert::new("ann", "t").check().expect("a conversion");
+                        let begin = positions.start;
+                        for position in positions {
+                            let at = now().plus_millis(nth + position - begin);
+                            let id = EventId::new(at, &mut Random::system());
+                            let stored = Stored {
+                                id: &id,
+                                tenant: &tenant,
+                                user,
+                                position,
+                                source: None,
+                                new: &new,
+                                at,
+                                now: at,
+                            };
+                            conversions::insert(&mut tx, &stored).await?;
+                        }
+                        Ok(())
+                    }
+                    .boxed()
+                })
+                .await;
+        }
+
+        async fn resume(&self, nth: i64) -> bool {
+            let at = now().plus_millis(nth);
+            self.scratch.write(move |mut tx| async move { resume(&mut tx, 1, at).await }.boxed()).await
+        }
+    }
+
+    /// C3: however many conversions waited for a user, a write does 500 of them, and what is left is known.
+    #[tokio::test]
+    async fn c3_one_write_credits_five_hundred() {
+        let stage = Stage::new().await;
+        stage.touch(1, 7, 0).await;
+        stage.touch(2, 8, 1).await;
+        stage.convert(0..1_200, 100).await;
+        let credited = "SELECT COUNT(*) FROM conversion_credits";
+        let events = "SELECT COUNT(*) FROM conversions WHERE emitted_at IS NOT NULL";
+        assert_eq!(stage.bind(1, 5_000).await, Bound::Theirs { is_left: true });
+        assert_eq!((stage.number(credited).await, stage.number(events).await), (500, 500));
+        let oldest = "SELECT COUNT(*) FROM conversions WHERE emitted_at IS NOT NULL AND position < 500";
+        assert_eq!(stage.number(oldest).await, 500, "the oldest first");
+        assert!(stage.resume(6_000).await);
+        // Another install whose touch lies before them all: it begins anew, and makes no event again.
+        assert_eq!(stage.bind(2, 7_000).await, Bound::Theirs { is_left: true });
+        assert_eq!((stage.number(credited).await, stage.number(events).await), (500 + 1_000, 1_000));
+        assert!(stage.resume(8_000).await);
+        assert!(!stage.resume(9_000).await);
+        assert!(!stage.resume(9_000).await);
+        assert_eq!((stage.number(credited).await, stage.number(events).await), (2_400, 1_200));
+        assert_eq!(stage.number("SELECT COUNT(*) FROM credit_work").await, 0);
+        let flags = "
+            SELECT COUNT(*) FROM conversion_credits x JOIN conversions c ON c.position = x.conversion
+            WHERE x.at = c.at AND x.is_first = (x.link = 7) AND x.is_last = (x.link = 8)
+                AND c.first_link = 7 AND c.last_link = 8";
+        assert_eq!(stage.number(flags).await, 2_400);
+        for (position, nth) in [(0, 5_000), (499, 5_000), (500, 6_000), (999, 6_000), (1_000, 9_000), (1_199, 9_000)] {
+            let sql = format!("SELECT emitted_at FROM conversions WHERE position = {position}");
+            let at = stage.number(String::leak(sql)).await;
+            assert_eq!(at, now().plus_millis(nth).as_millis(), "{position}");
+        }
+    }
+
+    /// Up to a hundred links are credited, each of them; of more the first, the last and the latest.
+    #[tokio::test]
+    async fn a_hundred_links_are_credited() {
+        let stage = Stage::new().await;
+        for nth in 0..150 {
+            // The first three come again, so that they are of the latest.
+            stage.touch(1, if nth < 147 { nth } else { nth - 147 }, nth).await;
+            if nth == 99 {
+                stage.touch(2, 5_000, nth).await;
+            }
+        }
+        assert_eq!(stage.number("SELECT COUNT(*) FROM install_links WHERE install = 1").await, 147);
+        assert_eq!(stage.number("SELECT COUNT(*) FROM install_links WHERE install = 1 AND credited").await, 100);
+        // One before its user is known, of a time with exactly a hundred links, one after.
+        stage.convert(0..1, 98).await;
+        assert_eq!(stage.bind(1, 1_000).await, Bound::Theirs { is_left: false });
+        stage.convert(1..2, 1_000).await;
+        let latest = "SELECT COUNT(*) FROM install_credits WHERE link < 3 OR link >= 50";
+        assert_eq!(stage.number("SELECT COUNT(*) FROM install_credits").await, 100);
+        assert_eq!(stage.number(latest).await, 100);
+        assert_eq!(stage.number("SELECT COUNT(*) FROM install_credits WHERE is_first AND link = 0").await, 1);
+        assert_eq!(stage.number("SELECT COUNT(*) FROM install_credits WHERE is_last AND link = 2").await, 1);
+        let of_later = "SELECT COUNT(*) FROM conversion_credits WHERE conversion = 1 AND (link < 3 OR link >= 50)";
+        assert_eq!(stage.number("SELECT COUNT(*) FROM conversion_credits WHERE conversion = 1").await, 100);
+        assert_eq!(stage.number(of_later).await, 100);
+        // The early one has its first and its last link, and those of the latest that came before it.
+        let ends = "SELECT COUNT(*) FROM conversions WHERE position = 0 AND first_link = 0 AND last_link = 98";
+        assert_eq!(stage.number(ends).await, 1);
+        let of_early =
+            "SELECT COUNT(*) FROM conversion_credits WHERE conversion = 0 AND (link < 3 OR link BETWEEN 50 AND 98)";
+        assert_eq!(stage.number(of_early).await, 52);
+        assert_eq!(stage.number("SELECT COUNT(*) FROM conversion_credits WHERE conversion = 0").await, 52);
+        let ends = "SELECT COUNT(*) FROM conversion_credits WHERE is_first OR is_last";
+        assert_eq!(stage.number(ends).await, 4);
+    }
+
+    /// Exactly a hundred links leave none out.
+    #[tokio::test]
+    async fn none_of_a_hundred_links_is_left_out() {
+        let stage = Stage::new().await;
+        for nth in 0..100 {
+            stage.touch(nth % 3 + 1, nth, nth).await;
+        }
+        for install in 1..=3 {
+            stage.bind(install, 200 + install).await;
+        }
+        stage.convert(0..1, 300).await;
+        assert_eq!(stage.number("SELECT COUNT(*) FROM conversion_credits").await, 100);
+        assert_eq!(stage.number("SELECT COUNT(*) FROM install_credits").await, 100);
+    }
+
+    /// Of a user's installs those count that were bound last.
+    #[tokio::test]
+    async fn a_hundred_installs_credit() {
+        let stage = Stage::new().await;
+        for install in 1..=103 {
+            // The last to be bound are the first that were touched.
+            stage.touch(install, 1_000 + install, 200 - install).await;
+            stage.bind(install, 300 + install).await;
+        }
+        stage.convert(0..1, 1_000).await;
+        assert_eq!(stage.number("SELECT COUNT(*) FROM conversion_credits WHERE link > 1003").await, 100);
+        assert_eq!(stage.number("SELECT COUNT(*) FROM conversion_credits").await, 100);
+        let ends = "SELECT COUNT(*) FROM conversions WHERE first_link = 1103 AND last_link = 1004";
+        assert_eq!(stage.number(ends).await, 1);
+    }
+}
