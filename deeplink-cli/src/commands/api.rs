@@ -18,7 +18,8 @@ use crate::output::{Format, Record};
 /// Send any request to the service and print the answer
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The path is relative to the base URL. An answer that is no success is printed too, and decides the exit code.",
+    "The path is relative to the base URL. An answer that is no success is printed too, and decides the exit code. Answers are \
+     shown as they are: keys and the addresses of sources whole.",
     &[
     "dl api GET /v1/links --query limit=5",
     "dl api POST /v1/links -f web_url=https://example.com/p/42 -F 'metadata={\"n\":1}'",
