@@ -11,6 +11,7 @@ use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelQuery, FunnelRepo
 use deeplink_core::link::is_link_id;
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::{ClickKind, Platform};
+use futures_util::FutureExt;
 use http::{HeaderValue, header};
 
 use super::{links, sheet};
@@ -22,7 +23,7 @@ use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::{Path, Query};
 use crate::state::{App, Shared};
 
-/// How long counting may take.
+/// How long a report may take, all in all.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Hosts that have a group of their own.
 const HOSTS: usize = 100;
@@ -81,17 +82,18 @@ fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
 
 /// The report on a caller's own links.
 pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -> Result<FunnelReport, ApiError> {
-    let ids: Vec<&str> = scope.link_ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
-    let mut reader = app.db.read().await?;
-    let mut db = reader.conn();
-    let counted = async {
-        let positions = funnel::positions(&mut db, &caller.tenant, &ids).await?;
-        let links: Vec<i64> = positions.values().copied().collect();
-        let (total, groups) = count(&mut db, &scope, &links, &positions).await?;
-        Ok::<_, DbError>((total, groups))
-    };
-    let (total, groups) = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
-    Ok(FunnelReport::new(scope, total, groups))
+    let tenant = caller.tenant.clone();
+    let report = app.db.report(LIMIT, move |mut db| {
+        async move {
+            let ids: Vec<&str> = scope.link_ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
+            let positions = funnel::positions(&mut db, &tenant, &ids).await?;
+            let links: Vec<i64> = positions.values().copied().collect();
+            let (total, groups) = count(&mut db, &scope, &links, &positions).await?;
+            Ok::<_, DbError>(FunnelReport::new(scope, total, groups))
+        }
+        .boxed()
+    });
+    Ok(report.await?)
 }
 
 async fn count(
@@ -115,18 +117,23 @@ async fn count(
             None
         }
         Some(GroupBy::RefererHost) => {
-            let counted = clicks::count_by_host(db, clicked).await?;
-            tally.total.clicks = counted.values().sum();
+            let mut counted = clicks::count_by_host(db, clicked).await?;
+            tally.total.clicks = clicks::count(db, clicked, By::Nothing).await?.into_values().sum();
+            add_rest(&mut counted, clicks::OTHER.to_owned(), tally.total.clicks);
             Some(largest(counted))
         }
-        Some(by @ (GroupBy::Platform | GroupBy::Kind)) => {
-            let is_kind = *by == GroupBy::Kind;
-            let (kinds, by) = if is_kind { (Kinds::All, By::Kind) } else { (Kinds::Funnel, By::Platform) };
-            let counted = clicks::count(db, clicks::Scope { kinds, ..clicked }, by).await?;
-            let in_funnel = |code: i64| !is_kind || kind_of(code).is_some_and(ClickKind::in_funnel);
+        Some(GroupBy::Platform) => {
+            let mut counted = clicks::count(db, clicked, By::Platform).await?;
+            tally.total.clicks = clicks::count(db, clicked, By::Nothing).await?.into_values().sum();
+            add_rest(&mut counted, -1, tally.total.clicks);
+            Some(by_clicks(counted.into_iter().map(|(code, clicks)| (platform_of(code).into(), clicks))))
+        }
+        Some(GroupBy::Kind) => {
+            let counted = clicks::count(db, clicks::Scope { kinds: Kinds::All, ..clicked }, By::Kind).await?;
+            let in_funnel = |code: i64| kind_of(code).is_some_and(ClickKind::in_funnel);
             tally.total.clicks = counted.iter().filter(|(code, _)| in_funnel(**code)).map(|(_, clicks)| clicks).sum();
-            let name = |code: i64| if is_kind { kind_of(code).map(ClickKind::as_str) } else { platform_of(code) };
-            Some(by_clicks(counted.into_iter().map(|(code, clicks)| (name(code).unwrap_or("unknown").into(), clicks))))
+            let name = |code: i64| kind_of(code).map_or("unknown", ClickKind::as_str);
+            Some(by_clicks(counted.into_iter().map(|(code, clicks)| (name(code).into(), clicks))))
         }
         Some(by) => {
             let key = match by {
@@ -148,8 +155,16 @@ fn kind_of(code: i64) -> Option<ClickKind> {
     u8::try_from(code).ok().and_then(ClickKind::from_code)
 }
 
-fn platform_of(code: i64) -> Option<&'static str> {
-    u8::try_from(code).ok().and_then(Platform::from_code).map(Platform::as_str)
+fn platform_of(code: i64) -> &'static str {
+    u8::try_from(code).ok().and_then(Platform::from_code).map_or("unknown", Platform::as_str)
+}
+
+/// Adds what no group holds: hours of some weeks ago have no breakdown of their own any longer, but their days have.
+fn add_rest<K: Ord>(counted: &mut BTreeMap<K, i64>, of: K, total: i64) {
+    let rest = total - counted.values().sum::<i64>();
+    if rest > 0 {
+        *counted.entry(of).or_insert(0) += rest;
+    }
 }
 
 /// Each stretch of time that the window touches, or each link in the order asked.
@@ -213,19 +228,20 @@ pub(crate) async fn link(
     FullScope { caller, .. }: FullScope,
     Path(link_id): Path<String>,
 ) -> Result<Json<LinkStats>, ApiError> {
-    let mut reader = app.db.read().await?;
-    let mut db = reader.conn();
-    let link = links::find(&mut db, &caller, &link_id).await?;
-    let position = link.position;
-    let counted = async {
-        let [from, to] = [i64::MIN, i64::MAX].map(|edge| Timestamp::from_millis(edge).as_millis());
-        let ever = clicks::Scope { links: &[position], from, to, kinds: Kinds::Funnel };
-        let clicks = clicks::count(&mut db, ever, By::Nothing).await?.into_values().sum();
-        let (installs, bound) = funnel::installs_of(&mut db, position).await?;
-        Ok::<_, DbError>(((clicks, installs, bound), funnel::conversions_of(&mut db, position).await?))
-    };
-    let (counts, sums) = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
-    Ok(Json(LinkStats::new(link.link_id, counts, sums)))
+    let stats = app.db.report(LIMIT, move |mut db| {
+        async move {
+            let link = links::find(&mut db, &caller, &link_id).await?;
+            let position = link.position;
+            let [from, to] = [i64::MIN, i64::MAX].map(|edge| Timestamp::from_millis(edge).as_millis());
+            let ever = clicks::Scope { links: &[position], from, to, kinds: Kinds::Funnel };
+            let clicks = clicks::count(&mut db, ever, By::Nothing).await?.into_values().sum();
+            let (installs, bound) = funnel::installs_of(&mut db, position).await?;
+            let sums = funnel::conversions_of(&mut db, position).await?;
+            Ok::<_, ApiError>(LinkStats::new(link.link_id, (clicks, installs, bound), sums))
+        }
+        .boxed()
+    });
+    Ok(Json(stats.await?))
 }
 
 #[cfg(test)]

@@ -9,16 +9,16 @@ use deeplink_core::error::ErrorBody;
 use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::ClickKind;
+use futures_util::FutureExt;
 
 use super::links;
-use crate::db::DbError;
 use crate::db::clicks::{self, By, Kinds, Scope};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::extract::{Path, Query};
 use crate::state::Shared;
 
-/// How long counting may take.
+/// How long it may take, all in all.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Counts a link's clicks over time.
@@ -51,19 +51,29 @@ pub(crate) async fn get(
     Path(link_id): Path<String>,
     query: Query,
 ) -> Result<Json<Timeseries>, ApiError> {
-    let mut reader = app.db.read().await?;
-    let mut db = reader.conn();
-    let link = links::find(&mut db, &caller, &link_id).await?;
-    let asked = read(&query)?;
-    let (from, to, granularity) = asked.window(app.clock.now())?;
-    let links = [link.position];
-    let kinds = asked.kind.map_or(Kinds::Funnel, Kinds::One);
-    let scope = Scope { links: &links, from: from.as_millis(), to: to.as_millis(), kinds };
-    let by = if granularity == Granularity::Hourly { By::Hour } else { By::Day };
-    let counted = clicks::count(&mut db, scope, by);
-    let counts = tokio::time::timeout(LIMIT, counted).await.map_err(|_| DbError::Overloaded)??;
-    let data = buckets(&counts, from, to, &granularity);
-    Ok(Json(Timeseries::new(link.link_id, granularity, from, to, data)))
+    let (asked, now) = (read(&query), app.clock.now());
+    let series = app.db.report(LIMIT, move |mut db| {
+        async move {
+            // Whether there is such a link comes before how it was asked.
+            let link = links::find(&mut db, &caller, &link_id).await?;
+            let asked = asked?;
+            let (from, to, granularity) = asked.window(now)?;
+            let kinds = asked.kind.map_or(Kinds::Funnel, Kinds::One);
+            let scope = Scope { links: &[link.position], from: from.as_millis(), to: to.as_millis(), kinds };
+            let by = if granularity == Granularity::Hourly { By::Hour } else { By::Day };
+            let counts = clicks::count(&mut db, scope, by).await?;
+            let data = buckets(&counts, from, to, &granularity);
+            Ok::<_, ApiError>(Timeseries::new(link.link_id, granularity, from, to, data))
+        }
+        .boxed()
+    });
+    Ok(Json(series.await?))
+}
+
+/// Says that the funnel is the way to ask what a link led to.
+pub(super) fn mark_deprecated(response: &mut Response, link_id: &str) {
+    response.headers_mut().insert("deprecation", DEPRECATED_SINCE);
+    response.headers_mut().insert("link", successor(link_id));
 }
 
 fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {

@@ -80,6 +80,7 @@ impl DbError {
 mod sqlite {
     pub(super) const BUSY: u32 = 5;
     pub(super) const LOCKED: u32 = 6;
+    pub(super) const INTERRUPT: u32 = 9;
     pub(super) const IOERR: u32 = 10;
     pub(super) const FULL: u32 = 13;
     pub(super) const CANTOPEN: u32 = 14;
@@ -99,6 +100,8 @@ impl From<sqlx::Error> for DbError {
                 let code = database.code().unwrap_or(Cow::Borrowed(""));
                 match sqlite_primary(&code, database.as_ref()) {
                     Some(sqlite::FULL) => return Self::Full,
+                    // The statement took longer than it may.
+                    Some(sqlite::INTERRUPT) => return Self::Overloaded,
                     Some(sqlite::BUSY | sqlite::LOCKED | sqlite::IOERR | sqlite::CANTOPEN) => {
                         return Self::Unavailable(text);
                     }

@@ -6,6 +6,7 @@
 mod checkpoint;
 mod error;
 mod open;
+mod report;
 mod sets;
 mod writer;
 
@@ -67,8 +68,8 @@ pub struct Db(Arc<Kind>);
 
 /// Which database is open; chosen once, by the URL's scheme.
 enum Kind {
-    Sqlite { readers: SqlitePool, writer: writer::Writer, _lock: Option<open::Lock> },
-    Postgres { readers: PgPool, writers: PgPool, waiting: Semaphore, url: String },
+    Sqlite { readers: SqlitePool, reports: Arc<Semaphore>, writer: writer::Writer, _lock: Option<open::Lock> },
+    Postgres { readers: PgPool, reports: Arc<Semaphore>, writers: PgPool, waiting: Semaphore, url: String },
 }
 
 /// One connection, as every query function sees it.

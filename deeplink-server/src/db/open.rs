@@ -13,6 +13,7 @@ use sqlx::{ConnectOptions, Connection, Executor, PgConnection, SqliteConnection}
 use tokio::sync::Semaphore;
 
 use super::checkpoint::BEGIN_ANEW_ABOVE_BYTES;
+use super::report::{POSTGRES_REPORTS, SQLITE_REPORTS};
 use super::writer::Writer;
 use super::{Db, Kind, MAX_WAITING_WRITES};
 
@@ -182,7 +183,8 @@ async fn open_sqlite(path: &Path, access: Access) -> Result<Db, OpenError> {
                 // A reader looks single rows up; what is asked for often is in the link cache.
                 .pragma("cache_size", "-1000"),
         );
-    Ok(Db(Arc::new(Kind::Sqlite { readers, writer, _lock: lock })))
+    let reports = Arc::new(Semaphore::new(SQLITE_REPORTS));
+    Ok(Db(Arc::new(Kind::Sqlite { readers, reports, writer, _lock: lock })))
 }
 
 pub(super) async fn check_sqlite(conn: &mut SqliteConnection) -> Result<(), OpenError> {
@@ -237,7 +239,8 @@ async fn open_postgres(url: &str) -> Result<Db, OpenError> {
     // A write through the wrong door fails here as it does on SQLite.
     let readers = postgres_pool(POSTGRES_READERS, "SET default_transaction_read_only = on").connect_lazy_with(options);
     let waiting = Semaphore::new(MAX_WAITING_WRITES);
-    Ok(Db(Arc::new(Kind::Postgres { readers, writers, waiting, url: url.to_owned() })))
+    let reports = Arc::new(Semaphore::new(POSTGRES_REPORTS));
+    Ok(Db(Arc::new(Kind::Postgres { readers, reports, writers, waiting, url: url.to_owned() })))
 }
 
 fn postgres_pool(connections: u32, own: &'static str) -> PgPoolOptions {

@@ -291,7 +291,8 @@ async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps:
             Step::Count(links, from, to) => check_counts(db, &all, &links, (from, to)).await,
             Step::Remove(hours) => {
                 fold_all(db).await;
-                home.clock.set(Timestamp::from_millis(START + hours * HOUR + 86_400_000));
+                // A day is kept beyond the time.
+                home.clock.set(Timestamp::from_millis(START + hours * HOUR + 2 * 86_400_000));
                 super::super::fold::sweep(db, home.clock.now(), Retention::Days(1)).await.expect("a sweep");
                 let kept = other.stored().await;
                 assert!(kept.iter().all(|click| click.0 > clicks::place(START + hours * HOUR)));
@@ -338,4 +339,62 @@ fn any_window_counts_exactly_what_lies_in_it() {
         })
         .expect("every case holds");
     runtime.block_on(db.close());
+}
+
+/// Strangers choose what hosts there are, so a day of a link names two hundred of them, and counts the rest as others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
+    let home = Home::new();
+    let db = home.open().await;
+    let head = Arc::new(Head::default());
+    let hash = |host: usize| [&host.to_be_bytes()[..], &[1; 8]].concat().try_into().expect("16 bytes");
+    let texts: Vec<(Hash, String)> =
+        (0..500).map(|nth| (hash(nth), format!("https://h{nth:03}.example.com/"))).collect();
+    let known = Arc::new(texts);
+    db.write(move |mut tx| {
+        let known = Arc::clone(&known);
+        async move {
+            let texts: Vec<_> = known.iter().map(|(hash, text)| NewText { hash: *hash, text }).collect();
+            clicks::insert_texts(&mut tx, &texts, NOW).await
+        }
+        .boxed()
+    })
+    .await
+    .expect("stored texts");
+    // The first 150 twice, then all, on two days; only what is new has no room.
+    for (day, hosts) in [(0, 0..150), (0, 0..500), (0, 100..300), (1, 0..1), (1, 300..400)] {
+        let at = START + day * 24 * HOUR;
+        let click = |host: usize| NewClick {
+            link: 1,
+            at,
+            kind: 0,
+            platform: u8::try_from(host % 3).expect("small"),
+            agent: None,
+            referer: Some(hash(host)),
+        };
+        let rows: Arc<[NewClick]> = hosts.map(click).collect();
+        let head = Arc::clone(&head);
+        db.write(move |mut tx| {
+            let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
+            let to = Place { after: clicks::place(at), gap: 0 };
+            async move { clicks::insert(&mut tx, &head, to, &rows).await }.boxed()
+        })
+        .await
+        .expect("stored clicks");
+        fold_all(&db).await;
+    }
+    let mut reader = db.read().await.expect("a reader");
+    let window = |from: i64, to: i64| Scope { links: &[1], from, to, kinds: Kinds::Funnel };
+    let first = START - START.rem_euclid(24 * HOUR);
+    for (from, to) in [(first, first + 24 * HOUR - 1), (START, START), (START, START + HOUR - 1)] {
+        let counted = clicks::count_by_host(&mut reader.conn(), window(from, to)).await.expect("counts");
+        assert_eq!(counted.len(), 201, "from {from} to {to}");
+        assert_eq!(counted["other"], 300 + 100, "from {from} to {to}");
+        let named: Vec<i64> = ["h000", "h149", "h150", "h199"].map(|h| counted[&format!("{h}.example.com")]).into();
+        assert_eq!(named, [2, 3, 2, 2]);
+    }
+    let next = clicks::count_by_host(&mut reader.conn(), window(first + 24 * HOUR, NOW * 2)).await.expect("counts");
+    assert_eq!((next.len(), next.get("other")), (101, None), "the next day has room of its own");
+    drop(reader);
+    db.close().await;
 }

@@ -1,18 +1,27 @@
-//! Counts of clicks in any window, exact at both ends: whole days and hours from their rollups, what is not folded yet
-//! from the end of the log, and the hours at the ends of the window from the log if they must be.
+//! Counts of clicks in any window: whole days and hours from their rollups, what is not folded yet from the end of the
+//! log, and the hours at the ends of the window from the log if they must be. They are exact as long as the log holds what
+//! lies in an hour that the window cuts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 
 use deeplink_core::visitor::ClickKind;
 use sqlx::{AssertSqlSafe, FromRow};
 
 use super::super::sets::{padded, places};
 use super::super::{Conn, DbError, on};
+use super::cut;
+use super::hosts::OTHER;
 
 /// Milliseconds of an hour.
-const HOUR: i64 = 3_600_000;
+pub(super) const HOUR: i64 = 3_600_000;
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
+
+/// Hosts that leave the database by their names: more than anybody is told, so that the ends of the window change little
+/// in their order.
+const MOST_READ: i64 = 1_000;
+/// The number of the row that holds the rest of them.
+const REST: i64 = 1;
 
 /// What is counted.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +47,7 @@ pub(crate) enum Kinds {
 
 impl Kinds {
     /// For the WHERE clause, the kinds' numbers.
-    fn list(self) -> String {
+    pub(super) fn list(self) -> String {
         let all = ClickKind::ALL.into_iter();
         let these = all.filter(|kind| match self {
             Self::Funnel => kind.in_funnel(),
@@ -78,14 +87,19 @@ pub(crate) async fn count(db: &mut Conn<'_>, scope: Scope<'_>, by: By) -> Result
     Ok(counted.into_iter().map(|((number, _), clicks)| (number, clicks)).collect())
 }
 
-/// Clicks of the funnel by the host of the page that led to them.
+/// Clicks of the funnel by the host of the page that led to them. Where there are more hosts than anybody reads, those with
+/// few clicks are counted together, as `other`.
 pub(crate) async fn count_by_host(db: &mut Conn<'_>, scope: Scope<'_>) -> Result<BTreeMap<String, i64>, DbError> {
     let counted = count_keys(db, scope, Key::Host).await?;
-    Ok(counted.into_iter().map(|((_, host), clicks)| (host, clicks)).collect())
+    let mut hosts = BTreeMap::new();
+    for ((_, host), clicks) in counted {
+        *hosts.entry(host).or_insert(0) += clicks;
+    }
+    Ok(hosts)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
+pub(super) enum Key {
     Nothing,
     Day,
     Hour,
@@ -96,7 +110,7 @@ enum Key {
 }
 
 impl Key {
-    fn is_facet(self) -> bool {
+    pub(super) fn is_facet(self) -> bool {
         matches!(self, Self::Platform | Self::Host)
     }
 
@@ -129,31 +143,33 @@ impl Key {
 
 /// One row of a rollup of hours at an end of the window, or with `is_cell` 0 a sum that lies wholly inside.
 #[derive(Debug, Clone, FromRow)]
-struct Cell {
-    is_cell: i64,
+pub(super) struct Cell {
+    pub(super) is_cell: i64,
     /// What a sum is grouped by.
-    number: i64,
-    host: String,
-    clicks: i64,
-    link: i64,
+    pub(super) number: i64,
+    pub(super) host: String,
+    pub(super) clicks: i64,
+    pub(super) link: i64,
     /// 0 where rows are by platform and host.
-    kind: i64,
+    pub(super) kind: i64,
     /// 0 where rows are by kind.
-    platform: i64,
-    hour: i64,
+    pub(super) platform: i64,
+    pub(super) hour: i64,
     /// When the first and the last click happened, and between which positions of the log they stand.
-    first_at: i64,
-    last_at: i64,
-    first_position: i64,
-    last_position: i64,
+    pub(super) first_at: i64,
+    pub(super) last_at: i64,
+    pub(super) first_position: i64,
+    pub(super) last_position: i64,
 }
 
 impl Cell {
-    /// What tells the rows of an hour apart.
-    fn name(&self) -> (i64, i64, i64, i64, String) {
-        (self.hour, self.link, self.kind, self.platform, self.host.clone())
+    pub(super) fn name(&self) -> Name {
+        (self.link, self.kind, self.platform, self.host.clone())
     }
 }
+
+/// What tells the rows of an hour apart: link, kind, platform and host.
+pub(super) type Name = (i64, i64, i64, String);
 
 /// The whole days and hours of a window, and the hours that it cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,18 +202,26 @@ async fn count_keys(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<BTr
         return Ok(counted);
     }
     debug_assert!(!key.is_facet() || scope.kinds == Kinds::Funnel, "only the funnel's clicks have facets");
-    let (mut cut, mut add) = (Vec::new(), |key, clicks: i64| *counted.entry(key).or_insert(0) += clicks);
-    for row in read(db, scope, key).await? {
+    let rows = read(db, scope, key).await?;
+    // Where a rest was summed up, a host that has no row of its own may be one of it.
+    let has_rest = rows.iter().any(|row| row.is_cell == 0 && key == Key::Host && row.number == REST);
+    let named: HashSet<String> =
+        rows.iter().filter(|row| has_rest && row.is_cell == 0).map(|row| row.host.clone()).collect();
+    let (mut cells, mut cut) = (Vec::new(), Vec::new());
+    for row in rows {
         if row.is_cell == 0 {
-            add((row.number, row.host), row.clicks);
+            *counted.entry((row.number, row.host)).or_insert(0) += row.clicks;
         } else if scope.from <= row.first_at && row.last_at <= scope.to {
-            add(key.of(&row), row.clicks);
+            cells.push((key.of(&row), row.clicks));
         } else if row.first_at <= scope.to && scope.from <= row.last_at {
             cut.push(row);
         }
     }
-    for (cell, clicks) in count_cut(db, scope, key, cut).await? {
-        add(key.of(&cell), clicks);
+    let cut = cut::count(db, scope, key, cut).await?;
+    cells.extend(cut.iter().map(|(cell, clicks)| (key.of(cell), *clicks)));
+    for ((number, host), clicks) in cells {
+        let group = if has_rest && !named.contains(&host) { (REST, OTHER.to_owned()) } else { (number, host) };
+        *counted.entry(group).or_insert(0) += clicks;
     }
     counted.retain(|_, clicks| *clicks != 0);
     Ok(counted)
@@ -251,10 +275,25 @@ fn statement(kinds: Kinds, key: Key, links: usize) -> String {
     );
     let [days, hours, more] = [(days_of, "day", 3), (hours_of, "hour", 5), (hours_of, "hour", 7)]
         .map(|(table, time, from)| sums(table, time, from));
+    let sums = format!("{days} UNION ALL {hours} UNION ALL {more} UNION ALL {tail}");
+    if key == Key::Host {
+        return largest_hosts(&sums, &cells);
+    }
     // A sum over nothing is a row of null, which is no count.
+    format!("SELECT * FROM ({sums} UNION ALL {cells}) AS counted WHERE clicks IS NOT NULL")
+}
+
+/// The hosts that most clicks came from, and in a row of its own (with the number 1) the sum of the rest.
+fn largest_hosts(sums: &str, cells: &str) -> String {
+    let clicks = "CAST(COALESCE(SUM(clicks), 0) AS BIGINT)";
     format!(
-        "SELECT * FROM ({days} UNION ALL {hours} UNION ALL {more} UNION ALL {tail} UNION ALL {cells}) AS counted \
-         WHERE clicks IS NOT NULL"
+        "WITH hosts AS MATERIALIZED (
+            SELECT host, {clicks} AS clicks FROM ({sums}) AS counted WHERE clicks IS NOT NULL GROUP BY host
+        ), largest AS MATERIALIZED (SELECT host, clicks FROM hosts ORDER BY clicks DESC, host LIMIT {MOST_READ})
+        SELECT CAST(0 AS BIGINT) AS is_cell, CAST(0 AS BIGINT) AS number, host, clicks, {NONE} FROM largest
+        UNION ALL SELECT CAST(0 AS BIGINT), CAST({REST} AS BIGINT), '{OTHER}', rest.clicks, {NONE} FROM (
+            SELECT (SELECT {clicks} FROM hosts) - (SELECT {clicks} FROM largest) AS clicks) AS rest WHERE rest.clicks > 0
+        UNION ALL {cells}"
     )
 }
 
@@ -264,7 +303,7 @@ const NONE: &str = "CAST(0 AS BIGINT) AS link, CAST(0 AS BIGINT) AS kind, CAST(0
     CAST(0 AS BIGINT) AS first_position, CAST(0 AS BIGINT) AS last_position";
 
 /// Kind, platform and host of a row of the hours, or what stands for those that it has not.
-fn cell_columns(key: Key) -> (&'static str, &'static str, &'static str) {
+pub(super) fn cell_columns(key: Key) -> (&'static str, &'static str, &'static str) {
     if key.is_facet() { ("CAST(0 AS BIGINT)", "platform", "host") } else { ("kind", "CAST(0 AS BIGINT)", "''") }
 }
 
@@ -278,101 +317,6 @@ impl Key {
             _ => format!(" GROUP BY {number}"),
         }
     }
-}
-
-/// How many clicks of each cell lie in the window. What is folded never changes, so this need not see what [`read`] saw.
-/// The log is read once for all cells of an hour, from the first to the last of their clicks. Once retention has taken
-/// one of a cell's clicks from the log, the cell counts whole if its first click lies in the window.
-async fn count_cut(
-    db: &mut Conn<'_>,
-    scope: Scope<'_>,
-    key: Key,
-    cells: Vec<Cell>,
-) -> Result<Vec<(Cell, i64)>, DbError> {
-    let mut hours: BTreeMap<i64, Vec<Cell>> = BTreeMap::new();
-    for cell in cells {
-        hours.entry(cell.hour).or_default().push(cell);
-    }
-    let mut counted = Vec::new();
-    for (hour, cells) in hours {
-        let mut links: Vec<i64> = cells.iter().map(|cell| cell.link).collect();
-        links.sort_unstable();
-        links.dedup();
-        let first = cells.iter().map(|cell| cell.first_position).min().unwrap_or(0);
-        let last = cells.iter().map(|cell| cell.last_position).max().unwrap_or(0);
-        let mut found: HashMap<_, (i64, i64)> = HashMap::new();
-        let mut after = first - 1;
-        while let Some(until) = slice(db, after, last).await? {
-            for part in scan(db, Scope { links: &links, ..scope }, key, hour, (after, until)).await? {
-                let sum = found.entry((hour, part.link, part.kind, part.platform, part.host)).or_default();
-                *sum = (sum.0 + part.clicks, sum.1 + part.inside);
-            }
-            after = until;
-        }
-        counted.extend(cells.into_iter().map(|cell| {
-            let clicks = match found.get(&cell.name()) {
-                Some(&(all, inside)) if all == cell.clicks => inside,
-                _ if scope.from <= cell.first_at => cell.clicks,
-                _ => 0,
-            };
-            (cell, clicks)
-        }));
-    }
-    Ok(counted)
-}
-
-/// Where the next rows of the log end that are read at one time; `None` when there are no more. In slices, so that a
-/// long hour neither holds a snapshot for long nor cannot be broken off.
-async fn slice(db: &mut Conn<'_>, after: i64, until: i64) -> Result<Option<i64>, DbError> {
-    const ROWS: i64 = 200_000;
-    const SQL: &str = "
-        SELECT MAX(position) FROM (
-            SELECT position FROM clicks WHERE position > $1 AND position <= $2 ORDER BY position LIMIT $3) AS slice";
-    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(after).bind(until).bind(ROWS).fetch_one(c).await)?)
-}
-
-#[derive(FromRow)]
-struct Part {
-    link: i64,
-    kind: i64,
-    platform: i64,
-    host: String,
-    clicks: i64,
-    /// Those of them that lie in the window.
-    inside: i64,
-}
-
-async fn scan(
-    db: &mut Conn<'_>,
-    scope: Scope<'_>,
-    key: Key,
-    hour: i64,
-    (after, until): (i64, i64),
-) -> Result<Vec<Part>, DbError> {
-    let links = padded(scope.links);
-    let (kind, platform, _) = cell_columns(key);
-    let (join, host) = if key.is_facet() {
-        ("LEFT JOIN visitor_texts t ON t.hash = clicks.referer", "COALESCE(t.host, '')")
-    } else {
-        ("", "''")
-    };
-    let by = if key.is_facet() { format!("link, platform, {host}") } else { "link, kind".to_owned() };
-    let sql = format!(
-        "SELECT link, {kind} AS kind, {platform} AS platform, {host} AS host, COUNT(*) AS clicks, \
-         CAST(SUM(CASE WHEN at >= $3 AND at <= $4 THEN 1 ELSE 0 END) AS BIGINT) AS inside FROM clicks {join} \
-         WHERE position > $1 AND position <= $2 AND at >= $5 AND at < $6 \
-         AND link IN ({}) AND kind IN ({}) GROUP BY {by}",
-        places(7, links.len()),
-        scope.kinds.list()
-    );
-    Ok(on!(db, c => {
-        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(until).bind(scope.from).bind(scope.to)
-            .bind(hour).bind(hour + HOUR);
-        for link in &links {
-            query = query.bind(*link);
-        }
-        query.fetch_all(c).await
-    })?)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! What is folded is grouped by a reader, in one pass over the log for all counts, and then added by the writer, which is
 //! held only for as many rows as there are groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
 
 use deeplink_core::time::Timestamp;
@@ -12,11 +12,8 @@ use sqlx::{FromRow, PgConnection, SqliteConnection};
 
 use super::super::{Conn, DbError, on};
 use super::batch::{MOST, Sized, count};
+use super::hosts::{self, Named, OTHER};
 
-/// Most clicks of one fold.
-pub(crate) const FOLD: i64 = 32_768;
-/// Groups beyond which fewer clicks are folded at one time: more would hold back the clicks that wait to be stored.
-const GROUPS: usize = 4_096;
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 
@@ -27,8 +24,6 @@ pub(crate) struct Batch {
     to: i64,
     /// Whether the log goes on after it.
     pub(crate) is_full: bool,
-    /// How many clicks the next fold may try.
-    pub(crate) next_limit: i64,
     rollups: [BTreeMap<Key, Sum>; 4],
     months: BTreeMap<(String, i64), i64>,
 }
@@ -77,8 +72,11 @@ const ROLLUPS: [Rollup; 4] = [
     Rollup { table: "click_facet_days", time: "day", has_facets: true, has_places: false },
 ];
 
-/// Groups the next clicks of the log, at most `limit` of them and fewer where they fall into many groups; with `months`
-/// also by account and month. `None` when everything is in the counts.
+/// Groups the next clicks of the log, at most `limit` of them; with `months` also by account and month. `None` when
+/// everything is in the counts.
+///
+/// What it reads beside the log may be newer than the mark. Then somebody else has moved the mark, and nothing of this
+/// batch is stored.
 pub(crate) async fn next_fold(db: &mut Conn<'_>, limit: i64, months: bool) -> Result<Option<Batch>, DbError> {
     // What is visible ends where the head is in the same snapshot, because the head's row is locked from the moment a
     // position is given out until its transaction ends. So there is nothing still to come below the last one found.
@@ -98,25 +96,16 @@ pub(crate) async fn next_fold(db: &mut Conn<'_>, limit: i64, months: bool) -> Re
             FROM clicks WHERE position > $1 AND position <= $2
             GROUP BY link, at - at % 3600000, kind, platform, referer
         ) AS g LEFT JOIN visitor_texts t ON t.hash = g.referer";
-    const LEAST: i64 = 1_024;
-    let mut limit = limit;
-    loop {
-        let (from, to, found): (i64, Option<i64>, i64) =
-            on!(db, c => sqlx::query_as(NEXT).bind(limit).fetch_one(c).await)?;
-        let Some(to) = to else { return Ok(None) };
-        let groups: Vec<Group> = on!(db, c => sqlx::query_as(GROUP).bind(from).bind(to).fetch_all(c).await)?;
-        if groups.len() > GROUPS && limit > LEAST {
-            limit /= 2;
-            continue;
-        }
-        let next_limit = if groups.len() <= GROUPS / 2 { (limit * 2).min(FOLD) } else { limit };
-        let months = if months { months_of(db, from, to).await? } else { BTreeMap::new() };
-        return Ok(Some(Batch { from, to, is_full: found == limit, next_limit, rollups: sums(groups), months }));
-    }
+    let (from, to, found): (i64, Option<i64>, i64) = on!(db, c => sqlx::query_as(NEXT).bind(limit).fetch_one(c).await)?;
+    let Some(to) = to else { return Ok(None) };
+    let groups: Vec<Group> = on!(db, c => sqlx::query_as(GROUP).bind(from).bind(to).fetch_all(c).await)?;
+    let without_room = hosts::without_room(db, from, to).await?;
+    let months = if months { months_of(db, from, to).await? } else { BTreeMap::new() };
+    Ok(Some(Batch { from, to, is_full: found == limit, rollups: sums(groups, &without_room), months }))
 }
 
 /// The rows that groups come to in each table.
-fn sums(groups: Vec<Group>) -> [BTreeMap<Key, Sum>; 4] {
+fn sums(groups: Vec<Group>, without_room: &HashSet<Named>) -> [BTreeMap<Key, Sum>; 4] {
     let mut rollups: [BTreeMap<Key, Sum>; 4] = Default::default();
     for group in groups {
         let Group { link, hour, kind, platform, host, clicks, first_position, last_position, first_at, last_at } =
@@ -127,8 +116,12 @@ fn sums(groups: Vec<Group>) -> [BTreeMap<Key, Sum>; 4] {
         add(hours, (link, hour, kind, String::new()), sum);
         add(days, (link, day, kind, String::new()), sum);
         if u8::try_from(kind).ok().and_then(ClickKind::from_code).is_some_and(ClickKind::in_funnel) {
-            add(facet_days, (link, day, platform, host.clone()), sum);
-            add(facets, (link, hour, platform, host), sum);
+            let mut named = (link, day, host);
+            if without_room.contains(&named) {
+                named.2 = OTHER.to_owned();
+            }
+            add(facet_days, (link, day, platform, named.2.clone()), sum);
+            add(facets, (link, hour, platform, named.2), sum);
         }
     }
     rollups
@@ -165,9 +158,6 @@ async fn months_of(db: &mut Conn<'_>, from: i64, to: i64) -> Result<BTreeMap<(St
 /// folded meanwhile, and nothing is added.
 pub(crate) async fn store_fold(db: &mut Conn<'_>, batch: &Batch) -> Result<bool, DbError> {
     const MOVE: &str = "UPDATE click_marks SET position = $2 WHERE name = 'folded' AND position = $1";
-    const MONTH: &str = "
-        INSERT INTO tenant_months (tenant_id, month, events) VALUES ($1, $2, $3)
-        ON CONFLICT (tenant_id, month) DO UPDATE SET events = tenant_months.events + excluded.events";
     // Whoever moves the mark has the right to add; another node waits here and then finds it moved.
     let (from, to) = (batch.from, batch.to);
     let moved = on!(db, c => sqlx::query(MOVE).bind(from).bind(to).execute(c).await.map(|done| done.rows_affected()))?;
@@ -181,11 +171,44 @@ pub(crate) async fn store_fold(db: &mut Conn<'_>, batch: &Batch) -> Result<bool,
             Conn::Postgres(c) => store_on_postgres(c, nth, &rows).await?,
         }
     }
-    // Last, because conversions wait for the same rows, and in the order of their keys.
-    for ((tenant, month), clicks) in &batch.months {
-        on!(db, c => sqlx::query(MONTH).bind(tenant).bind(month).bind(clicks).execute(c).await.map(|_| ()))?;
-    }
+    // Last, because conversions wait for the same rows.
+    store_months(db, &batch.months).await?;
     Ok(true)
+}
+
+/// Adds to the months of accounts, in the order of their keys.
+async fn store_months(db: &mut Conn<'_>, months: &BTreeMap<(String, i64), i64>) -> Result<(), DbError> {
+    const INTO: &str = "tenant_months (tenant_id, month, events)";
+    const THEN: &str = "ON CONFLICT (tenant_id, month) DO UPDATE SET events = tenant_months.events + excluded.events";
+    static SQLITE: LazyLock<Sized> = LazyLock::new(|| Sized::new(INTO, 3, THEN));
+    static POSTGRES: LazyLock<String> = LazyLock::new(|| {
+        format!("INSERT INTO {INTO} SELECT * FROM unnest($1::TEXT[], $2::BIGINT[], $3::BIGINT[]) {THEN}")
+    });
+    let rows: Vec<(&str, i64, i64)> =
+        months.iter().map(|((tenant, month), clicks)| (tenant.as_str(), *month, *clicks)).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    match db {
+        Conn::Sqlite(c) => {
+            for rows in rows.chunks(MOST) {
+                let mut query = sqlx::query(SQLITE.for_rows(rows.len())).bind(count(rows.len()));
+                for (tenant, month, clicks) in rows {
+                    query = query.bind(*tenant).bind(month).bind(clicks);
+                }
+                query.execute(&mut **c).await?;
+            }
+        }
+        Conn::Postgres(c) => {
+            sqlx::query(sqlx::AssertSqlSafe(POSTGRES.as_str()))
+                .bind(rows.iter().map(|row| row.0).collect::<Vec<_>>())
+                .bind(rows.iter().map(|row| row.1).collect::<Vec<_>>())
+                .bind(rows.iter().map(|row| row.2).collect::<Vec<_>>())
+                .execute(&mut **c)
+                .await?;
+        }
+    }
+    Ok(())
 }
 
 impl Rollup {

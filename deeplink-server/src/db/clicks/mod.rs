@@ -6,7 +6,9 @@
 
 mod batch;
 mod counts;
+mod cut;
 mod fold;
+mod hosts;
 mod sweep;
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,7 +17,8 @@ use sqlx::SqliteConnection;
 
 pub(crate) use batch::{NewText, insert, insert_texts};
 pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
-pub(crate) use fold::{FOLD, next_fold, store_fold};
+pub(crate) use fold::{next_fold, store_fold};
+pub(crate) use hosts::OTHER;
 pub(crate) use sweep::{forget_spills, remove_clicks, remove_clicks_of_plan, remove_texts};
 
 use super::{Conn, DbError, on};

@@ -6,7 +6,7 @@ use sqlx::AssertSqlSafe;
 use super::super::{Conn, DbError, on};
 
 /// Clicks of one batch.
-const CLICKS: i64 = 4_096;
+const CLICKS: i64 = 1_024;
 /// Texts of one batch.
 const TEXTS: i64 = 500;
 

@@ -1,0 +1,141 @@
+//! How many clicks of an hour lie in a window that cuts it, from the log.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use sqlx::{AssertSqlSafe, FromRow};
+
+use super::super::sets::{padded, places};
+use super::super::{Conn, DbError, on};
+use super::counts::{Cell, HOUR, Key, Kinds, Name, Scope, cell_columns};
+use super::hosts::OTHER;
+use super::place;
+
+/// How many clicks of each cell lie in the window. What is folded never changes, so this need not see what the cells were read with.
+pub(super) async fn count(
+    db: &mut Conn<'_>,
+    scope: Scope<'_>,
+    key: Key,
+    cells: Vec<Cell>,
+) -> Result<Vec<(Cell, i64)>, DbError> {
+    let mut hours: BTreeMap<i64, Vec<Cell>> = BTreeMap::new();
+    for cell in cells {
+        hours.entry(cell.hour).or_default().push(cell);
+    }
+    let mut counted = Vec::new();
+    for (hour, cells) in hours {
+        let inside = match beside_edge(db, scope, key, hour, &cells).await? {
+            Some(inside) => inside,
+            None => of_all(db, scope, key, hour, &cells).await?,
+        };
+        counted.extend(cells.into_iter().zip(inside));
+    }
+    Ok(counted)
+}
+
+/// The clicks of an hour's cells in the window, by what lies on the shorter side of the edge that cuts it: nothing of the
+/// log stands before its own time, so where the window begins only what follows is read, and where it ends what follows is
+/// read and taken away. `None` when retention may have taken clicks that this would read.
+async fn beside_edge(
+    db: &mut Conn<'_>,
+    scope: Scope<'_>,
+    key: Key,
+    hour: i64,
+    cells: &[Cell],
+) -> Result<Option<Vec<i64>>, DbError> {
+    // The mark is read last: what was taken before the scan lies below it.
+    const REMOVED: &str = "SELECT MAX(position) FROM click_marks WHERE name NOT IN ('head', 'folded')";
+    let (first, last) = span(cells);
+    let begins = scope.from > hour;
+    let edge = if begins { scope.from } else { scope.to.saturating_add(1) };
+    let after = place(edge).max(first - 1);
+    // An hour that the window begins and ends in is counted from its beginning on.
+    let until = if begins { scope.to.min(hour + HOUR - 1) } else { hour + HOUR - 1 };
+    let found = scan(db, scope.kinds, key, cells, (after, last), [(hour, hour + HOUR - 1), (edge, until)]).await?;
+    let removed: Option<i64> = on!(db, c => sqlx::query_scalar(REMOVED).fetch_one(c).await)?;
+    if removed.is_some_and(|removed| after < removed) {
+        return Ok(None);
+    }
+    let found = |cell: &Cell| found.get(&cell.name()).map_or(0, |found| found.1);
+    Ok(Some(cells.iter().map(|cell| if begins { found(cell) } else { cell.clicks - found(cell) }).collect()))
+}
+
+/// The same from all the clicks of the cells. Once retention has taken one of a cell's clicks from the log, the cell counts
+/// whole if its first click lies in the window.
+async fn of_all(db: &mut Conn<'_>, scope: Scope<'_>, key: Key, hour: i64, cells: &[Cell]) -> Result<Vec<i64>, DbError> {
+    let (first, last) = span(cells);
+    let window = (scope.from, scope.to);
+    let found = scan(db, scope.kinds, key, cells, (first - 1, last), [(hour, hour + HOUR - 1), window]).await?;
+    let inside = |cell: &Cell| match found.get(&cell.name()) {
+        Some(&(all, inside)) if all == cell.clicks => inside,
+        _ if scope.from <= cell.first_at => cell.clicks,
+        _ => 0,
+    };
+    Ok(cells.iter().map(inside).collect())
+}
+
+/// The first and the last position of cells.
+fn span(cells: &[Cell]) -> (i64, i64) {
+    let first = cells.iter().map(|cell| cell.first_position).min().unwrap_or(0);
+    (first, cells.iter().map(|cell| cell.last_position).max().unwrap_or(0))
+}
+
+#[derive(FromRow)]
+struct Part {
+    link: i64,
+    kind: i64,
+    platform: i64,
+    host: String,
+    clicks: i64,
+    /// Those of them that lie in the inner range.
+    inside: i64,
+}
+
+/// Clicks of the cells in a part of the log, by the names of the cells: those of the first range of moments, and those of
+/// the second, which lies inside of it. Ranges include both ends. A host that no cell names is one of the others.
+async fn scan(
+    db: &mut Conn<'_>,
+    kinds: Kinds,
+    key: Key,
+    cells: &[Cell],
+    (after, last): (i64, i64),
+    [all, inner]: [(i64, i64); 2],
+) -> Result<HashMap<Name, (i64, i64)>, DbError> {
+    let mut links: Vec<i64> = cells.iter().map(|cell| cell.link).collect();
+    links.sort_unstable();
+    links.dedup();
+    let links = padded(&links);
+    let (kind, platform, _) = cell_columns(key);
+    let (join, host) = if key.is_facet() {
+        ("LEFT JOIN visitor_texts t ON t.hash = clicks.referer", "COALESCE(t.host, '')")
+    } else {
+        ("", "''")
+    };
+    let by = if key.is_facet() { format!("link, platform, {host}") } else { "link, kind".to_owned() };
+    let sql = format!(
+        "SELECT link, {kind} AS kind, {platform} AS platform, {host} AS host, COUNT(*) AS clicks, \
+         CAST(SUM(CASE WHEN at >= $3 AND at <= $4 THEN 1 ELSE 0 END) AS BIGINT) AS inside FROM clicks {join} \
+         WHERE position > $1 AND position <= $2 AND at >= $5 AND at <= $6 \
+         AND link IN ({}) AND kind IN ({}) GROUP BY {by}",
+        places(7, links.len()),
+        kinds.list()
+    );
+    let parts: Vec<Part> = on!(db, c => {
+        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(last).bind(inner.0).bind(inner.1)
+            .bind(all.0).bind(all.1);
+        for link in &links {
+            query = query.bind(*link);
+        }
+        query.fetch_all(c).await
+    })?;
+    let names: HashSet<Name> = cells.iter().map(Cell::name).collect();
+    let mut found: HashMap<Name, (i64, i64)> = HashMap::new();
+    for part in parts {
+        let mut name = (part.link, part.kind, part.platform, part.host);
+        if !names.contains(&name) {
+            OTHER.clone_into(&mut name.3);
+        }
+        let sum = found.entry(name).or_default();
+        *sum = (sum.0 + part.clicks, sum.1 + part.inside);
+    }
+    Ok(found)
+}
