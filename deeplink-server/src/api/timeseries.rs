@@ -70,12 +70,6 @@ pub(crate) async fn get(
     Ok(Json(series.await?))
 }
 
-/// Says that the funnel is the way to ask what a link led to.
-pub(super) fn mark_deprecated(response: &mut Response, link_id: &str) {
-    response.headers_mut().insert("deprecation", DEPRECATED_SINCE);
-    response.headers_mut().insert("link", successor(link_id));
-}
-
 fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {
     let moment = |text: &str| text.parse::<Timestamp>().ok();
     let mut asked = TimeseriesQuery::new();

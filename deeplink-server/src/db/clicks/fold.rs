@@ -118,7 +118,7 @@ fn sums(groups: Vec<Group>, without_room: &HashSet<Named>) -> [BTreeMap<Key, Sum
         if u8::try_from(kind).ok().and_then(ClickKind::from_code).is_some_and(ClickKind::in_funnel) {
             let mut named = (link, day, host);
             if without_room.contains(&named) {
-                named.2 = OTHER.to_owned();
+                OTHER.clone_into(&mut named.2);
             }
             add(facet_days, (link, day, platform, named.2.clone()), sum);
             add(facets, (link, hour, platform, named.2), sum);
