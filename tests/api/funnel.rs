@@ -228,6 +228,51 @@ async fn a_report_is_a_sheet_where_that_is_asked_for() {
     assert_eq!((report.funnel.clicks, report.groups), (1, None));
 }
 
+/// Types of conversions are words of whoever reports them: a report names the 200 largest, and sums up the rest.
+#[tokio::test]
+async fn a_report_names_so_many_types_and_sums_up_the_rest() {
+    let world = spawn().await;
+    busy(&world, &world.a, "spring-42").await;
+    // 260 types more: the first 100 twice, the others once.
+    let more = |first: i64, count: i64| {
+        format!(
+            "WITH RECURSIVE n (i) AS (SELECT CAST({first} AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i + 1 < {first} + {count})
+             INSERT INTO conversions (position, id, tenant_id, app_user, conversion_type, amount_cents, currency, at, received_at)
+             SELECT -1 - i, 'more-' || CAST(i AS TEXT), v.tenant_id, v.app_user, 'type-' || CAST(i % 260 AS TEXT), 1, 'EUR', v.at, v.at
+             FROM n, (SELECT * FROM conversions WHERE position > 0) AS v"
+        )
+    };
+    world.db.execute(more(0, 360)).await;
+    let credits = "INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
+         SELECT k.link, k.at, v.conversion_type, TRUE, TRUE, v.position FROM conversion_credits k, conversions v
+         WHERE v.position < 0";
+    world.db.execute(credits).await;
+    let day = "from=2026-11-19T00:00:00Z&to=2026-11-20T23:00:00Z";
+    for rest in ["", "&credit=touched", "&group_by=link", "&credit=touched&group_by=day"] {
+        for ids in ["spring-42", "spring-42,nobody-01"] {
+            let told = ask(&world.a, &format!("link_ids={ids}&{day}{rest}")).await.json();
+            let groups = told["groups"].as_array().into_iter().flatten().map(|group| group["conversions"].clone());
+            let counts = [told["funnel"]["conversions"].clone()].into_iter().chain(groups);
+            for counts in counts.filter(|counts| counts != &json!({})) {
+                let counts = counts.as_object().expect("counts");
+                assert_eq!(counts.len(), 201, "{ids} {rest}");
+                assert_eq!(
+                    (&counts["type-0"], &counts["other"], &counts["purchase"]),
+                    (&json!(2), &json!(61), &json!(1))
+                );
+                assert_eq!(counts.values().filter_map(Value::as_i64).sum::<i64>(), 361);
+            }
+        }
+    }
+    let sheet = ask(&world.a, &format!("link_ids=spring-42&{day}&format=csv")).await.text();
+    assert_eq!(sheet.lines().next().map(|line| line.split(',').count()), Some(8 + 201));
+    let stats = world.a.get("/v1/links/spring-42/stats").await.json();
+    assert_eq!(stats["convert_count"], json!(361));
+    let sums = stats["conversions"].as_array().expect("sums");
+    let other = sums.iter().find(|sum| sum["conversion_type"] == "other").expect("the rest");
+    assert_eq!((sums.len(), &other["count"], &other["sum_cents"]), (201, &json!(61), &json!(61)));
+}
+
 /// Only a tenant's own secret key asks.
 #[tokio::test]
 async fn nobody_else_is_told() {

@@ -22,6 +22,10 @@ const SPILLS_KEPT_DAYS: i64 = 90;
 /// What is kept beyond its time, so that a report on just that time never begins in an hour that is being taken away.
 const GRACE_DAYS: i64 = 1;
 
+/// How long hours are counted by platform and host: beyond the default window of a report. Their days are kept as long as
+/// the log.
+const FACET_HOURS_KEPT_DAYS: i64 = 35;
+
 /// Folds what was stored, and at the start what an earlier process left.
 pub(super) async fn run(intake: Arc<Intake>, db: Db) {
     let mut pace = Pace::default();
@@ -102,10 +106,14 @@ pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Resu
         Retention::Days(days) => i64::from(days),
         Retention::Plans => sweep_by_plan(db, now).await?,
     };
+    let oldest = if longest == 0 { i64::MIN } else { now.plus_days(-longest - GRACE_DAYS).as_millis() };
+    let hours = now.plus_days(-FACET_HOURS_KEPT_DAYS).as_millis();
+    while db.write(move |mut tx| async move { clicks::remove_facets(&mut tx, hours, oldest).await }.boxed()).await? {
+        tokio::time::sleep(PAUSE).await;
+    }
     if longest == 0 {
         return Ok(());
     }
-    let oldest = now.plus_days(-longest - GRACE_DAYS).as_millis();
     let place = clicks::place(oldest);
     while db.write(move |mut tx| async move { clicks::remove_clicks(&mut tx, place).await }.boxed()).await? {
         tokio::time::sleep(PAUSE).await;

@@ -151,7 +151,7 @@ impl Stage {
         let expected = self.clicks.fetch_add(new, Ordering::Relaxed) + new;
         let expected = i64::try_from(expected).expect("a count");
         let stored = async || self.world.db.number("SELECT COUNT(*) FROM clicks").await == expected;
-        eventually("every click is stored", Duration::from_secs(120), stored).await;
+        eventually("every click is stored", Duration::from_mins(2), stored).await;
     }
 
     async fn act(&self, actor: &Actor, now: i64, event: &Event) -> Result<Outcome, String> {

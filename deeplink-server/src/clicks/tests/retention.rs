@@ -91,6 +91,35 @@ async fn retention_goes_by_the_plan_of_each_account() {
     db.close().await;
 }
 
+/// Hours are counted by platform and host for some weeks, and days for as long as clicks are kept; what counts neither stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_visitors_name_does_not_stay_for_ever() {
+    const DAY: i64 = 86_400_000;
+    let home = Home::new();
+    let (db, clicks) = home.start_patient().await;
+    for age in [50, 36, 34, 0] {
+        home.clock.set(Timestamp::from_millis(NOW - age * DAY));
+        for link in 1..=300 {
+            clicks.record(Click { kind: 0, ..click_at(clicks.texts(), link, NOW - age * DAY) }).await;
+        }
+    }
+    fold_all(&db).await;
+    home.clock.set(Timestamp::from_millis(NOW));
+    let mut other = home.other().await;
+    let mut count = async |table: &str| {
+        let mut conn = other.conn();
+        let sql = sqlx::AssertSqlSafe(format!("SELECT COUNT(*) FROM {table}"));
+        let rows: i64 = on!(&mut conn, c => sqlx::query_scalar(sql).fetch_one(c).await).expect("a count");
+        rows / 300
+    };
+    clicks.sweep(Retention::Days(0)).await.expect("a sweep");
+    assert_eq!((count("click_facets").await, count("click_facet_days").await), (2, 4));
+    clicks.sweep(Retention::Days(40)).await.expect("a sweep");
+    assert_eq!((count("click_facets").await, count("click_facet_days").await), (2, 3));
+    assert_eq!((count("click_hours").await, count("click_days").await), (4, 4));
+    db.close().await;
+}
+
 /// With plans that limit, a fold adds the clicks of people and agents to their account's month, each exactly once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn folded_clicks_count_to_the_month_of_their_account() {

@@ -7,6 +7,8 @@ use super::super::{Conn, DbError, on};
 
 /// Clicks of one batch.
 const CLICKS: i64 = 1_024;
+/// Counts of one batch.
+const FACETS: i64 = 512;
 /// Texts of one batch.
 const TEXTS: i64 = 500;
 
@@ -71,6 +73,25 @@ pub(crate) async fn remove_texts(db: &mut Conn<'_>, before: i64) -> Result<bool,
     let removed =
         on!(db, c => sqlx::query(SQL).bind(before).bind(TEXTS).execute(c).await.map(|done| done.rows_affected()))?;
     Ok(i64::try_from(removed) == Ok(TEXTS))
+}
+
+/// Removes counts by platform and host of hours before the one, and of days before the other. `true` when there may be
+/// more.
+pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> Result<bool, DbError> {
+    const HOURS: &str = "
+        DELETE FROM click_facets WHERE (link, hour, platform, host) IN (
+            SELECT link, hour, platform, host FROM click_facets WHERE hour < $1 ORDER BY hour LIMIT $2)";
+    const DAYS: &str = "
+        DELETE FROM click_facet_days WHERE (link, day, platform, host) IN (
+            SELECT link, day, platform, host FROM click_facet_days WHERE day < $1 ORDER BY day LIMIT $2)";
+    for (sql, before) in [(HOURS, hours), (DAYS, days)] {
+        let removed =
+            on!(db, c => sqlx::query(sql).bind(before).bind(FACETS).execute(c).await.map(|done| done.rows_affected()))?;
+        if i64::try_from(removed) == Ok(FACETS) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Forgets spill files that were stored before `before`.

@@ -85,8 +85,11 @@ pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split) -> 
         return Ok(tally);
     }
     add_touches(db, scope, split, &mut tally).await?;
-    add_credits(db, scope, split, &BINDINGS, &mut tally).await?;
-    add_credits(db, scope, split, &CONVERSIONS, &mut tally).await?;
+    for credits in [&BINDINGS, &CONVERSIONS] {
+        let once = scope.links.len() == 1 || *scope.credit != Credit::Touched;
+        let rows = types::credits(db, scope, credits, split, once).await?;
+        add_credits(rows, once, credits, &mut tally);
+    }
     Ok(tally)
 }
 
@@ -124,16 +127,6 @@ fn length(numbers: &[i64]) -> i64 {
 
 /// Rows of a key and a label: how many there are, or which.
 type Row = (i64, String, i64, Option<String>);
-
-async fn rows(db: &mut Conn<'_>, sql: String, scope: Scope<'_>, links: &[i64]) -> Result<Vec<Row>, DbError> {
-    Ok(on!(db, c => {
-        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(scope.from).bind(scope.to);
-        for link in links {
-            query = query.bind(*link);
-        }
-        query.fetch_all(c).await
-    })?)
-}
 
 /// Installs that the links opened, first and again. What opened an install is the latest touch at that moment and one of
 /// them, so only the first touch has to be looked at. A touch says when its link opened the install again before; only
@@ -232,18 +225,9 @@ const CONVERSIONS: Credits = Credits {
 };
 
 /// Bindings or conversions. One has one first and one last link, so it is counted twice only where every link counts.
-async fn add_credits(
-    db: &mut Conn<'_>,
-    scope: Scope<'_>,
-    split: Split,
-    credits: &Credits,
-    tally: &mut Tally,
-) -> Result<(), DbError> {
-    let links = padded(scope.links);
-    let once = scope.links.len() == 1 || matches!(scope.credit, Credit::FirstTouch | Credit::LastTouch);
-    let sql = credits_sql(credits, scope.credit, split, once, links.len());
+fn add_credits(rows: Vec<Row>, once: bool, credits: &Credits, tally: &mut Tally) {
     let mut totals: BTreeMap<String, Distinct> = BTreeMap::new();
-    for (key, label, count, which) in rows(db, sql, scope, &links).await? {
+    for (key, label, count, which) in rows {
         let count = if once { count } else { totals.entry(label.clone()).or_default().add(which.as_deref()) };
         if let Some(place) = (credits.place)(tally.groups.entry(key).or_default(), &label) {
             *place += count;
@@ -257,19 +241,22 @@ async fn add_credits(
             *place = total.count();
         }
     }
-    Ok(())
 }
 
-fn credits_sql(credits: &Credits, credit: &Credit, split: Split, once: bool, links: usize) -> String {
-    let Credits { table, label, of, .. } = credits;
-    let (links, key) = (places(3, links), split.key());
-    let credited = match credit {
+/// The condition that a link is credited.
+fn credited(credit: &Credit) -> &'static str {
+    match credit {
         Credit::FirstTouch => " AND is_first",
         Credit::Touched => "",
         _ => " AND is_last",
-    };
+    }
+}
+
+fn credits_sql(credits: &Credits, label: &str, credit: &Credit, split: Split, once: bool, links: usize) -> String {
+    let Credits { table, of, .. } = credits;
+    let (links, key, credited) = (places(3, links), split.key(), credited(credit));
     let which = if once { "CAST(NULL AS TEXT)".to_owned() } else { format!("string_agg(CAST({of} AS TEXT), ',')") };
-    let group = if split == Split::Nothing { label.to_string() } else { format!("{key}, {label}") };
+    let group = if split == Split::Nothing { label.to_owned() } else { format!("{key}, {label}") };
     format!(
         "SELECT {key}, {label}, COUNT(*), {which} FROM {table} \
          WHERE link IN ({links}) AND at >= $1 AND at <= $2{credited} GROUP BY {group}"
@@ -278,22 +265,33 @@ fn credits_sql(credits: &Credits, credit: &Credit, split: Split, once: bool, lin
 
 /// All that one link led to, ever, by its last touch: installs that it opened first, installs that were bound to a user.
 pub(crate) async fn installs_of(db: &mut Conn<'_>, link: i64) -> Result<(i64, i64), DbError> {
+    // The first touches have an index of their own, so those that open an install again are not walked.
     const SQL: &str = "
         SELECT (SELECT COUNT(*) FROM touches WHERE link = $1 AND number = 1),
             (SELECT COUNT(*) FROM install_credits WHERE link = $1 AND is_last)";
     Ok(on!(db, c => sqlx::query_as(SQL).bind(link).fetch_one(c).await)?)
 }
 
-/// Conversions of one link, ever, by its last touch: by type and currency.
+/// Conversions of one link, ever, by its last touch: by type and currency, with what is not among the largest types
+/// together.
 pub(crate) async fn conversions_of(db: &mut Conn<'_>, link: i64) -> Result<Vec<ConversionSum>, DbError> {
     // In halves, because a database refuses a sum that has no room.
-    const SQL: &str = "
-        SELECT k.conversion_type, v.currency, COUNT(*), CAST(SUM(v.amount_cents >> 32) AS BIGINT),
+    let few = types::of_link(db, link).await?;
+    let sql = format!(
+        "SELECT {} AS label, v.currency, COUNT(*), CAST(SUM(v.amount_cents >> 32) AS BIGINT),
             CAST(SUM(v.amount_cents & 4294967295) AS BIGINT)
         FROM conversion_credits k JOIN conversions v ON v.position = k.conversion
-        WHERE k.link = $1 AND k.is_last GROUP BY k.conversion_type, v.currency";
+        WHERE k.link = $1 AND k.is_last GROUP BY 1, 2",
+        types::label("k.conversion_type", 2, few.as_ref().map(Vec::len))
+    );
     type Sum = (String, Option<String>, i64, Option<i64>, Option<i64>);
-    let mut sums: Vec<Sum> = on!(db, c => sqlx::query_as(SQL).bind(link).fetch_all(c).await)?;
+    let mut sums: Vec<Sum> = on!(db, c => {
+        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(link);
+        for kind in few.iter().flatten() {
+            query = query.bind(kind);
+        }
+        query.fetch_all(c).await
+    })?;
     sums.sort();
     let sums = sums.into_iter().map(|(conversion_type, currency, count, high, low)| {
         ConversionSum::new(conversion_type, count, high.zip(low).map(whole), currency)
@@ -306,6 +304,8 @@ fn whole((high, low): (i64, i64)) -> i64 {
     let sum = (i128::from(high) << 32) + i128::from(low);
     i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
 }
+
+mod types;
 
 #[cfg(test)]
 mod tests;

@@ -42,8 +42,8 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
                 let once = links == 1 || *credit != Credit::Touched;
                 let statements = [
                     ("touches", touches_sql(credit, split, alone, links)),
-                    ("install_credits", credits_sql(&BINDINGS, credit, split, once, links)),
-                    ("conversion_credits", credits_sql(&CONVERSIONS, credit, split, once, links)),
+                    ("install_credits", credits_sql(&BINDINGS, BINDINGS.label, credit, split, once, links)),
+                    ("conversion_credits", credits_sql(&CONVERSIONS, CONVERSIONS.label, credit, split, once, links)),
                 ];
                 for (table, sql) in statements {
                     let plan = plan(&mut reader.conn(), &sql).await;
