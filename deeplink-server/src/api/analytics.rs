@@ -31,7 +31,10 @@ const HOSTS: usize = 100;
 /// Reports what links led to, from clicks to conversions.
 ///
 /// Installs are counted once in the report and once in each group. History before `from` counts for the credit; the window
-/// limits only what is counted, and includes both its ends. Unknown ids count nothing.
+/// limits only what is counted, and includes both its ends. Unknown ids count nothing. The 200 largest types of conversions
+/// have their names and the rest is `other`, as are referring hosts beyond the 100 largest, and beyond 200 of a link on one
+/// day. Platforms and hosts of hours are known for 35 days; before that, clicks of a day that the window cuts are of the
+/// platform `unknown` and the host `other`.
 #[utoipa::path(
     get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
     params(

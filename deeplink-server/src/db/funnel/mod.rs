@@ -87,7 +87,7 @@ pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split) -> 
     add_touches(db, scope, split, &mut tally).await?;
     for credits in [&BINDINGS, &CONVERSIONS] {
         let once = scope.links.len() == 1 || *scope.credit != Credit::Touched;
-        let rows = types::credits(db, scope, credits, split, once).await?;
+        let rows = labels::credits(db, scope, credits, split, once).await?;
         add_credits(rows, once, credits, &mut tally);
     }
     Ok(tally)
@@ -276,13 +276,13 @@ pub(crate) async fn installs_of(db: &mut Conn<'_>, link: i64) -> Result<(i64, i6
 /// together.
 pub(crate) async fn conversions_of(db: &mut Conn<'_>, link: i64) -> Result<Vec<ConversionSum>, DbError> {
     // In halves, because a database refuses a sum that has no room.
-    let few = types::of_link(db, link).await?;
+    let few = labels::of_link(db, link).await?;
     let sql = format!(
         "SELECT {} AS label, v.currency, COUNT(*), CAST(SUM(v.amount_cents >> 32) AS BIGINT),
             CAST(SUM(v.amount_cents & 4294967295) AS BIGINT)
         FROM conversion_credits k JOIN conversions v ON v.position = k.conversion
         WHERE k.link = $1 AND k.is_last GROUP BY 1, 2",
-        types::label("k.conversion_type", 2, few.as_ref().map(Vec::len))
+        labels::label("k.conversion_type", 2, few.as_ref().map(Vec::len))
     );
     type Sum = (String, Option<String>, i64, Option<i64>, Option<i64>);
     let mut sums: Vec<Sum> = on!(db, c => {
@@ -305,7 +305,7 @@ fn whole((high, low): (i64, i64)) -> i64 {
     i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
 }
 
-mod types;
+mod labels;
 
 #[cfg(test)]
 mod tests;
