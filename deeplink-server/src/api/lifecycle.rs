@@ -71,17 +71,17 @@ pub(super) async fn click_for(app: &Shared, caller: &Caller, request: Request) -
     asked.validate()?;
     let link = link_of(app, &caller.tenant, &asked.link_id).await?;
     let clicked = link.and_then(|link| report::clicked(app, &headers, &link));
-    if clicked.is_none() && !once.is_keyed() {
-        return Err(ApiError::not_found());
-    }
     let app = Arc::clone(app);
-    App::to_the_end(
-        async move { once.run(&app.db, app.clock.now(), Reported { app: Arc::clone(&app), clicked }).await },
-    )
-    .await
+    if !once.is_keyed() {
+        let (click, body) = clicked.ok_or_else(ApiError::not_found)?;
+        App::to_the_end(async move { Ok(app.clicks.report(click).await?) }).await?;
+        return Ok(Answer::first(Reply { status: 200, location: None, body }));
+    }
+    let now = app.clock.now();
+    App::to_the_end(async move { once.run(&app.db, now, Reported { app: Arc::clone(&app), clicked }).await }).await
 }
 
-/// A click that is acknowledged once it is stored, unlike a visit's, which may wait in a file.
+/// A click whose reply is kept: both are stored, or neither.
 struct Reported {
     app: Shared,
     /// With what is said to it; `None` where there is no such link, or not any more.

@@ -1,33 +1,93 @@
-//! A click that commits together with something else, such as a reply that is kept: both are there, or neither.
+//! Clicks that somebody reports, who is answered once they are on disk: by themselves, or together with the reply that is
+//! kept for a repeat.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
-use super::{Click, Clicks};
-use crate::db::clicks::{self, NewText};
+use futures_util::FutureExt;
+use tokio::sync::oneshot;
+
+use super::queue::lock;
+use super::{Click, Clicks, Intake};
+use crate::db::clicks::{self, NewClick, NewText};
 use crate::db::{Conn, DbError};
 
+/// Reported clicks that wait to be stored, each with whom to tell whether it is.
+#[derive(Default)]
+pub(super) struct Reports {
+    waiting: Mutex<Vec<(Click, oneshot::Sender<bool>)>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
 impl Clicks {
+    /// Stores a click. Those that come while others are stored are stored together: writers wait for each other's place in
+    /// the log until they are on disk, so one write each would be slow. To be called from a task that nobody cancels.
+    pub(crate) async fn report(&self, click: Click) -> Result<(), DbError> {
+        let (told, is_stored) = oneshot::channel();
+        lock(&self.reports.waiting).push((click, told));
+        let turn = self.reports.turn.lock().await;
+        let (clicks, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut *lock(&self.reports.waiting)).into_iter().unzip();
+        if !clicks.is_empty() {
+            let stored = self.store_all(clicks).await;
+            let mut told = waiting;
+            if stored.is_err() {
+                // Whoever came meanwhile has waited as well, and would only wait longer.
+                told.extend(std::mem::take(&mut *lock(&self.reports.waiting)).into_iter().map(|(_, told)| told));
+            }
+            for told in told {
+                // Whoever does not wait any more will repeat it.
+                let _ = told.send(stored.is_ok());
+            }
+            stored?;
+        }
+        drop(turn);
+        if is_stored.await == Ok(true) { Ok(()) } else { Err(DbError::Overloaded) }
+    }
+
+    async fn store_all(&self, clicks: Vec<Click>) -> Result<(), DbError> {
+        let count = clicks.len() as u64;
+        let job = Arc::new((Arc::clone(&self.intake), clicks));
+        let stored = self.db.write(move |mut tx| {
+            let job = Arc::clone(&job);
+            async move { store(&job.0, &mut tx, &job.1).await }.boxed()
+        });
+        stored.await?;
+        self.intake.have_stored(count);
+        Ok(())
+    }
+
     /// Stores a click in a transaction of somebody else's, who calls [`Clicks::stored_alongside`] after the commit.
     pub(crate) async fn store(&self, tx: &mut Conn<'_>, click: &Click) -> Result<(), DbError> {
-        let now = self.intake.clock.now().as_millis();
-        let mut texts: Vec<_> = [&click.agent, &click.referer]
-            .into_iter()
-            .flatten()
-            .map(|text| NewText { hash: text.hash(), text: text.text() })
-            .collect();
-        texts.sort_unstable_by_key(|text| text.hash);
-        texts.dedup_by_key(|text| text.hash);
-        if !texts.is_empty() {
-            clicks::insert_texts(tx, &texts, now - now.rem_euclid(86_400_000)).await?;
-        }
-        let row = [click.row()];
-        clicks::insert(tx, &self.intake.head, self.intake.place(&row, now), &row).await?;
-        Ok(())
+        store(&self.intake, tx, std::slice::from_ref(click)).await
     }
 
     /// The transaction is committed.
     pub(crate) fn stored_alongside(&self) {
-        self.intake.stored.fetch_add(1, Ordering::Relaxed);
-        self.intake.wake_fold.notify_one();
+        self.intake.have_stored(1);
     }
+}
+
+impl Intake {
+    fn have_stored(&self, clicks: u64) {
+        self.stored.fetch_add(clicks, Ordering::Relaxed);
+        self.wake_fold.notify_one();
+    }
+}
+
+async fn store(intake: &Intake, tx: &mut Conn<'_>, clicks: &[Click]) -> Result<(), DbError> {
+    let now = intake.clock.now().as_millis();
+    let mut texts: Vec<_> = clicks
+        .iter()
+        .flat_map(|click| [&click.agent, &click.referer])
+        .flatten()
+        .map(|text| NewText { hash: text.hash(), text: text.text() })
+        .collect();
+    texts.sort_unstable_by_key(|text| text.hash);
+    texts.dedup_by_key(|text| text.hash);
+    if !texts.is_empty() {
+        clicks::insert_texts(tx, &texts, now - now.rem_euclid(86_400_000)).await?;
+    }
+    let rows: Vec<NewClick> = clicks.iter().map(Click::row).collect();
+    clicks::insert(tx, &intake.head, intake.place(&rows, now), &rows).await?;
+    Ok(())
 }

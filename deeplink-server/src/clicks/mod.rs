@@ -13,7 +13,7 @@
 //! | `replay` | from the spill into the log |
 //! | `fold` | from the log into counts |
 //! | `aside` | how the last two reach the writer |
-//! | `alongside` | a click that commits with something else |
+//! | `alongside` | clicks that are reported, and stored before they are answered |
 //!
 //! The invariant: a click is in one place. It leaves the queue once, its batch ends in the log or in the spill, and
 //! where both may be, the spill knows how to recognise the batch, and storing it from there looks first.
@@ -42,6 +42,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use self::alongside::Reports;
 use self::aside::Aside;
 use self::batch::Running;
 use self::queue::{Queue, lock};
@@ -104,6 +105,7 @@ pub(crate) struct Status {
 pub(crate) struct Clicks {
     db: Db,
     intake: Arc<Intake>,
+    reports: Reports,
     tasks: Vec<AbortHandle>,
 }
 
@@ -159,7 +161,7 @@ impl Clicks {
         if !db.attach_lane(Arc::new(batch::Lane(Arc::clone(&intake)))) {
             tasks.push(tokio::spawn(batch::pump(Arc::clone(&intake), db.clone())).abort_handle());
         }
-        Ok(Arc::new(Self { db, intake, tasks }))
+        Ok(Arc::new(Self { db, intake, reports: Reports::default(), tasks }))
     }
 
     /// Takes a click. It is accounted for from now on, whether or not the result is awaited.
