@@ -74,6 +74,9 @@ async fn x12_nonces_are_used_once() {
     }
 }
 
+/// What pages of other origins may read of an answer besides its body.
+const PAGES_READ: &str = "Retry-After, X-Request-Id, Idempotency-Replayed, Deprecation, Link";
+
 /// X13: a page of another origin may read links and report with a publishable key, and nothing else: no other route answers
 /// a preflight or names an origin. No route lets it send a cookie.
 #[tokio::test]
@@ -120,8 +123,7 @@ async fn x13_other_origins_may_read_links_and_report_only() {
             .send()
             .await;
         assert_eq!(asked.header("access-control-allow-origin"), if is_of_pages { "*" } else { "" }, "{path}");
-        let readable =
-            if is_of_pages { "Retry-After, X-Request-Id, Idempotency-Replayed, Deprecation, Link" } else { "" };
+        let readable = if is_of_pages { PAGES_READ } else { "" };
         assert_eq!(asked.header("access-control-expose-headers"), readable, "{path}");
         for reply in [&preflight, &asked] {
             assert_eq!(reply.header("access-control-allow-credentials"), "", "{path}");
@@ -145,7 +147,39 @@ async fn x13_other_origins_may_read_links_and_report_only() {
     ] {
         let ask =
             world.nobody.ask(Method::GET, path).header("accept", accept).header("origin", "https://other.example");
-        assert_eq!(ask.send().await.header("access-control-allow-origin"), origin, "{accept} {path}");
+        let reply = ask.send().await;
+        assert_eq!(reply.header("access-control-allow-origin"), origin, "{accept} {path}");
+        let readable = if origin.is_empty() { "" } else { PAGES_READ };
+        assert_eq!(reply.header("access-control-expose-headers"), readable, "{accept} {path}");
+    }
+}
+
+/// X13: JSON errors of a link can be read from every origin, and with them when to come again: 429, 503 and 500 too.
+#[tokio::test]
+async fn x13_pages_read_every_error_of_a_link() {
+    let world = spawn_with(|config| config.limits.misses_per_minute = 1).await;
+    let ask = async |path: &str, accept: &str| {
+        let ask = world.nobody.ask(Method::GET, path).header("accept", accept);
+        ask.header("origin", "https://other.example").send().await
+    };
+    let mut replies = vec![ask("/r/nowhere", "application/json").await, ask("/r/neither", "application/json").await];
+    let page = ask("/r/neither", "text/html").await;
+    assert_eq!((page.status, page.header("access-control-allow-origin")), (429, ""));
+    world.db.execute("ALTER TABLE links RENAME TO hidden").await;
+    replies.push(ask("/r/spring-42", "*/*").await);
+    world.db.execute("ALTER TABLE hidden RENAME TO links").await;
+    if world.db.is_postgres() {
+        let away = world.db.take_away().await;
+        replies.push(ask("/r/spring-42", "application/json").await);
+        away.give_back().await;
+        assert_eq!(replies[3].status, 503);
+    }
+    assert_eq!(replies[..3].iter().map(|reply| reply.status).collect::<Vec<_>>(), [404, 429, 500]);
+    for reply in replies {
+        let told =
+            ["allow-origin", "expose-headers"].map(|name| reply.header(&format!("access-control-{name}")).to_owned());
+        assert_eq!(told, ["*", PAGES_READ], "{}", reply.status);
+        assert_eq!(reply.header("retry-after").is_empty(), ![429, 503].contains(&reply.status), "{}", reply.status);
     }
 }
 

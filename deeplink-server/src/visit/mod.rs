@@ -35,6 +35,7 @@ use crate::clicks::Click;
 use crate::db::{Conn, DbError, hosts, links};
 use crate::error::ApiError;
 use crate::http::client_ip::{client_ip, limit_key};
+use crate::http::cors;
 use crate::state::{App, Host, Shared};
 
 const VARY: HeaderValue = HeaderValue::from_static("Accept, User-Agent, Sec-CH-UA-Platform");
@@ -96,15 +97,12 @@ pub(crate) async fn answer_at(app: &Shared, peer: IpAddr, parts: &Parts, place: 
     let form = wants_json(parts.headers.get_all(header::ACCEPT));
     let place = match place {
         Ok(place) => place,
-        Err(error) => return with_negotiation(error.into_response()),
+        Err(error) => return json_refusal(error),
     };
     match find(app, peer, parts, &place).await {
         Ok(Some(link)) => respond(app, parts, &link, form, fetch, &place).await,
-        Ok(None) => {
-            let error = ApiError::not_found();
-            refused(app, &error, form).unwrap_or_else(|| with_negotiation(error.into_response()))
-        }
-        Err(error) => refused(app, &error, form).unwrap_or_else(|| with_negotiation(error.into_response())),
+        Ok(None) => refused(app, ApiError::not_found(), form),
+        Err(error) => refused(app, error, form),
     }
 }
 
@@ -304,7 +302,7 @@ fn json_response(body: String) -> Response {
     let mut response = Response::new(Body::from(Bytes::from(body)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    cors::allow(headers);
     with_negotiation(response)
 }
 
@@ -384,24 +382,28 @@ fn notice_page(app: &App, status: &LinkStatus) -> Response {
     page_response(app, notice.status(), |nonce| notice::render(notice, nonce))
 }
 
-/// A refusal in the form that was asked for: a small page where HTML was named, else the error record.
-fn refused(app: &App, error: &ApiError, form: Form) -> Option<Response> {
+/// A refusal in the form that was asked for: a small page where HTML was named and there is one, else the error record.
+fn refused(app: &App, error: ApiError, form: Form) -> Response {
     let notice = match error {
         ApiError::Plain(deeplink_core::error::ErrorCode::NotFound, _) => Notice::NotFound,
         ApiError::RateLimited(_) => Notice::TooMany,
-        _ => return None,
+        _ => return json_refusal(error),
     };
-    let mut response = if form == (Form::Html { explicit: true }) {
-        page_response(app, notice.status(), |nonce| notice::render(notice, nonce))
-    } else {
-        let mut response = error.to_response();
-        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-        response
-    };
-    if let ApiError::RateLimited(seconds) = error {
-        response.headers_mut().insert(header::RETRY_AFTER, (*seconds).max(1).into());
+    if form != (Form::Html { explicit: true }) {
+        return json_refusal(error);
     }
-    Some(with_negotiation(response))
+    let mut response = page_response(app, notice.status(), |nonce| notice::render(notice, nonce));
+    if let ApiError::RateLimited(seconds) = error {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());
+    }
+    response
+}
+
+/// The error record, for pages of any origin like the link itself.
+fn json_refusal(error: ApiError) -> Response {
+    let mut response = error.into_response();
+    cors::allow(response.headers_mut());
+    with_negotiation(response)
 }
 
 /// A web page of any origin may read a link: it is public data.
