@@ -266,6 +266,20 @@ impl Context {
         }
     }
 
+    /// All of stdin as text. Waiting for it leaves signals their way.
+    pub(crate) async fn piped_text(&self, asked_by: &'static str) -> Outcome<String> {
+        self.take_stdin(asked_by)?;
+        let read = tokio::task::spawn_blocking(|| {
+            let mut bytes = Vec::new();
+            io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let bytes = match read.await {
+            Ok(read) => read.map_err(|error| Failure::file("read", "stdin", &error))?,
+            Err(_) => return Err(Failure::usage(format!("{asked_by}: stdin cannot be read")).into()),
+        };
+        String::from_utf8(bytes).map_err(|_| Failure::invalid(format!("{asked_by}: stdin is not UTF-8 text")).into())
+    }
+
     /// All of stdin as text.
     pub(crate) fn stdin_text(&self, asked_by: &'static str) -> Outcome<String> {
         self.text_of(Path::new("-"), asked_by)

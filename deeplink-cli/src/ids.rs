@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::output;
 
 /// The ids of a command line; `-` stands for the lines of stdin. One that `check` refuses ends the command.
-pub(crate) fn read(ctx: &Context, given: &[String], check: fn(&str) -> Outcome) -> Outcome<Vec<String>> {
+pub(crate) async fn read(ctx: &Context, given: &[String], check: fn(&str) -> Outcome) -> Outcome<Vec<String>> {
     let mut ids = Vec::new();
     for id in given {
         if id == "-" {
@@ -16,7 +16,7 @@ pub(crate) fn read(ctx: &Context, given: &[String], check: fn(&str) -> Outcome) 
                 // The ids must not be looked for in the key.
                 ctx.take_stdin("--api-key-file")?;
             }
-            let text = ctx.stdin_text("-")?;
+            let text = ctx.piped_text("-").await?;
             for (at, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line.trim())) {
                 if !line.is_empty() {
                     check(line).map_err(|stop| on_line(at, stop))?;

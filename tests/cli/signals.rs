@@ -34,6 +34,29 @@ fn signals_have_their_codes() {
     }
 }
 
+/// Waiting for ids that nobody sends ends with the signal, and nothing is asked of the service.
+#[test]
+fn a_signal_ends_the_wait_for_ids() {
+    for (line, signal, code) in
+        [("links get -", "-INT", 130), ("stats -", "-TERM", 143), ("links delete - -y", "-INT", 130)]
+    {
+        let double = Double::new(|_| Answer::new(200, "{}"));
+        let dl = Dl::at(&double.url);
+        let mut child = dl.command(line).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("dl starts");
+        let stdin = child.stdin.take().expect("a pipe");
+        // It listens for signals before it reads: a moment is enough, and a signal before that ends it as well.
+        std::thread::sleep(Duration::from_millis(300));
+        send(&child, signal);
+        let mut ended = None;
+        wait_for("dl ends", || {
+            ended = child.try_wait().expect("a status");
+            ended.is_some()
+        });
+        assert_eq!((ended.and_then(|status| status.code()), double.requests().len()), (Some(code), 0), "{line}");
+        drop(stdin);
+    }
+}
+
 /// The first Ctrl-C of an import waits for what is under way, and says so; the second does not.
 #[test]
 fn the_second_ctrl_c_ends_an_import_at_once() {

@@ -80,7 +80,7 @@ impl Creds {
             }
             Action::Delete { affiliate, ids: named } => {
                 given::affiliate_id(&affiliate)?;
-                let ids = ids::read(ctx, &named, given::credential_id)?;
+                let ids = ids::read(ctx, &named, given::credential_id).await?;
                 let question = match ids.as_slice() {
                     [id] if ctx.will_ask() => {
                         let call = ctx.client().await?.affiliates().credentials(&affiliate).list();

@@ -24,7 +24,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let ids = ids::read(ctx, &self.ids, given::app_id)?;
+        let ids = ids::read(ctx, &self.ids, given::app_id).await?;
         let question = match ids.as_slice() {
             [id] => format!("Remove the app {id}?"),
             _ => format!("Remove {} apps?", ids.len()),

@@ -24,7 +24,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let ids = ids::read(ctx, &self.ids, given::link_id)?;
+        let ids = ids::read(ctx, &self.ids, given::link_id).await?;
         let question = (ids.len() > 1).then(|| format!("Delete {} links?", ids.len()));
         ids::delete(ctx, "links", &self.ids, &ids, question.as_deref(), |client, id| client.links().delete(id)).await
     }

@@ -21,7 +21,7 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINKS)?;
-        let ids = ids::read(ctx, &self.ids, given::link_id)?;
+        let ids = ids::read(ctx, &self.ids, given::link_id).await?;
         let client = ctx.client().await?;
         if let [id] = ids.as_slice() {
             let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error))?;

@@ -24,7 +24,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let ids = ids::read(ctx, &self.ids, given::publishable_key_id)?;
+        let ids = ids::read(ctx, &self.ids, given::publishable_key_id).await?;
         let question = match ids.as_slice() {
             [id] if ctx.will_ask() => {
                 let keys = ctx.client().await?.publishable_keys().list().await.map_err(|error| ctx.stop(&error))?.keys;

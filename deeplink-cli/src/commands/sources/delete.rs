@@ -24,7 +24,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let ids = ids::read(ctx, &self.ids, given::source_id)?;
+        let ids = ids::read(ctx, &self.ids, given::source_id).await?;
         let question = match ids.as_slice() {
             [id] if ctx.will_ask() => {
                 let source = ctx.client().await?.sources().get(id).await;

@@ -46,7 +46,7 @@ pub(crate) struct Stats {
 impl Stats {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::FUNNELS)?;
-        let ids = ids::read(ctx, &self.ids, given::link_id)?;
+        let ids = ids::read(ctx, &self.ids, given::link_id).await?;
         let query = self.query(&ids)?;
         let client = ctx.client().await?;
         let call = client.analytics().funnel(&query);

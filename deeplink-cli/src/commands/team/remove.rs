@@ -24,7 +24,7 @@ pub(crate) struct Remove {
 
 impl Remove {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let ids = ids::read(ctx, &self.ids, given::user_id)?;
+        let ids = ids::read(ctx, &self.ids, given::user_id).await?;
         let question = match ids.as_slice() {
             [id] if ctx.will_ask() => {
                 let users = ctx.client().await?.team().list().await.map_err(|error| ctx.stop(&error))?.users;

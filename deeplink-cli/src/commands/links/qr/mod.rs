@@ -113,7 +113,7 @@ impl Qr {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::CODES)?;
         let plan = self.plan(ctx, &sheet)?;
-        let given = self.ids(ctx, &plan)?;
+        let given = self.ids(ctx, &plan).await?;
         let client = ctx.client().await?;
         run(ctx, &plan, &sheet, &given, &client).await
     }
@@ -203,8 +203,8 @@ impl Qr {
     }
 
     /// The ids, each once: a link has one file.
-    fn ids(&self, ctx: &Context, plan: &Plan) -> Outcome<Ids> {
-        let mut ids = ids::read(ctx, &self.ids, given::link_id)?;
+    async fn ids(&self, ctx: &Context, plan: &Plan) -> Outcome<Ids> {
+        let mut ids = ids::read(ctx, &self.ids, given::link_id).await?;
         let mut seen = HashSet::new();
         ids.retain(|id| seen.insert(id.clone()));
         if ids.is_empty() {
