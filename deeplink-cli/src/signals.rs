@@ -1,6 +1,6 @@
 //! Ctrl-C and SIGTERM, and the exit codes they stand for.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 
 use tokio::sync::Notify;
@@ -15,6 +15,8 @@ pub(crate) struct Patience {
     over: Notify,
     /// The signal that waits.
     heard: Cell<Option<Exit>>,
+    /// What whoever does not wait is told, where it is no key that may be lost.
+    at_stake: RefCell<Option<String>>,
 }
 
 /// Signals wait for as long as this is there.
@@ -26,6 +28,17 @@ impl Patience {
     pub(crate) fn begin(&self) -> Patient<'_> {
         self.wanted.set(true);
         Patient(self)
+    }
+
+    /// Says this to whoever does not wait, until signals need not.
+    pub(crate) fn or_else_say(&self, what: String) {
+        self.at_stake.replace(Some(what));
+    }
+
+    /// What may be lost by not waiting.
+    fn at_stake(&self) -> String {
+        let key = || "a key may have been made, and nobody has seen it: look for it at /account".to_owned();
+        self.at_stake.borrow().clone().unwrap_or_else(key)
     }
 
     /// The exit code of a signal that came meanwhile: what it waited for is done, and the command ends by it.
@@ -47,6 +60,7 @@ impl Patience {
 impl Drop for Patient<'_> {
     fn drop(&mut self) {
         self.0.wanted.set(false);
+        self.0.at_stake.take();
         self.0.over.notify_one();
     }
 }
@@ -102,7 +116,7 @@ impl Signals {
         tokio::select! {
             () = patience.wait(console) => exit,
             again = self.next() => {
-                console.warn("a key may have been made, and nobody has seen it: look for it at /account");
+                console.warn(&patience.at_stake());
                 again
             }
         }

@@ -73,7 +73,13 @@ fn a_source_gets_a_new_address() {
     assert!(dl.run(&format!("sources rotate {SOURCE}")).fails(2).contains("--yes answers it"));
     assert_eq!(double.requests().len(), 3, "nothing is asked for before the yes");
     let held = dl.run(&format!("sources rotate {SOURCE} -n --out-file source.txt"));
-    assert_eq!(held.ok(), format!("GET /v1/sources/{SOURCE}\nDELETE /v1/sources/{SOURCE}\n"));
+    assert_eq!(
+        held.ok(),
+        format!(
+            "GET /v1/sources/{SOURCE}\nDELETE /v1/sources/{SOURCE}\nPOST /v1/sources\n\
+             {{\"name\":\"(the same name)\",\"source_type\":\"custom\"}}\n"
+        )
+    );
     assert!(!dl.dir().join("source.txt").exists());
     let half = Double::new(|request| match request.method.as_str() {
         "POST" => Answer::error(503, "overloaded", "no").header("retry-after", "500"),
@@ -81,6 +87,49 @@ fn a_source_gets_a_new_address() {
     });
     let ran = Dl::at(&half.url).run(&format!("sources rotate {SOURCE} --yes"));
     assert!(ran.fails(9).contains("the old one is deleted; make it again: dl sources create Shop"), "{ran}");
+}
+
+/// The line that makes a source again can be pasted, whatever its name.
+#[test]
+fn a_name_like_a_flag_is_made_again() {
+    let half = Double::new(|request| match request.method.as_str() {
+        "POST" => Answer::error(400, "invalid_name", "no"),
+        "GET" => {
+            let mut named = source("http://127.0.0.1:1");
+            named["name"] = "--foo".into();
+            Answer::json(200, &named)
+        }
+        _ => of_reports(request).expect("a source"),
+    });
+    let ran = Dl::at(&half.url).run(&format!("sources rotate {SOURCE} --yes"));
+    assert!(ran.fails(3).contains("make it again: dl sources create -- --foo"), "{ran}");
+    let double = service();
+    Dl::at(&double.url).run("sources create -- --foo").ok();
+    assert_eq!(double.only().json()["name"], "--foo");
+}
+
+/// A lost reply is asked for again: what is gone by then is no failure, and a second source is not made.
+#[test]
+fn a_lost_reply_of_a_rotation_is_no_lost_source() {
+    for lost in ["DELETE", "POST"] {
+        let seen = std::sync::atomic::AtomicUsize::new(0);
+        let double = Double::new(move |request| {
+            let answer = of_reports(request).expect("a source");
+            let first = request.method == lost && seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+            match lost {
+                _ if first => Answer::reset(),
+                "DELETE" if request.method == "DELETE" => Answer::error(404, "not_found", "no"),
+                _ => answer,
+            }
+        });
+        let ran = Dl::at(&double.url).run(&format!("sources rotate {SOURCE} --yes"));
+        assert_eq!(ran.ok(), format!("{}/in/{SECRET}\n", double.url), "{lost}");
+        let asked = double.requests();
+        let again: Vec<_> = asked.iter().filter(|request| request.method == lost).collect();
+        assert_eq!((asked.len(), again.len()), (4, 2), "{lost}");
+        let key = again[0].header("idempotency-key");
+        assert!(key == again[1].header("idempotency-key") && (lost == "DELETE" || key.is_some()), "{lost}: one source");
+    }
 }
 
 /// A reader who has left, or a disk that is full: the source is there all the same, and can be shown again.
@@ -106,21 +155,45 @@ fn an_address_that_cannot_be_shown_is_not_lost() {
     }
 }
 
-/// Ctrl-C while the old source is deleted waits until there is a new one, and its address is shown.
-#[test]
-fn a_signal_waits_for_the_new_address() {
-    let double = Double::new(|request| {
+/// A rotation that is sent signals, one after another, while the answer to this method is under way for so long.
+fn interrupted(slow: &'static str, long: Duration, signals: &[&str]) -> (std::process::Output, String) {
+    let double = Double::new(move |request| {
         let answer = of_reports(request).expect("a source");
-        if request.method == "DELETE" { answer.after(Duration::from_secs(1)) } else { answer }
+        if request.method == slow { answer.after(long) } else { answer }
     });
     let dl = Dl::at(&double.url);
     let mut command = dl.command(&format!("sources rotate {SOURCE} --yes"));
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts");
-    wait_for("the old one goes", || double.lines().iter().any(|line| line.starts_with("DELETE")));
-    send(&child, "-INT");
-    let output = child.wait_with_output().expect("dl ends");
-    assert_eq!(output.status.code(), Some(130));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}/in/{SECRET}\n", double.url));
+    wait_for("it is asked for", || double.lines().iter().any(|line| line.starts_with(slow)));
+    for signal in signals {
+        send(&child, signal);
+        // Two that come at once are one.
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    (child.wait_with_output().expect("dl ends"), double.url.clone())
+}
+
+/// Ctrl-C while the old source is deleted, or when it is gone, waits until there is a new one, and its address is shown.
+#[test]
+fn a_signal_waits_for_the_new_address() {
+    for (slow, signal, code) in [("DELETE", "-INT", 130), ("POST", "-INT", 130), ("POST", "-TERM", 143)] {
+        let (output, url) = interrupted(slow, Duration::from_secs(1), &[signal]);
+        assert_eq!(output.status.code(), Some(code), "{slow} {signal}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{url}/in/{SECRET}\n"), "{slow} {signal}");
+    }
+}
+
+/// Who does not wait for it is told what may be gone, and how to make it again.
+#[test]
+fn the_second_signal_says_what_may_be_gone() {
+    for (slow, signals, code) in [("DELETE", ["-INT", "-INT"], 130), ("POST", ["-INT", "-TERM"], 143)] {
+        let (output, _) = interrupted(slow, Duration::from_secs(30), &signals);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{slow}: {stderr}");
+        let said = "the source Shop may be deleted; look whether it is there: dl sources list; \
+                    if not: dl sources create Shop";
+        assert!(stderr.contains(said) && !stderr.contains("a key may have been made"), "{slow}: {stderr}");
+    }
 }
 
 #[test]

@@ -50,6 +50,22 @@ fn a_report_is_what_the_service_answered() {
     );
 }
 
+/// Numbers that do not say of when they are, are told with it.
+#[test]
+fn the_window_is_said_with_every_form_that_leaves_it_out() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let window = "from 2026-10-21T09:30:00.000Z to 2026-11-20T09:30:00.000Z, by the last touch\n";
+    for form in ["-o csv --to 2026-11-20T09:30:00Z", "-o jsonl", "-o id", "-o csv --fields key,clicks", "--fields key"]
+    {
+        let ran = dl.run(&format!("stats spring-42 --group-by day {form}"));
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), window), "{form}: {ran}");
+    }
+    assert_eq!(dl.run("stats spring-42 -o json").stderr, "", "it is in the answer");
+    let shown = Screen::open(dl, "stats spring-42 --group-by day --fields key,clicks").end().1;
+    assert!(shown.contains(window), "{shown}");
+}
+
 #[test]
 fn what_is_asked_is_what_was_said() {
     let double = service();
@@ -62,7 +78,11 @@ fn what_is_asked_is_what_was_said() {
              &to=2026-11-20T00%3A00%3A00.000Z",
         ),
         ("stats a-1 --credit touched --group-by referer-host", "credit=touched&group_by=referer_host&link_ids=a-1"),
-        ("stats a-1 --group-by day -o csv", "credit=last_touch&group_by=day&link_ids=a-1&format=csv"),
+        (
+            "stats a-1 --group-by day -o csv --to 2026-11-20",
+            "credit=last_touch&from=2026-10-21T00%3A00%3A00.000Z&group_by=day&link_ids=a-1\
+             &to=2026-11-20T00%3A00%3A00.000Z&format=csv",
+        ),
     ] {
         dl.run(line).ok();
         let request = double.requests().pop().expect("a request");

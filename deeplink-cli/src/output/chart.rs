@@ -1,5 +1,7 @@
 //! Numbers as lengths: bars and sparklines in blocks, or in ASCII where blocks cannot be shown.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use crate::escape;
 
 const BOLD: &str = "\u{1b}[1m";
@@ -13,6 +15,16 @@ const SHORTEST: usize = 6;
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 /// Heights of a sparkline; the first is nothing.
 const HEIGHTS: [[char; 8]; 2] = [['_', '.', ':', '-', '=', '+', '*', '#'], ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']];
+
+/// Columns that a text takes: wide characters take two, combining ones none.
+pub(crate) fn columns_of(text: &str) -> usize {
+    text.width()
+}
+
+/// A text with as many spaces behind it as fill `room` columns.
+pub(crate) fn padded(text: &str, room: usize) -> String {
+    format!("{text}{:gap$}", "", gap = room.saturating_sub(columns_of(text)))
+}
 
 /// What is drawn with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +89,11 @@ impl Pen {
         let lines = || sections.iter().flat_map(|(_, lines)| lines);
         let widest = |width: fn(&Line) -> usize| lines().map(width).max().unwrap_or(0);
         let counts = widest(|line| line.count.to_string().len());
-        let tails = widest(|line| line.tail.chars().count());
+        let tails = widest(|line| columns_of(&line.tail));
         let behind = if tails == 0 { 0 } else { 2 + tails };
         // A label gives way before its bar does.
         let most = self.width.saturating_sub(counts + behind + 4 + SHORTEST).min(self.width / 3).max(12);
-        let labels = widest(|line| line.label.chars().count()).min(most);
+        let labels = widest(|line| columns_of(&line.label)).min(most);
         let room = self.width.saturating_sub(labels + counts + behind + 4);
         let room = if room < SHORTEST { 0 } else { room };
         let mut out = Vec::new();
@@ -96,12 +108,13 @@ impl Pen {
             for Line { label, count, tail } in lines {
                 let (label, bar) = (self.cut(label, labels), self.bar(*count, longest, room));
                 let gap = room.saturating_sub(bar.chars().count());
-                let line = format!("{label:labels$}  {count:>counts$}  {}", self.bar_color(&bar));
+                let label = padded(&label, labels);
+                let line = format!("{label}  {count:>counts$}  {}", self.bar_color(&bar));
                 if tail.is_empty() {
                     out.push(line.trim_end().to_owned());
                 } else {
-                    let tail = self.paint(DIM, &format!("{tail:>tails$}"));
-                    out.push(format!("{line}{:gap$}  {tail}", ""));
+                    let before = gap + 2 + tails.saturating_sub(columns_of(tail));
+                    out.push(format!("{line}{:before$}{}", "", self.paint(DIM, tail)));
                 }
             }
         }
@@ -151,10 +164,17 @@ impl Pen {
     /// A text in `room` columns.
     pub(crate) fn cut(self, text: &str, room: usize) -> String {
         let end = if self.utf8 { "…" } else { "..." };
-        if text.chars().count() <= room {
+        if columns_of(text) <= room {
             return text.to_owned();
         }
-        text.chars().take(room.saturating_sub(end.chars().count())).chain(end.chars()).collect()
+        let mut left = room.saturating_sub(columns_of(end));
+        let fits = |c: &char| {
+            let width = c.width().unwrap_or(0);
+            let fits = width <= left;
+            left = left.saturating_sub(width);
+            fits
+        };
+        text.chars().take_while(fits).chain(end.chars()).collect()
     }
 }
 
@@ -208,6 +228,20 @@ mod tests {
         );
         assert!(shown.lines().all(|line| line.chars().count() <= 40), "{shown}");
         assert!(ASCII.chart(&[("", lines)]).is_ascii());
+    }
+
+    #[test]
+    fn wide_and_combining_characters_stay_in_line() {
+        let lines =
+            ["購入", "e\u{301}te\u{301}", &"購入完了".repeat(9), "signup"].map(|label| Line::new(label, 3).tail("5 %"));
+        let shown = PEN.chart(&[("", lines.to_vec())]);
+        let bars: Vec<usize> = shown.lines().map(|line| columns_of(line.split_once('█').expect("a bar").0)).collect();
+        assert_eq!(bars, [bars[0]; 4], "{shown}");
+        assert!(shown.lines().all(|line| columns_of(line) <= 40), "{shown}");
+        assert_eq!(
+            [PEN.cut("購入完了", 5), PEN.cut("購入完了", 4), PEN.cut("購入完了", 8)],
+            ["購入…", "購…", "購入完了"]
+        );
     }
 
     #[test]

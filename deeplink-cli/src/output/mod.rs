@@ -17,7 +17,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 use serde_json::value::RawValue;
 
-pub(crate) use chart::{Line, Pen};
+pub(crate) use chart::{Line, Pen, columns_of, padded};
 pub(crate) use noun::*;
 pub(crate) use people::*;
 pub(crate) use record::{Record, indent, object};

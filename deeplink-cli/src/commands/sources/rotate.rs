@@ -38,7 +38,8 @@ impl Rotate {
         if ctx.global.dry_run {
             // What it is called, and so what would be made, is not known without asking.
             let _ = sources.get(&self.id).await;
-            return sources.delete(&self.id).await.map_err(among);
+            let _ = sources.delete(&self.id).await;
+            return sources.create(&CreateSource::custom("(the same name)")).await.map(drop).map_err(among);
         }
         let old = sources.get(&self.id).await.map_err(among)?;
         if ctx.will_ask() {
@@ -46,11 +47,13 @@ impl Rotate {
         }
         // From here on a signal waits: between the two there is no source.
         let place = self.out.prepare(ctx, &sheet, Kind::address())?;
+        let again = make_again(&old.name);
+        let gone = format!("the source {} may be deleted", escape::one_line(&old.name));
+        ctx.patience.or_else_say(format!("{gone}; look whether it is there: dl sources list; if not: {again}"));
         sources.delete(&self.id).await.map_err(among)?;
         let made = sources.create(&CreateSource::custom(&old.name)).full().await;
         let made = made.map_err(|error| {
-            let create =
-                format!("the old one is deleted; make it again: dl sources create {}", escape::shell(&old.name));
+            let create = format!("the old one is deleted; make it again: {again}");
             match ctx.stop(&error) {
                 Stop::Failed(failure) if error.is_ambiguous() => {
                     failure.hint(format!("look whether it is there: dl sources list; if not, {create}")).into()
@@ -62,4 +65,11 @@ impl Rotate {
         ctx.console.say(&format!("{} is now {}", self.id, made.value.id));
         place.take(&sheet, &made.raw, made.value.webhook_url.expose())
     }
+}
+
+/// The command that makes a source of this name.
+fn make_again(name: &str) -> String {
+    // Quotes do not keep a name from being read as a flag.
+    let flags_end = if name.starts_with('-') { "-- " } else { "" };
+    format!("dl sources create {flags_end}{}", escape::shell(name))
 }

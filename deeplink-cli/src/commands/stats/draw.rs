@@ -4,12 +4,14 @@ use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelReport, GroupBy};
 use deeplink_core::time::Timestamp;
 
 use crate::escape;
-use crate::output::{Line, Pen};
+use crate::output::{Line, Pen, columns_of, padded};
 
 /// Room that a bar gets before further columns do, where the terminal is as wide as most are.
 const BAR: usize = 12;
 /// From this width on a bar is more than a remainder.
 const WIDE: usize = 60;
+/// Types of conversion that are shown: anybody may report any.
+const TYPES: usize = 20;
 /// A bar that is shorter than this says nothing.
 const SHORTEST: usize = 6;
 
@@ -19,8 +21,13 @@ pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
         [id] => escape::one_line(id).into_owned(),
         ids => format!("{} links", ids.len()),
     };
-    let head =
-        format!("{}, {}\n{} to {} UTC\n\n", pen.heading(&what), credit(report), minute(report.from), minute(report.to));
+    let head = format!(
+        "{}, {}\n{} to {} UTC\n\n",
+        pen.heading(&what),
+        credit(&report.credit),
+        minute(report.from),
+        minute(report.to)
+    );
     let body = match (&report.groups, &report.group_by) {
         (Some(groups), by) => grouped(pen, groups, by.as_ref()),
         (None, _) => whole(pen, &report.funnel),
@@ -29,8 +36,8 @@ pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
 }
 
 /// Which touch is credited, in words.
-pub(super) fn credit(report: &FunnelReport) -> String {
-    match &report.credit {
+pub(super) fn credit(credit: &Credit) -> String {
+    match credit {
         Credit::LastTouch => "by the last touch".to_owned(),
         Credit::FirstTouch => "by the first touch".to_owned(),
         Credit::Touched => "by any touch".to_owned(),
@@ -59,12 +66,15 @@ fn whole(pen: Pen, funnel: &Funnel) -> String {
     let returning = [("reinstalled", back.reinstalled), ("new device", back.new_device), ("engaged", back.engaged)];
     let returning = returning.map(|(label, count)| Line::new(label, count)).to_vec();
     let mut sections = vec![("", steps), ("CAME BACK", returning)];
+    let more = funnel.conversions.len().saturating_sub(TYPES);
     if !funnel.conversions.is_empty() {
         let mut types: Vec<_> = funnel.conversions.iter().collect();
         types.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        sections.push(("CONVERSIONS", types.into_iter().map(|(name, count)| Line::new(name, *count)).collect()));
+        let shown = types.into_iter().take(TYPES).map(|(name, count)| Line::new(name, *count));
+        sections.push(("CONVERSIONS", shown.collect()));
     }
-    pen.chart(&sections)
+    let chart = pen.chart(&sections);
+    if more > 0 { format!("{chart}and {more} more: -o json\n") } else { chart }
 }
 
 /// A column of counts.
@@ -90,7 +100,7 @@ fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
     // Ids are never cut.
     let most = if by == Some(&GroupBy::Link) { usize::MAX } else { pen.width / 2 };
     let keys: Vec<String> = groups.iter().map(|group| pen.cut(&shown(&group.key, by), most)).collect();
-    let keys_wide = keys.iter().map(|key| key.chars().count()).chain([heading.len()]).max().unwrap_or(0);
+    let keys_wide = keys.iter().map(|key| columns_of(key)).chain([heading.len()]).max().unwrap_or(0);
     let mut left = pen.width.saturating_sub(keys_wide);
     let reserve = if pen.width >= WIDE { BAR + 2 } else { 0 };
     let (mut columns, mut skipped) = (Vec::new(), false);
@@ -117,7 +127,7 @@ fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
         columns.iter().fold(format!("{heading:keys_wide$}"), |head, (name, wide, _)| format!("{head}  {name:>wide$}"));
     let mut out = vec![pen.heading(&head)];
     for (at, (key, group)) in keys.iter().zip(groups).enumerate() {
-        let line = columns.iter().fold(format!("{key:keys_wide$}"), |line, (_, wide, cells)| {
+        let line = columns.iter().fold(padded(key, keys_wide), |line, (_, wide, cells)| {
             format!("{line}  {:>wide$}", cells.get(at).map_or("", String::as_str))
         });
         let bar = pen.bar(group.clicks, longest, room);
@@ -185,6 +195,17 @@ mod tests {
              2026-11-03       4          1  █████████\n\
              \nmore columns: -o csv or a wider window\n"
         );
+    }
+
+    #[test]
+    fn the_most_frequent_types_are_shown() {
+        let pen = Pen { color: false, utf8: true, width: 40 };
+        let kinds =
+            |count: i64| Funnel { conversions: (0..count).map(|n| (format!("type-{n}"), n)).collect(), ..funnel(9) };
+        let text = whole(pen, &kinds(33));
+        assert!(text.ends_with("\nand 13 more: -o json\n") && text.contains("\ntype-13 "), "{text}");
+        assert!(!text.contains("type-12"), "{text}");
+        assert!(!whole(pen, &kinds(20)).contains("more"));
     }
 
     #[test]

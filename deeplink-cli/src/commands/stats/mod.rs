@@ -3,7 +3,7 @@
 mod draw;
 
 use clap::Args;
-use deeplink_core::funnel::{Credit, FunnelGroup, FunnelQuery, FunnelReport, GroupBy};
+use deeplink_core::funnel::{Credit, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy};
 use deeplink_core::time::Timestamp;
 
 use crate::cli::help;
@@ -47,21 +47,24 @@ impl Stats {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::FUNNELS)?;
         let ids = ids::read(ctx, &self.ids, given::link_id).await?;
-        let query = self.query(&ids)?;
+        let (query, scope) = self.query(&ids)?;
         let client = ctx.client().await?;
-        let call = client.analytics().funnel(&query);
         if ctx.out.format == Format::Csv && sheet.fields.is_none() {
-            let csv = call.csv().await.map_err(|error| ctx.stop(&error))?;
+            // The table does not say of when it is, so its window is the one that is named here.
+            let query = query.window(Some(scope.from), Some(scope.to));
+            let csv = client.analytics().funnel(&query).csv().await.map_err(|error| ctx.stop(&error))?;
             ctx.out.text(&csv)?;
-            return ctx.out.flush();
+            ctx.out.flush()?;
+            say_window(ctx, scope.from, scope.to, &scope.credit);
+            return Ok(());
         }
-        let report = call.full().await.map_err(|error| ctx.stop(&error))?;
+        let report = client.analytics().funnel(&query).full().await.map_err(|error| ctx.stop(&error))?;
         print(ctx, &sheet, &report.value, &String::from_utf8_lossy(&report.raw))
     }
 
     /// The question, after every rule of the service. The service takes an unknown credit for the last touch; a word that
     /// means nothing is a mistake all the same.
-    fn query(&self, ids: &[String]) -> Outcome<FunnelQuery> {
+    fn query(&self, ids: &[String]) -> Outcome<(FunnelQuery, FunnelScope)> {
         let word = |text: &str| text.replace('-', "_");
         let credit = Credit::from(word(&self.credit).as_str());
         if let Credit::Unknown(_) = credit {
@@ -71,8 +74,8 @@ impl Stats {
         }
         let mut query = FunnelQuery::new(ids).window(self.from, self.to).credit(credit);
         query.group_by = self.group_by.as_deref().map(|text| GroupBy::from(word(text).as_str()));
-        query.check(clock::now())?;
-        Ok(query)
+        let scope = query.check(clock::now())?;
+        Ok((query, scope))
     }
 }
 
@@ -81,22 +84,22 @@ fn print(ctx: &Context, sheet: &Sheet<'_>, report: &FunnelReport, raw: &str) -> 
     let flat = || groups.map_or_else(|| vec![total(report)], |groups| groups.iter().map(flatten).collect());
     match (ctx.out.format, &sheet.fields) {
         (Format::Json, None) => return sheet.one(raw),
-        (Format::Json, Some(_)) if groups.is_none() => return sheet.one(&total(report)),
+        (Format::Json, Some(_)) if groups.is_none() => sheet.one(&total(report))?,
         (Format::Jsonl, None) => {
             let record = Record::read(raw).unwrap_or_default();
             let each: Vec<&str> = match groups {
                 Some(_) => record.items("groups").into_iter().map(serde_json::value::RawValue::get).collect(),
                 None => vec![raw],
             };
-            return rows(sheet, &each);
+            rows(sheet, &each)?;
         }
         (Format::Id, _) if groups.is_none() => {
             report.link_ids.iter().try_for_each(|id| ctx.out.line(id))?;
-            return ctx.out.flush();
+            ctx.out.flush()?;
         }
         (Format::Table, None) if ctx.out.terminal => {
             ctx.out.raw(draw::report(ctx.pen(), report).as_bytes())?;
-            ctx.out.flush()?;
+            return ctx.out.flush();
         }
         (Format::Table, None) if groups.is_none() => {
             for (name, count) in metrics(report) {
@@ -106,10 +109,13 @@ fn print(ctx: &Context, sheet: &Sheet<'_>, report: &FunnelReport, raw: &str) -> 
         }
         _ => rows(sheet, &flat().iter().map(String::as_str).collect::<Vec<_>>())?,
     }
-    if !ctx.out.terminal {
-        ctx.console.say(&format!("from {} to {}, {}", report.from, report.to, draw::credit(report)));
-    }
+    say_window(ctx, report.from, report.to, &report.credit);
     Ok(())
+}
+
+/// Says what the numbers are of, where they do not do so themselves.
+fn say_window(ctx: &Context, from: Timestamp, to: Timestamp, credit: &Credit) {
+    ctx.console.say(&format!("from {from} to {to}, {}", draw::credit(credit)));
 }
 
 fn rows(sheet: &Sheet<'_>, records: &[&str]) -> Outcome {
