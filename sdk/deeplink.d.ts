@@ -13,25 +13,31 @@ declare namespace deeplink {
   function identify(userId: string): Promise<Done>;
   /** Records a conversion. */
   function convert(options: ConvertOptions): Promise<Converted>;
-  /** Reads a link, by its id or its whole address. Counts no click. */
+  /**
+   * Reads a link, by its id or its whole address. Counts no click. The address is asked as it stands, so it must be one of
+   * your own, not one that came with the page's address or from a visitor.
+   */
   function getLink(link: string): Promise<Link>;
   /**
    * Writes a link's address to the clipboard when the element is tapped, for the app to find after its installation. A
-   * selector also covers elements that are added later. What comes back undoes it.
+   * selector also covers elements that are added later; one that cannot be read throws. What comes back undoes it.
    */
   function handoff(target: Element | string, linkUrl: string): () => void;
   /**
-   * The id of the link that led here: `dl_link` in the query, else the id in `/r/{id}`. An address that is given may also
-   * be a link on a domain of yours, `/{id}`.
+   * The id of the link that led here: `dl_link` in the query, else the id in `/r/{id}`. The service leads to a `web_url` as
+   * it is, so that carries the id itself: `https://shop.example.com/sale?dl_link=spring-42`. An address that is given may
+   * also be a link on a domain of yours, `/{id}`. Null where there is no id.
    */
   function linkFromUrl(url?: string): string | null;
   /** The id that stands for this browser; made at the first call and kept in `localStorage`. */
   function installId(): string;
+  /** Forgets this browser's id and user, for when they sign out: whoever comes next is another install. */
+  function reset(): void;
 
   interface InitOptions {
-    /** A publishable key, `pk_live_…`. */
+    /** A publishable key, `pk_live_` and 48 hex digits. */
     key: string;
-    /** Where the service is. The script's own origin when absent. */
+    /** Where the service is, `https://…`. When absent, where the script came from, if that ends in `/sdk/deeplink.js`. */
     baseUrl?: string;
   }
 
@@ -39,7 +45,7 @@ declare namespace deeplink {
     linkId: string;
     /** `web` when absent. */
     appVersion?: string;
-    /** An id of your own for this browser, at most 255 characters; kept from then on. */
+    /** An id of your own for this browser, 1 to 255 characters without control characters; kept from then on. */
     installId?: string;
     /** What it runs on. Platform, system, locale and time zone are known where the browser says them. */
     context?: Context;
@@ -58,7 +64,7 @@ declare namespace deeplink {
   }
 
   interface ConvertOptions {
-    /** The user of the last `identify` on this page when absent. */
+    /** When absent, the user that `identify` was last asked for on this page. */
     userId?: string;
     /** What happened, such as `purchase`. */
     type: string;
@@ -110,7 +116,7 @@ declare namespace deeplink {
   }
 
   class DeeplinkError extends Error {
-    /** The service's code, such as `not_found`; `network`, `not_initialized` or `invalid_key` from here. */
+    /** The service's code, such as `not_found`; `network`, `not_initialized`, `invalid_key` or `invalid_input` from here. */
     readonly code: string;
     /** HTTP status; 0 when nothing was answered. */
     readonly status: number;
@@ -120,5 +126,12 @@ declare namespace deeplink {
     readonly requestId?: string;
     /** Seconds after which it may be tried again. */
     readonly retryAfter?: number;
+  }
+}
+
+declare global {
+  interface Window {
+    /** There after the script's tag, or after `import "./deeplink.js"`. */
+    readonly deeplink: typeof deeplink;
   }
 }

@@ -4,7 +4,8 @@
 
   const script = typeof document === "object" && document.currentScript;
   const STORED = "deeplink.install_id";
-  let base = script && script.src ? new URL(script.src).origin : "";
+  const LINK_ID = /^[\da-z-]{3,64}$/i;
+  let base = (/^([^?#]*)\/sdk\/deeplink\.js([?#]|$)/.exec((script && script.src) || "") || [])[1];
   let key, user, install;
 
   class DeeplinkError extends Error {
@@ -14,19 +15,22 @@
       Object.assign(this, facts);
     }
   }
-  const refuse = (code, message) => {
-    throw new DeeplinkError(message, { code, status: 0 });
+  const refuse = (code, message, field, cause) => {
+    throw new DeeplinkError(message, { code, status: 0, field, cause });
   };
+  const ready = () => key || refuse("not_initialized", "call deeplink.init({ key }) first");
 
-  const uuid = () => crypto.randomUUID ? crypto.randomUUID()
-    // A page without TLS has no randomUUID.
-    : Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  // Not randomUUID, which a page without TLS lacks.
+  const uuid = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+  const isId = (id) => typeof id === "string" && /^[^\x00-\x1f\x7f]{1,255}$/u.test(id);
 
   // Made once. Where storage is denied, it lives as long as the page.
   const installId = (given) => {
     install = given || install;
     try {
-      install = install || localStorage.getItem(STORED) || uuid();
+      const stored = localStorage.getItem(STORED);
+      install = install || (isId(stored) ? stored : uuid());
       localStorage.setItem(STORED, install);
     } catch (denied) {
       install = install || uuid();
@@ -38,7 +42,12 @@
   const wire = (fields) => {
     const written = {};
     for (const name of Object.keys(fields)) {
-      written[name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase())] = fields[name];
+      const value = fields[name], field = name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase());
+      // JSON would write null, which is read as left out.
+      if ((typeof value === "number" || value instanceof Date) && !isFinite(value)) {
+        refuse("invalid_input", field + " is no number or date", field);
+      }
+      written[field] = value;
     }
     return written;
   };
@@ -51,73 +60,87 @@
   });
 
   const send = async (method, url, headers, body) => {
-    // Without cookies, and on its way also when the page is left. A repeat is the same request: one effect.
+    // Without cookies, and on its way also when the page is left.
     const request = { method, headers, body, credentials: "omit", keepalive: true };
+    // What may have been applied is sent again only where it counts once.
+    const countsOnce = method === "PUT" || headers["Idempotency-Key"];
     for (let tries = 1; ; tries++) {
-      let reply, said;
+      let reply, said = {}, retryAfter = 0;
       try {
         reply = await fetch(url, request);
-        said = await reply.json();
+        said = await reply.json() || said;
+        if (reply.ok) return said;
       } catch (cause) {
-        const status = reply ? reply.status : 0;
-        if (!reply || reply.ok) throw new DeeplinkError("the service cannot be reached", { code: "network", status, cause });
-        said = {};
+        if (!reply || reply.ok) {
+          reply = 0;
+          if (tries > 1 || !countsOnce) refuse("network", "the service cannot be reached", undefined, cause);
+        }
       }
-      if (reply.ok) return said;
-      const { status } = reply;
-      const retryAfter = Number(reply.headers.get("Retry-After")) || undefined;
-      if (tries > 1 || !(retryAfter <= 5)) {
-        throw new DeeplinkError(said.error || "HTTP " + status, {
-          code: said.code || "unknown", status, field: said.field, requestId: said.request_id, retryAfter,
-        });
+      if (reply) {
+        const { status } = reply, after = reply.headers.get("Retry-After");
+        retryAfter = after ? +after : undefined;
+        if (tries > 1 || !(retryAfter <= 5)) {
+          throw new DeeplinkError(said.error || "HTTP " + status, {
+            code: said.code || "unknown", status, field: said.field, requestId: said.request_id, retryAfter,
+          });
+        }
       }
-      await new Promise((done) => setTimeout(done, retryAfter * 1000));
+      await new Promise((done) => setTimeout(done, (retryAfter + Math.random() / 2) * 1000));
     }
   };
 
   const report = async (method, name, fields) => {
-    if (!key) refuse("not_initialized", "call deeplink.init({ key }) first");
-    const headers = { Authorization: "Bearer " + key, "Content-Type": "application/json" };
-    if (method === "POST") headers["Idempotency-Key"] = uuid();
+    const headers = { Authorization: "Bearer " + ready(), "Content-Type": "application/json" };
+    if (method === "POST" && name !== "click") headers["Idempotency-Key"] = uuid();
     return send(method, base + "/v1/lifecycle/" + name, headers, JSON.stringify(wire(fields)));
   };
 
   const deeplink = Object.freeze({
     DeeplinkError,
 
-    init({ key: given, baseUrl }) {
-      if (!/^pk_live_/.test(given)) {
-        refuse("invalid_key", "key is a publishable key, pk_live_…; a secret key never belongs in a page");
+    init({ key: given, baseUrl } = {}) {
+      if (!/^pk_live_[\da-f]{48}$/.test(given)) {
+        refuse("invalid_key", "key is no publishable key; a secret key never belongs in a page");
       }
-      if (baseUrl) base = baseUrl.replace(/\/+$/, "");
-      if (!base) refuse("not_initialized", "baseUrl is needed where the script was not loaded from the service");
+      const at = baseUrl || base;
+      if (!at) refuse("not_initialized", "baseUrl is needed for a copy of the script");
+      if (!/^https?:\/\/[^?#\s]+$/.test(at)) refuse("invalid_input", "baseUrl is no address", "baseUrl");
+      base = at.replace(/\/+$/, "");
       key = given;
     },
 
     click: (linkId) => report("POST", "click", { linkId }),
 
-    attribute: async ({ linkId, appVersion, installId: given, context }) => report("POST", "attribute", {
-      linkId,
-      installId: installId(given),
-      appVersion: appVersion || "web",
-      context: wire(Object.assign(known(), context)),
-    }),
+    attribute: async ({ linkId, appVersion, installId: given, context } = {}) => {
+      ready();
+      if (given !== undefined && !isId(given)) {
+        refuse("invalid_input", "installId is no text of 1 to 255 characters", "install_id");
+      }
+      return report("POST", "attribute", {
+        linkId,
+        installId: installId(given),
+        appVersion: appVersion || "web",
+        context: wire(Object.assign(known(), context)),
+      });
+    },
 
-    identify: async (userId) => report("PUT", "identify", { installId: installId(), userId: (user = userId) }),
+    identify: async (userId) => ready() && report("PUT", "identify", { installId: installId(), userId: (user = userId) }),
 
-    convert: async (conversion) =>
+    convert: async (conversion = {}) =>
       report("POST", "convert", Object.assign({}, conversion, { userId: conversion.userId || user })),
 
     // Reading is no click: the request says that nobody has come yet.
     getLink: async (link) => {
-      const url = /^https?:/.test(link) ? link : base + "/r/" + encodeURIComponent(link);
-      return send("GET", url, { Accept: "application/json", Purpose: "prefetch" });
+      const whole = /^https?:\/\/[^?#]+\/[\da-z-]{3,64}([?#]|$)/i.test(link);
+      if (!whole && !LINK_ID.test(link)) refuse("invalid_input", "that is no link", "link_id");
+      return send("GET", whole ? link : base + "/r/" + link, { Accept: "application/json", Purpose: "prefetch" });
     },
 
     // For a way to a store: the link waits on the clipboard for the app. The tap never waits for it.
     handoff(target, linkUrl) {
       const within = typeof target === "string";
       const root = within ? document : target;
+      if (within) document.querySelector(target); // A wrong one throws now, not at each tap.
       const copy = (event) => {
         if (within && !(event.target.closest && event.target.closest(target))) return;
         try {
@@ -131,16 +154,25 @@
     linkFromUrl(url) {
       try {
         const { pathname, searchParams } = new URL(url || location.href);
-        const named = (url ? /^\/(?:r\/)?([\da-z-]{3,64})$/i : /^\/r\/([\da-z-]{3,64})$/i).exec(pathname);
-        return searchParams.get("dl_link") || (named && named[1]);
+        const last = (url ? /^\/(?:r\/)?([^/]+)$/ : /^\/r\/([^/]+)$/).exec(pathname);
+        const id = searchParams.get("dl_link") || (last ? last[1] : "");
+        return LINK_ID.test(id) ? id : null;
       } catch (malformed) {
         return null;
       }
     },
 
     installId: () => installId(),
+
+    reset() {
+      install = user = undefined;
+      try {
+        localStorage.removeItem(STORED);
+      } catch (denied) { /* Nothing was kept. */ }
+    },
   });
 
-  if (typeof self === "object") self.deeplink = deeplink;
+  // Loaded twice, the first stays. An element of this id is none.
+  if (typeof self === "object" && !(self.deeplink || {}).linkFromUrl) self.deeplink = deeplink;
   if (typeof module === "object") module.exports = deeplink;
 })();

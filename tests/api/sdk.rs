@@ -73,7 +73,7 @@ fn the_types_name_what_the_script_has() {
     typed.insert(0, "DeeplinkError");
     let offered = names_in(SCRIPT, "Object.freeze({", "\n  });", "    ", &['(', ':', ',']);
     assert_eq!(typed, offered);
-    assert!(typed.len() == 10 && typed.contains(&"linkFromUrl"), "{typed:?}");
+    assert!(typed.len() == 11 && typed.contains(&"linkFromUrl"), "{typed:?}");
     // What an error carries.
     let facts = names_in(TYPES, "class DeeplinkError", "\n  }", "    ", &['?', ':']);
     assert_eq!(facts, ["code", "field", "requestId", "retryAfter", "status"]);
@@ -100,39 +100,165 @@ fn the_types_name_what_the_script_has() {
     }
 }
 
-/// The script needs nothing that is newer than ES2017 and touches nothing while it is loaded outside a page. Where there is
-/// no Node.js, the browser suite alone says so.
+/// What Node.js prints, run with these arguments and this program.
+fn node(arguments: &[&str], program: &str) -> Vec<String> {
+    let mut node = Command::new("node");
+    let node = node.args(arguments).arg("-").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut node = node.spawn().expect("Node.js, which runs the script outside a page");
+    let mut stdin = node.stdin.take().expect("an input");
+    stdin.write_all(program.as_bytes()).expect("it is read");
+    drop(stdin);
+    let output = node.wait_with_output().expect("an end");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// The script needs nothing that is newer than ES2017 and touches nothing while it is loaded outside a page.
 #[test]
 fn the_script_loads_outside_a_page() {
     for newer in ["?.", "??", "...", "catch {", "globalThis", "#key", "import(", "await import"] {
         let found = SCRIPT.lines().any(|line| !line.trim_start().starts_with("//") && line.contains(newer));
         assert!(!found, "{newer}");
     }
-    let node = Command::new("node").arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let Ok(mut node) = node else { return };
     let use_it = "
         const deeplink = module.exports;
         const code = (act) => { try { act(); return 'fine'; } catch (error) { return `${error.name} ${error.code}`; } };
-        console.log(code(() => deeplink.init({ key: 'dl_live_x', baseUrl: 'https://dl.example.com' })));
-        console.log(code(() => deeplink.init({ key: 'pk_live_x' })));
-        console.log(code(() => deeplink.init({ key: 'pk_live_x', baseUrl: 'https://dl.example.com/' })));
+        const key = 'pk_live_' + '0'.repeat(48), baseUrl = 'https://dl.example.com/';
+        for (const given of [{ key: 'dl_live_x', baseUrl }, undefined, { key: 'pk_live_…', baseUrl }, { key: key + '\\n', baseUrl },
+          { key }, { key, baseUrl: 'dl.example.com' }, { key, baseUrl }])
+          console.log(code(() => deeplink.init(given)));
         for (const url of ['https://go.example.com/spring-42?x=1', 'https://dl.example.com/r/spring-42',
-          'https://shop.example.com/a/b?dl_link=spring-42', 'https://shop.example.com/a/b', 'no address'])
+          'https://shop.example.com/a/b?dl_link=spring-42', 'https://shop.example.com/a/b', 'no address',
+          'https://shop.example.com/?dl_link=https://evil.example/x', 'https://shop.example.com/?dl_link=..',
+          'https://shop.example.com/?dl_link=' + 'x'.repeat(65)])
           console.log(deeplink.linkFromUrl(url));";
-    let mut stdin = node.stdin.take().expect("an input");
-    stdin.write_all(SCRIPT.as_bytes()).and_then(|()| stdin.write_all(use_it.as_bytes())).expect("it is read");
-    drop(stdin);
-    let output = node.wait_with_output().expect("an end");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let expected = [
-        "DeeplinkError invalid_key",
-        "DeeplinkError not_initialized",
-        "fine",
-        "spring-42",
-        "spring-42",
-        "spring-42",
-        "null",
-        "null",
-    ];
-    assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+    let invalid = "DeeplinkError invalid_key";
+    let refused = [invalid, invalid, invalid, invalid, "DeeplinkError not_initialized", "DeeplinkError invalid_input"];
+    let found = ["fine", "spring-42", "spring-42", "spring-42", "null", "null", "null", "null", "null"];
+    assert_eq!(node(&[], &format!("{SCRIPT}{use_it}")), [&refused[..], &found[..]].concat());
+}
+
+/// A page as the script sees it: where the script came from, what is kept, and what the service says to each request.
+const PAGE: &str = "
+    const kept = {}, sent = [], answers = [];
+    Object.defineProperty(globalThis, 'navigator', { value: { language: 'en' }, configurable: true });
+    globalThis.localStorage = { getItem: (name) => name in kept ? kept[name] : null,
+      setItem: (name, value) => { kept[name] = String(value); }, removeItem: (name) => { delete kept[name]; } };
+    globalThis.fetch = async (url, { headers, body }) => {
+      sent.push({ url, key: headers['Idempotency-Key'], body });
+      const answer = answers.shift() || { status: 200, said: '{}' };
+      if (answer === 'lost') throw new TypeError('lost');
+      return new Response(answer.said, { status: answer.status, headers: answer.headers });
+    };
+    const key = 'pk_live_' + '0'.repeat(48);
+    const come = async (act) => {
+      try { await act(); return 'fine'; } catch (error) { return [error.name, error.code, error.status, error.field].join(' '); }
+    };
+    const load = (src) => {
+      globalThis.self = globalThis;
+      globalThis.document = { currentScript: { src } };
+      new Function('module', source)(undefined);
+    };
+    const tell = async (act) => console.log(await come(act));
+";
+
+/// What the script says on such a page.
+fn on_a_page(program: &str) -> Vec<String> {
+    let source = serde_json::to_string(SCRIPT).expect("JSON");
+    node(&[], &format!("const source = {source};{PAGE}(async () => {{ {program} }})();"))
+}
+
+/// A copy or a bundle from elsewhere does not take its own address for the service's, and the script's second tag leaves the
+/// first one's key.
+#[test]
+fn the_script_knows_where_it_comes_from() {
+    let said = on_a_page(
+        "for (const src of ['https://cdn.example.com/app.js', 'https://cdn.example.com/x.js?/sdk/deeplink.js']) {
+           load(src);
+           await tell(() => deeplink.init({ key }));
+           delete globalThis.deeplink;
+         }
+         globalThis.deeplink = { id: 'an element' };
+         load('https://dl.example.com/behind/sdk/deeplink.js?v=1');
+         deeplink.init({ key });
+         await deeplink.click('spring-42');
+         load('https://dl.example.com/sdk/deeplink.js');
+         await tell(() => deeplink.click('spring-42'));
+         sent.forEach(({ url }) => console.log(url));",
+    );
+    let elsewhere = "DeeplinkError not_initialized 0 ";
+    let click = "https://dl.example.com/behind/v1/lifecycle/click";
+    assert_eq!(said, [elsewhere, elsewhere, "fine", click, click]);
+}
+
+/// What the service could not tell from something else is refused before it is sent, and nothing is kept of it.
+#[test]
+fn the_script_refuses_what_would_be_read_as_something_else() {
+    let said = on_a_page(
+        "load('https://dl.example.com/sdk/deeplink.js');
+         await tell(() => deeplink.attribute({ linkId: 'spring-42', installId: 'mine' }));
+         await tell(() => deeplink.identify('u'));
+         deeplink.init({ key });
+         await tell(() => deeplink.convert({ type: 'x', occurredAt: new Date('x') }));
+         await tell(() => deeplink.convert({ type: 'x', amountCents: NaN, currency: 'EUR' }));
+         for (const installId of ['', 7, 'x'.repeat(256), 'a\\u0007'])
+           await tell(() => deeplink.attribute({ linkId: 'spring-42', installId }));
+         for (const link of ['https://evil.example/x.json', '..', 'https://evil.example/'])
+           await tell(() => deeplink.getLink(link));
+         console.log(sent.length, Object.keys(kept).length);
+         kept['deeplink.install_id'] = 'a\\u0007';
+         console.log(deeplink.installId().length);
+         deeplink.reset();
+         console.log(Object.keys(kept).length);",
+    );
+    let not_yet = "DeeplinkError not_initialized 0 ";
+    let wrong = |field: &str| format!("DeeplinkError invalid_input 0 {field}");
+    let (id, link) = (wrong("install_id"), wrong("link_id"));
+    let expected = [not_yet.to_owned(), not_yet.to_owned(), wrong("occurred_at"), wrong("amount_cents")];
+    let ids = std::iter::repeat_n(id, 4).chain(std::iter::repeat_n(link, 3));
+    let end = ["0 0", "32", "0"].map(str::to_owned);
+    assert_eq!(said, expected.into_iter().chain(ids).chain(end).collect::<Vec<_>>());
+}
+
+/// A report that counts once is sent once more when its answer is lost, as the same request; a click is not.
+#[test]
+fn a_lost_answer_is_asked_for_again_where_it_counts_once() {
+    let said = on_a_page(
+        "load('https://dl.example.com/sdk/deeplink.js');
+         deeplink.init({ key });
+         const cut = { status: 200, said: '{' };
+         for (const [answer, call] of [['lost', () => deeplink.convert({ userId: 'u', type: 'x' })],
+             [cut, () => deeplink.attribute({ linkId: 'spring-42' })], ['lost', () => deeplink.identify('u')],
+             ['lost', () => deeplink.click('spring-42')], [cut, () => deeplink.click('spring-42')]]) {
+           sent.length = 0; answers.length = 0;
+           answers.push(answer);
+           const came = await come(call);
+           const [first, second] = sent;
+           const same = second && first.key === second.key && first.body === second.body;
+           console.log(came, sent.length, !!first.key, !!same);
+         }
+         for (const [said, headers] of [['null', {}], ['no JSON', { 'Retry-After': '0' }]]) {
+           sent.length = 0; answers.length = 0;
+           answers.push({ status: 503, said, headers });
+           console.log(await come(() => deeplink.click('spring-42')), sent.length);
+         }",
+    );
+    let lost = "DeeplinkError network 0  1 false false";
+    let expected = ["fine 2 true true", "fine 2 true true", "fine 2 false true", lost, lost];
+    assert_eq!(said[..5], expected);
+    assert_eq!(said[5..], ["DeeplinkError unknown 503  1", "fine 2"]);
+}
+
+/// As a native module it makes the global, and needs to be told where the service is.
+#[test]
+fn the_script_is_a_module_too() {
+    let said = node(
+        &["--input-type=module"],
+        &format!(
+            "globalThis.self = globalThis;
+             await import('data:text/javascript,' + encodeURIComponent({}));
+             console.log(typeof self.deeplink.init);",
+            serde_json::to_string(SCRIPT).expect("JSON")
+        ),
+    );
+    assert_eq!(said, ["function"]);
 }

@@ -54,6 +54,9 @@ async fn a_source_is_made_shown_listed_and_deleted() {
         assert_eq!((&reply.json(), world.a.get(&path).await.json()), (&expected, expected.clone()));
         made.push((path, expected));
     }
+    for path in [SOURCES, &made[0].0] {
+        assert_eq!(world.a.get(path).await.header("cache-control"), "no-store", "{path}");
+    }
     assert_eq!(listed(&world.a).await, [made[1].1.clone(), made[0].1.clone()], "newest first");
     assert_eq!(listed(&world.b).await, [] as [Value; 0]);
     let (path, _) = &made[0];
@@ -291,4 +294,17 @@ async fn c1_a_flood_is_limited_by_source() {
     assert_eq!(conversions(&world).await, 9);
     world.clock.advance(Duration::from_secs(1));
     assert_eq!([sent(&shop).await.status, sent(&shop).await.status, sent(&shop).await.status], [200, 200, 429]);
+}
+
+/// Who tries addresses that are not there is limited like who tries links; who posts to one that is there is not.
+#[tokio::test]
+async fn unknown_addresses_are_limited() {
+    let world = spawn_with(|config| config.limits.misses_per_minute = 2).await;
+    let path = path_of(&create(&world.a, "Shop").await);
+    let mut outcomes = Vec::new();
+    for at in 0..4 {
+        outcomes.push(world.nobody.post(&format!("/in/{at:064}"), &purchase("u")).await.outcome());
+    }
+    assert_eq!(outcomes, ["404 not_found", "404 not_found", "429 rate_limited", "429 rate_limited"]);
+    assert_eq!(world.nobody.post(&path, &purchase("u")).await.status, 200);
 }

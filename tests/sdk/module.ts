@@ -9,6 +9,8 @@ converted.then((counts) => counts.deduped + 1);
 deeplink.attribute({ linkId: "spring-42", context: { deviceModel: "x" } }).catch((error: unknown) => {
   if (error instanceof deeplink.DeeplinkError && (error.retryAfter || 0) > 5) console.log(error.code, error.field);
 });
+deeplink.reset();
+window.deeplink.click("spring-42").then((link) => link.platform);
 const undo: () => void = deeplink.handoff("#store", "https://dl.example.com/r/spring-42");
 undo();
 const id: string | null = deeplink.linkFromUrl();

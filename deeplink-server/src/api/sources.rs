@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::SourceId;
 use deeplink_core::lifecycle::{Convert, Converted};
@@ -12,6 +12,7 @@ use deeplink_core::secret::Token;
 use deeplink_core::source::{CreateSource, MAX_SOURCES, SourceDetail, SourceList, SourceUrl};
 use futures_util::FutureExt;
 use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 
 use super::lifecycle::{read_conversion, store_conversion};
 use crate::db::sources::{self, NewSource, StoredSource};
@@ -20,7 +21,12 @@ use crate::error::ApiError;
 use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
 use crate::http::once::{Answer, Once, created};
+use crate::service::Peer;
 use crate::state::{App, Shared};
+use crate::visit::miss;
+
+/// Every answer with an address holds a key.
+const NO_STORE: [(HeaderName, HeaderValue); 1] = [(CACHE_CONTROL, HeaderValue::from_static("no-store"))];
 
 /// Lists sources, newest first.
 #[utoipa::path(
@@ -32,11 +38,9 @@ use crate::state::{App, Shared};
         (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
-pub(crate) async fn list(
-    State(app): State<Shared>,
-    FullScope { caller, .. }: FullScope,
-) -> Result<Json<SourceList>, ApiError> {
-    list_for(&app, &caller).await.map(Json)
+pub(crate) async fn list(State(app): State<Shared>, FullScope { caller, .. }: FullScope) -> Result<Response, ApiError> {
+    let list = list_for(&app, &caller).await?;
+    Ok((NO_STORE, Json(list)).into_response())
 }
 
 /// An account's sources.
@@ -157,8 +161,9 @@ pub(crate) async fn get(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
-) -> Result<Json<SourceDetail>, ApiError> {
-    find(&app, &caller, &id).await.map(Json)
+) -> Result<Response, ApiError> {
+    let source = find(&app, &caller, &id).await?;
+    Ok((NO_STORE, Json(source)).into_response())
 }
 
 /// One of an account's sources; what cannot be an id is not there.
@@ -226,6 +231,7 @@ pub(crate) async fn delete_for(app: &App, caller: Arc<Caller>, id: &str) -> Resu
 )]
 pub(crate) async fn receive(
     State(app): State<Shared>,
+    Extension(Peer(peer)): Extension<Peer>,
     Path(token): Path<String>,
     request: Request,
 ) -> Result<Json<Converted>, ApiError> {
@@ -234,7 +240,10 @@ pub(crate) async fn receive(
         return Err(ApiError::not_found());
     }
     let found = sources::by_hash(&mut app.db.read().await?.conn(), &token.hash()).await?;
-    let (source, tenant) = found.ok_or_else(ApiError::not_found)?;
+    let Some((source, tenant)) = found else {
+        miss(&app, peer, request.headers())?;
+        return Err(ApiError::not_found());
+    };
     app.limits.sources.check(&source, app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
     let body = json_body(request, BODY_LIMIT).await?;
     let new = read_conversion(&body)?;

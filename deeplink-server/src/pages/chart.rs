@@ -109,7 +109,7 @@ pub(super) struct Bar {
     pub(super) count: Count,
     /// Of 100.
     pub(super) length: i64,
-    /// How many that is for each hundred clicks, where that says something.
+    /// How many that is for each hundred of the step above, and of what, where that says something.
     pub(super) share: Option<String>,
 }
 
@@ -122,12 +122,12 @@ fn scaled(count: i64, whole: i64, full: i64) -> i64 {
     i64::try_from(part).unwrap_or(full).clamp(1, full)
 }
 
-/// A share of clicks in percent, with one digit behind the point. More than all of them is no share.
-fn percent(count: i64, clicks: i64) -> Option<String> {
-    if count > clicks {
+/// A share in percent, with one digit behind the point. More than the whole is no share.
+fn percent(count: i64, whole: i64) -> Option<String> {
+    if count > whole {
         return None;
     }
-    let tenths = (i128::from(count) * 1_000 + i128::from(clicks) / 2).checked_div(i128::from(clicks))?;
+    let tenths = (i128::from(count) * 1_000 + i128::from(whole) / 2).checked_div(i128::from(whole))?;
     Some(format!("{}.{}%", tenths / 10, tenths % 10))
 }
 
@@ -181,13 +181,16 @@ fn steps(clicks: i64, installed: i64, identified: i64, conversions: &BTreeMap<St
     let converted = conversions.values().fold(0_i64, |sum, count| sum.saturating_add(*count));
     let all = [("Clicks", clicks), ("Installs", installed), ("Users", identified), ("Conversions", converted)];
     let whole = all.iter().map(|(_, count)| *count).max().unwrap_or(0);
-    let bar = |(name, count): (&str, i64)| Bar {
+    let above = std::iter::once(None).chain(all.iter().copied().map(Some));
+    let share =
+        |count, (name, whole): (&str, i64)| Some(format!("{} of {}", percent(count, whole)?, name.to_lowercase()));
+    let bar = |((name, count), above): ((&str, i64), Option<(&str, i64)>)| Bar {
         name: name.to_owned(),
         count: Count(count),
         length: scaled(count, whole, FULL),
-        share: if name == "Clicks" { None } else { percent(count, clicks) },
+        share: above.and_then(|above| share(count, above)),
     };
-    all.into_iter().map(bar).collect()
+    all.into_iter().zip(above).map(bar).collect()
 }
 
 fn types(conversions: &BTreeMap<String, i64>) -> Vec<Bar> {
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!((charts.width(), charts.most.to_string().as_str()), (30, "1,000"));
         assert_eq!(charts.busiest.map(|day| day.to_string()).as_deref(), Some("19 Nov 2026"));
         let shares: Vec<_> = charts.steps.iter().map(|step| step.share.as_deref()).collect();
-        assert_eq!(shares, [None, Some("0.3%"), Some("0.1%"), Some("0.0%")]);
+        assert_eq!(shares, [None, Some("0.3% of clicks"), Some("33.3% of installs"), Some("0.0% of users")]);
     }
 
     #[test]

@@ -252,7 +252,6 @@ struct LinkPage<'a> {
     status: Status,
     created: When,
     expires: Option<When>,
-    clicks: i64,
     numbers: Numbers,
     /// Name and address of each place it leads to.
     places: Vec<(&'static str, &'a str)>,
@@ -269,14 +268,12 @@ pub(super) async fn show(
     query: Query,
 ) -> Result<Response, ApiError> {
     let now = app.clock.now();
-    let (link, clicks) = {
+    let link = {
         let mut reader = app.db.read().await?;
         let mut db = reader.conn();
         let link = api::links::find(&mut db, &person.caller, &id).await?;
         let primary = domains::primary_of(&mut db, &person.caller.tenant).await?;
-        let place = link.position;
-        let counts = recent_clicks(&mut db, &[place], now).await?;
-        (app.detail(link, primary.as_deref(), now), counts.get(&place).copied().unwrap_or(0))
+        app.detail(link, primary.as_deref(), now)
     };
     // A page without the code is better than no page.
     let qr = app.codes.on_page(&link.url).await.inspect_err(|error| tracing::error!(%error, "no code")).ok();
@@ -294,7 +291,6 @@ pub(super) async fn show(
         status: Status::from(&link.status),
         created: link.created_at.into(),
         expires: link.expires_at.map(When::from),
-        clicks,
         numbers,
         places: places.into_iter().filter_map(|(name, place)| Some((name, place.as_deref()?))).collect(),
         action: link.agent_context.as_ref().and_then(|context| context.action.as_ref()).map(words_of),

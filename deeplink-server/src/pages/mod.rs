@@ -75,7 +75,7 @@ table! {
         get(affiliates::confirm_credential).post(affiliates::delete_credential)
     )
     .route("/account/sources", get(sources::list).post(sources::create))
-    .route("/account/sources/{id}", post(sources::reveal))
+    .route("/account/sources/{id}", get(sources::back).post(sources::reveal))
     .route("/account/sources/{id}/delete", get(sources::confirm).post(sources::delete))
     .route("/account/team", get(team::list).post(team::invite))
     .route("/account/team/{user_id}/remove", get(team::confirm).post(team::remove))

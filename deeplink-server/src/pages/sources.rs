@@ -108,6 +108,11 @@ pub(super) async fn reveal(
     Ok(source_page(&app, &person, &api::sources::find(&app, &person.caller, &id).await?))
 }
 
+/// Leads to the list: an address is shown to a form only, and a sign-in or a bookmark comes back without one.
+pub(super) async fn back() -> Response {
+    see_other("/account/sources")
+}
+
 /// Asks once more.
 pub(super) async fn confirm(
     State(app): State<Shared>,

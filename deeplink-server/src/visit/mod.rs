@@ -171,7 +171,7 @@ async fn find(app: &App, peer: IpAddr, parts: &Parts, place: &Place) -> Result<O
     };
     let found = known(app, owner, &id).await?;
     if found.is_none() {
-        miss(app, peer, parts)?;
+        miss(app, peer, &parts.headers)?;
     }
     Ok(found)
 }
@@ -211,8 +211,8 @@ pub(crate) async fn known(app: &App, owner: Option<&TenantId>, id: &str) -> Resu
 }
 
 /// Counts a miss against the address that asks; hits are never limited.
-fn miss(app: &App, peer: IpAddr, parts: &Parts) -> Result<(), ApiError> {
-    let client = client_ip(peer, &parts.headers, &app.config.trusted_proxies);
+pub(crate) fn miss(app: &App, peer: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
+    let client = client_ip(peer, headers, &app.config.trusted_proxies);
     app.limits.misses.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)
 }
 

@@ -126,5 +126,5 @@ async fn the_list_of_links_has_pages_and_counts() {
     assert_eq!(broken.status, 400);
     assert!(text_of(&broken).contains("This list has moved on"));
     assert!(text_of(&broken).contains("<a class=\"main\" href=\"/account/links\">Go to the newest links</a>"));
-    assert_eq!(visitor.get("/account/links/link-29").await.text().matches("<dd>3</dd>").count(), 1);
+    assert_eq!(visitor.get("/account/links/link-29").await.text().matches("<figcaption><b>3</b> clicks").count(), 1);
 }
