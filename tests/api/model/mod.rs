@@ -137,21 +137,20 @@ impl Stage {
             }))
             .await;
         }
-        // What was refused is not there to wait for, and this says why.
-        wrong.iter().flatten().for_each(|wrong| println!("{wrong}"));
-        self.wait_for_clicks(&actors).await;
+        self.wait_for_clicks(&actors, wrong.iter().flatten().next()).await;
         let asked = actors.iter().zip(histories).map(|(actor, history)| self.ask_all(actor, history));
         let answers: Vec<_> = futures_util::stream::iter(asked).buffered(16).collect().await;
         wrong.into_iter().zip(answers).map(|(wrong, answer)| wrong.or(answer)).collect()
     }
 
-    /// Clicks are stored behind the answers to visits.
-    async fn wait_for_clicks(&self, actors: &[Actor]) {
+    /// Clicks are stored behind the answers to visits. What was refused is not there to wait for: `wrong` says why.
+    async fn wait_for_clicks(&self, actors: &[Actor], wrong: Option<&String>) {
         let new: usize = actors.iter().map(|actor| actor.truth.clicks()).sum();
         let expected = self.clicks.fetch_add(new, Ordering::Relaxed) + new;
         let expected = i64::try_from(expected).expect("a count");
         let stored = async || self.world.db.number("SELECT COUNT(*) FROM clicks").await == expected;
-        eventually("every click is stored", Duration::from_mins(2), stored).await;
+        let what = format!("every click is stored; wrong before: {wrong:?}");
+        eventually(&what, Duration::from_mins(2), stored).await;
     }
 
     async fn act(&self, actor: &Actor, now: i64, event: &Event) -> Result<Outcome, String> {

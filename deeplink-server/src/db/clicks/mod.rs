@@ -19,7 +19,7 @@ pub(crate) use batch::{NewText, insert, insert_texts};
 pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
 pub(crate) use fold::{next_fold, store_fold};
 pub(crate) use hosts::OTHER;
-pub(crate) use sweep::{forget_spills, remove_clicks, remove_facets, remove_clicks_of_plan, remove_texts};
+pub(crate) use sweep::{forget_spills, remove_clicks, remove_clicks_of_plan, remove_facets, remove_texts};
 
 use super::{Conn, DbError, on};
 
