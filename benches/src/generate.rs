@@ -182,7 +182,7 @@ impl Made {
         Ok(())
     }
 
-    /// User agents and referers; their hashes are [`text_of`] them.
+    /// User agents and referers; their hashes are made of them.
     async fn texts(&mut self, db: &mut SqliteConnection) -> Result<(), Failure> {
         let mut rows = Rows::new("visitor_texts (hash, text, used_at, host)");
         for text in (0..AGENTS).map(agent).chain((0..REFERERS).map(referer)) {
