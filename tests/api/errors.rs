@@ -325,6 +325,8 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": null})),
         world.a.ask(Method::DELETE, "/v1/links/spring-42"),
         world.a.ask(Method::GET, "/v1/links/spring-42/timeseries"),
+        world.a.ask(Method::GET, "/v1/links/spring-42/stats"),
+        world.a.ask(Method::GET, "/v1/analytics/stats?link_ids=spring-42"),
         world.a.ask(Method::GET, "/v1/links/spring-42/qr.svg"),
         world.a.ask(Method::GET, "/v1/domains"),
         world.a.ask(Method::POST, "/v1/domains").json(&json!({"domain": "go.example.com"})),

@@ -8,6 +8,7 @@ mod conversions;
 mod input;
 mod installs;
 mod races;
+mod refusals;
 mod repeats;
 
 use serde_json::{Value, json};
