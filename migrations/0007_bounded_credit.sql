@@ -1,14 +1,14 @@
 -- Bounds on the work of one report, whoever sends how many.
 --
--- What credits a user's conversions are the 100 installs that were bound to the user last. A conversion, or the binding of
+-- What credits a user's conversions are the 100 installs that were bound to the user last, of those that a link touched. A conversion, or the binding of
 -- an install, is credited to at most 100 links: the first, the last and those that touched most recently. Below these
 -- bounds nothing is left out. A conversion is credited when it is stored, and anew when touches come to its user that may
 -- lie before it: an install that is bound, or a touch after a clock stepped back. (What is said to happen later counts as
 -- having happened when it arrived.)
 
--- A user's installs, by when they were bound; and whether one of a model is among them.
+-- A user's touched installs, by when they were bound; and whether one of a model is among them.
 DROP INDEX installs_user;
-CREATE INDEX installs_user ON installs (app_user, bound_at, position) WHERE app_user IS NOT NULL;
+CREATE INDEX installs_user ON installs (app_user, bound_at, position) WHERE first_link IS NOT NULL;
 CREATE INDEX installs_model ON installs (app_user, device_model) WHERE app_user IS NOT NULL;
 
 -- Whether a link may be credited with what the install's user does: the 100 that touched it most recently, by the clock. The

@@ -12,10 +12,20 @@ use super::{Click, Clicks, Intake};
 use crate::db::clicks::{self, NewClick, NewText};
 use crate::db::{Conn, DbError};
 
+/// What became of a click that others stored with theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Stored,
+    /// Nothing of it is there.
+    Refused,
+    /// Whether it is there is not known: its commit was cut off.
+    Unknown,
+}
+
 /// Reported clicks that wait to be stored, each with whom to tell whether it is.
 #[derive(Default)]
 pub(super) struct Reports {
-    waiting: Mutex<Vec<(Click, oneshot::Sender<bool>)>>,
+    waiting: Mutex<Vec<(Click, oneshot::Sender<Told>)>>,
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -29,19 +39,30 @@ impl Clicks {
         let (clicks, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut *lock(&self.reports.waiting)).into_iter().unzip();
         if !clicks.is_empty() {
             let stored = self.store_all(clicks).await;
-            let mut told = waiting;
+            let what = match &stored {
+                Ok(()) => Told::Stored,
+                Err(DbError::Unknown(_) | DbError::Query(_)) => Told::Unknown,
+                Err(_) => Told::Refused,
+            };
+            // Whoever does not wait any more will repeat it.
+            for told in waiting {
+                let _ = told.send(what);
+            }
             if stored.is_err() {
                 // Whoever came meanwhile has waited as well, and would only wait longer.
-                told.extend(std::mem::take(&mut *lock(&self.reports.waiting)).into_iter().map(|(_, told)| told));
-            }
-            for told in told {
-                // Whoever does not wait any more will repeat it.
-                let _ = told.send(stored.is_ok());
+                let others = std::mem::take(&mut *lock(&self.reports.waiting));
+                for (_, told) in others {
+                    let _ = told.send(Told::Refused);
+                }
             }
             stored?;
         }
         drop(turn);
-        if is_stored.await == Ok(true) { Ok(()) } else { Err(DbError::Overloaded) }
+        match is_stored.await {
+            Ok(Told::Stored) => Ok(()),
+            Ok(Told::Unknown) => Err(DbError::Unknown("others stored it with theirs".into())),
+            Ok(Told::Refused) | Err(_) => Err(DbError::Overloaded),
+        }
     }
 
     async fn store_all(&self, clicks: Vec<Click>) -> Result<(), DbError> {

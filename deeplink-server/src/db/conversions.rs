@@ -107,7 +107,9 @@ pub(crate) async fn insert(db: &mut Conn<'_>, stored: &Stored<'_>) -> Result<boo
                 ORDER BY t.at DESC, t.number DESC LIMIT 1) AS last_at,
             (SELECT t.link FROM touches t WHERE t.install = i.position AND t.at <= $2
                 ORDER BY t.at DESC, t.number DESC LIMIT 1) AS last_link
-        FROM installs i WHERE i.app_user = $1 ORDER BY i.bound_at DESC, i.position DESC LIMIT 100";
+        FROM installs i WHERE i.app_user = $1 AND i.first_link IS NOT NULL
+        ORDER BY i.bound_at DESC, i.position DESC LIMIT 100";
+    const KNOWN: &str = "SELECT EXISTS (SELECT 1 FROM installs WHERE app_user = $1)";
     const INSERT: &str = "
         INSERT INTO conversions (position, id, tenant_id, app_user, source_id, conversion_type, metadata, amount_cents,
             currency, at, received_at, emitted_at, first_link, last_link)
@@ -115,7 +117,9 @@ pub(crate) async fn insert(db: &mut Conn<'_>, stored: &Stored<'_>) -> Result<boo
     let new = stored.new;
     let at = stored.at.as_millis();
     let ends: Vec<Ends> = on!(db, c => sqlx::query_as(ENDS).bind(stored.user).bind(at).fetch_all(c).await)?;
-    let is_known = !ends.is_empty();
+    // One that no link has touched tells who the user is, and nothing of links.
+    let is_known =
+        !ends.is_empty() || on!(db, c => sqlx::query_scalar::<_, bool>(KNOWN).bind(stored.user).fetch_one(c).await)?;
     let first = ends.iter().filter_map(|end| Some(((end.first_at?, end.position), end.first_link?))).min();
     let last = ends.iter().filter_map(|end| Some(((end.last_at?, end.position), end.last_link?))).max();
     let (first, last) = (first.map(|(_, link)| link), last.map(|(_, link)| link));

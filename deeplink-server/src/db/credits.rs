@@ -52,7 +52,7 @@ async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> 
         WITH touched AS (
             SELECT l.link, MIN(l.first_at) AS first_at,
                 MAX(CASE WHEN l.last_opened_at > l.first_at THEN l.last_opened_at ELSE l.first_at END) AS latest_at
-            FROM (SELECT position FROM installs WHERE app_user = $1
+            FROM (SELECT position FROM installs WHERE app_user = $1 AND first_link IS NOT NULL
                     ORDER BY bound_at DESC, position DESC LIMIT 100) AS i
                 JOIN install_links l ON l.install = i.position AND l.credited = TRUE
             GROUP BY l.link ORDER BY latest_at DESC, l.link LIMIT 100),
@@ -140,11 +140,11 @@ async fn credit_some(db: &mut Conn<'_>, user: i64, after: Place, now: Timestamp)
         SELECT i.position AS install,
             (SELECT t.at FROM touches t WHERE t.install = i.position ORDER BY t.at, t.number LIMIT 1) AS at,
             (SELECT t.link FROM touches t WHERE t.install = i.position ORDER BY t.at, t.number LIMIT 1) AS link
-        FROM installs i WHERE i.app_user = $1 ORDER BY i.bound_at DESC, i.position DESC LIMIT 100";
+        FROM installs i WHERE i.app_user = $1 AND i.first_link IS NOT NULL ORDER BY i.bound_at DESC, i.position DESC LIMIT 100";
     const LINKS: &str = "
         SELECT COUNT(*) FROM (
             SELECT DISTINCT l.link
-            FROM (SELECT position FROM installs WHERE app_user = $1
+            FROM (SELECT position FROM installs WHERE app_user = $1 AND first_link IS NOT NULL
                     ORDER BY bound_at DESC, position DESC LIMIT 100) AS i
                 JOIN install_links l ON l.install = i.position AND l.credited = TRUE
             LIMIT 100) AS links";
@@ -185,7 +185,7 @@ async fn settle(db: &mut Conn<'_>, range: Range, first: Option<(i64, i64)>, now:
                     SELECT position FROM (
                         SELECT i.position, (SELECT MAX(l.at) FROM touches l
                             WHERE l.install = i.position AND l.at <= conversions.at) AS last_at
-                        FROM installs i WHERE i.app_user = $1
+                        FROM installs i WHERE i.app_user = $1 AND i.first_link IS NOT NULL
                         ORDER BY i.bound_at DESC, i.position DESC LIMIT 100) AS ends
                     WHERE last_at IS NOT NULL ORDER BY last_at DESC, position DESC LIMIT 1)
                 ORDER BY t.at DESC, t.number DESC LIMIT 1)

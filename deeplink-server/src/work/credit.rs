@@ -37,13 +37,20 @@ async fn look(app: &App) -> Result<(), DbError> {
         if users.is_empty() {
             return Ok(());
         }
+        let mut failed = Ok(());
         for user in users {
             if app.stopping.load(Ordering::Relaxed) {
                 return Ok(());
             }
             let now = app.clock.now();
-            app.db.write(move |mut tx| async move { credits::resume(&mut tx, user, now).await }.boxed()).await?;
+            let gone_on = app.db.write(move |mut tx| async move { credits::resume(&mut tx, user, now).await }.boxed());
+            // One user's trouble holds up nobody else.
+            if let Err(error) = gone_on.await {
+                failed = Err(error);
+            }
             tokio::time::sleep(PAUSE).await;
         }
+        // What failed is looked at again, later.
+        failed?;
     }
 }

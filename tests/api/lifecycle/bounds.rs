@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{attribute, converted, count, identify, stays_true};
+use super::{attribute, converted, count, credits, identify, stays_true};
 use crate::common::{eventually, spawn};
 use serde_json::json;
 
@@ -44,4 +44,22 @@ async fn c3_thousands_of_early_conversions() {
     assert_eq!(count(&world, "conversion_credits").await, 3 * 2_000);
     assert_eq!(world.db.number(sum).await, emitted);
     stays_true(&world).await;
+}
+
+/// Installs that no link touched, however many, take no credit from those that one did.
+#[tokio::test]
+async fn untouched_installs_push_no_other_out() {
+    let world = spawn().await;
+    world.a.make("spring").await;
+    assert_eq!(attribute(&world.a, "spring", "touched").await.status, 200);
+    assert_eq!(identify(&world.a, "touched", "ann").await.status, 200);
+    for number in 0..101 {
+        assert_eq!(identify(&world.a, &format!("untouched-{number}"), "ann").await.status, 200);
+    }
+    assert_eq!(converted(&world.a, &json!({"user_id": "ann", "type": "purchase"})).await, "accepted");
+    assert_eq!(credits(&world).await, ["spring purchase first last"]);
+    // Somebody whom no link touched is known all the same.
+    assert_eq!(identify(&world.a, "untouched", "ben").await.status, 200);
+    assert_eq!(converted(&world.a, &json!({"user_id": "ben", "type": "purchase"})).await, "accepted");
+    assert_eq!(count(&world, "conversions WHERE emitted_at IS NULL").await, 0);
 }
