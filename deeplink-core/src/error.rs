@@ -166,6 +166,12 @@ codes! {
     NameTaken = "name_taken", 409;
     /// The type of a source is not `custom`.
     InvalidSourceType = "invalid_source_type", 400;
+    /// A webhook subscribes to no kind of event.
+    EmptyEvents = "empty_events", 400;
+    /// There is no such kind of event.
+    InvalidEvent = "invalid_event", 400;
+    /// The account has as many webhooks as it may have.
+    WebhookLimit = "webhook_limit", 400;
     /// A conversion is malformed or breaks a rule.
     ParseError = "parse_error", 400;
     /// The install belongs to another user.

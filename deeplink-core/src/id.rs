@@ -108,6 +108,10 @@ ids! {
     SourceId = "src";
     /// Something that happened, such as a conversion.
     EventId = "evt";
+    /// An address that events are posted to.
+    WebhookId = "wh";
+    /// An event on its way to a webhook.
+    DeliveryId = "dlv";
     /// A mail that waits to be sent.
     MailId = "eml";
     /// A certificate of a host.

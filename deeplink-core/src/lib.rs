@@ -16,6 +16,7 @@
 //! | [`user`], [`session`] | people, their team, signing in |
 //! | [`secret_key`], [`publishable_key`], [`affiliate`] | keys, and partners with keys of their own |
 //! | [`lifecycle`], [`source`] | what apps and servers report, and addresses they can report to |
+//! | [`event`], [`webhook`], [`signature`] | what receivers are told, where, and how they know who tells them |
 //! | [`funnel`], [`stats`], [`plan`] | what links led to, clicks over time, plans and their limits |
 //! | [`routes`] | one entry for each operation of the service |
 
@@ -26,6 +27,7 @@ pub mod bulk;
 pub mod colour;
 pub mod domain;
 pub mod error;
+pub mod event;
 pub mod funnel;
 pub mod health;
 pub mod id;
@@ -43,6 +45,7 @@ pub mod routes;
 pub mod secret;
 pub mod secret_key;
 pub mod session;
+pub mod signature;
 pub mod source;
 pub mod stats;
 pub mod text;
@@ -50,6 +53,7 @@ pub mod time;
 pub mod url;
 pub mod user;
 pub mod visitor;
+pub mod webhook;
 mod words;
 
 /// Version of the interface that `/openapi.json` describes.

@@ -165,6 +165,24 @@ routes! {
     DELETE_SOURCE = "delete_source" DELETE "/v1/sources/{id}" SecretKey;
     /// Records a conversion without a key.
     SEND_TO_SOURCE = "send_to_source" POST "/in/{token}" Public;
+    /// Lists webhooks.
+    LIST_WEBHOOKS = "list_webhooks" GET "/v1/webhooks" SecretKey;
+    /// Makes a webhook and its secret.
+    CREATE_WEBHOOK = "create_webhook" POST "/v1/webhooks" SecretKey;
+    /// Changes a webhook.
+    UPDATE_WEBHOOK = "update_webhook" PATCH "/v1/webhooks/{webhook_id}" SecretKey;
+    /// Deletes a webhook; nothing more is sent to it.
+    DELETE_WEBHOOK = "delete_webhook" DELETE "/v1/webhooks/{webhook_id}" SecretKey;
+    /// Gives a webhook a new secret.
+    ROTATE_WEBHOOK_SECRET = "rotate_webhook_secret" POST "/v1/webhooks/{webhook_id}/rotate-secret" SecretKey;
+    /// Sends a made-up event to a webhook.
+    TEST_WEBHOOK = "test_webhook" POST "/v1/webhooks/{webhook_id}/test" SecretKey;
+    /// Lists what was sent to a webhook.
+    LIST_DELIVERIES = "list_deliveries" GET "/v1/webhooks/{webhook_id}/deliveries" SecretKey;
+    /// Sends a delivery's event once more.
+    REPLAY_DELIVERY = "replay_delivery" POST "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay" SecretKey;
+    /// Tells events as they happen.
+    EVENT_STREAM = "event_stream" GET "/v1/events/stream" SecretKey;
     /// The script that pages report with.
     SDK_SCRIPT = "sdk_script" GET "/sdk/deeplink.js" Browser;
     /// Lists apps.

@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
 use crate::error::ApiError;
+use crate::happened::Happenings;
 use crate::http::auth::{Caller, KnownKey};
 use crate::http::metrics::Metrics;
 use crate::http::rate_limit::Limiter;
@@ -87,6 +88,8 @@ pub(crate) struct App {
     pub(crate) mail_waits: tokio::sync::Notify,
     /// Wakes whoever credits what was left for later.
     pub(crate) credit_waits: tokio::sync::Notify,
+    /// Spreads what just happened on this node.
+    pub(crate) happened: Arc<Happenings>,
     /// Set once the service is asked to stop: `/ready` says so at once.
     pub(crate) stopping: std::sync::atomic::AtomicBool,
     random: Mutex<Random>,
@@ -155,6 +158,7 @@ impl App {
             positions: Positions::new(&mut random),
             smtp: Smtp::of(&config, &public_url),
             mail_waits: tokio::sync::Notify::new(),
+            happened: Arc::new(Happenings::new()),
             credit_waits: tokio::sync::Notify::new(),
             stopping: std::sync::atomic::AtomicBool::new(false),
             random: Mutex::new(random),

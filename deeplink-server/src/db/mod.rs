@@ -18,6 +18,7 @@ pub(crate) mod certificates;
 pub(crate) mod clicks;
 pub(crate) mod conversions;
 pub(crate) mod credits;
+pub(crate) mod deliveries;
 pub(crate) mod domain_proofs;
 pub(crate) mod domains;
 pub(crate) mod expired;
@@ -45,6 +46,7 @@ pub(crate) mod tenants;
 pub(crate) mod tokens;
 pub(crate) mod users;
 pub(crate) mod vault_check;
+pub(crate) mod webhooks;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,0 +1,317 @@
+//! Events: what receivers of webhooks and readers of the stream are told.
+//!
+//! An [`Event`] is written once, as the bytes that are signed and sent; every attempt and every reader gets the same ones.
+//! Reading also takes the forms of earlier versions: `attribution` for `attribute`, and a conversion with `link_id`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use crate::id::{EventId, SourceId, TenantId};
+use crate::metadata::Metadata;
+use crate::time::Timestamp;
+use crate::words::words;
+
+pub mod sample;
+
+words! {
+    /// What an event is about.
+    EventKind {
+        /// A person or an agent clicked or resolved a link.
+        Click = "click",
+        /// A link opened an install.
+        Attribute = "attribute",
+        /// An install was bound to a user.
+        Identify = "identify",
+        /// A user whose install is known did something.
+        Conversion = "conversion",
+    }
+}
+
+impl EventKind {
+    /// The kind as earlier versions of the interface may name it: `attribution` is `attribute`.
+    pub fn named(text: &str) -> Self {
+        if text == "attribution" { Self::Attribute } else { Self::from(text) }
+    }
+
+    /// The kind as a number, for storage; `None` for a word this build does not know.
+    pub const fn code(&self) -> Option<u8> {
+        match self {
+            Self::Click => Some(0),
+            Self::Attribute => Some(1),
+            Self::Identify => Some(2),
+            Self::Conversion => Some(3),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// The kind that is stored as this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).cloned()
+    }
+}
+
+/// The data of a click.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = ClickEvent))]
+pub struct ClickData {
+    /// The account.
+    pub tenant_id: TenantId,
+    /// The link.
+    pub link_id: String,
+    /// What the visitor called itself, cut to 512 characters.
+    pub user_agent: Option<String>,
+    /// The page that led here, cut to 512 characters.
+    pub referer: Option<String>,
+    /// The system that the click came from: `ios`, `android`, `macos`, `windows` or `other`.
+    pub platform: String,
+    /// When it happened.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+}
+
+/// The data of a touch: a link opened an install.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = AttributeEvent))]
+pub struct AttributeData {
+    /// The account.
+    pub tenant_id: TenantId,
+    /// The link.
+    pub link_id: String,
+    /// The app's own name for the install.
+    pub install_id: String,
+    /// The app's version.
+    pub app_version: String,
+    /// When the service heard of it.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+    /// Whom the install was bound to by then; absent when to nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+}
+
+/// The data of a binding: an install belongs to a user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = IdentifyEvent))]
+pub struct IdentifyData {
+    /// The account.
+    pub tenant_id: TenantId,
+    /// The app's own name for the user.
+    pub user_id: String,
+    /// The app's own name for the install.
+    pub install_id: String,
+    /// The link that opened the install first; null when none did.
+    pub first_touch_link_id: Option<String>,
+    /// That link's metadata at this moment; null when it has none.
+    pub first_touch_link_metadata: Option<Metadata>,
+    /// When it happened.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+}
+
+/// The data of a conversion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = ConversionEvent))]
+pub struct ConversionData {
+    /// The conversion's id: the same in every attempt, and what to recognise repeats by.
+    pub event_id: EventId,
+    /// The account.
+    pub tenant_id: TenantId,
+    /// The source that it came through; null for one that came with a key.
+    #[serde(default)]
+    pub source_id: Option<SourceId>,
+    /// The link that touched the user first; null when none did. In the earlier form this is `link_id`.
+    #[serde(default)]
+    pub first_touch_link_id: Option<String>,
+    /// The link that touched the user last before the conversion; null when none did.
+    #[serde(default)]
+    pub last_touch_link_id: Option<String>,
+    /// What happened, such as `purchase`.
+    pub conversion_type: String,
+    /// The app's own name for the user.
+    pub user_id: String,
+    /// The conversion's own metadata, or the last touch's link's at this moment where it has none.
+    #[serde(default)]
+    pub metadata: Option<Metadata>,
+    /// When it happened.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+    /// The one link of the earlier form; absent in this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    pub link_id: Option<String>,
+    /// Revenue in the currency's hundredth; absent when the conversion brought none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount_cents: Option<i64>,
+    /// The amount's currency, a code of ISO 4217; absent when there is no amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EventData {
+    /// A click.
+    Click(ClickData),
+    /// A touch.
+    Attribute(AttributeData),
+    /// A binding.
+    Identify(IdentifyData),
+    /// A conversion.
+    Conversion(Box<ConversionData>),
+    /// The data of a kind this build does not know.
+    Unknown(serde_json::Value),
+}
+
+impl EventData {
+    /// The kind that this is the data of; `None` for an unknown one.
+    pub const fn kind(&self) -> Option<EventKind> {
+        match self {
+            Self::Click(_) => Some(EventKind::Click),
+            Self::Attribute(_) => Some(EventKind::Attribute),
+            Self::Identify(_) => Some(EventKind::Identify),
+            Self::Conversion(_) => Some(EventKind::Conversion),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    fn timestamp(&self) -> Option<Timestamp> {
+        match self {
+            Self::Click(data) => Some(data.timestamp),
+            Self::Attribute(data) => Some(data.timestamp),
+            Self::Identify(data) => Some(data.timestamp),
+            Self::Conversion(data) => Some(data.timestamp),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// An event as it was received: what was read of the body, and the body itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// What it is about. The earlier `attribution` is [`EventKind::Attribute`].
+    pub kind: EventKind,
+    /// When it happened.
+    pub timestamp: Timestamp,
+    /// What happened.
+    pub data: EventData,
+    /// The body, byte for byte.
+    pub raw: String,
+}
+
+/// The body is no event.
+#[derive(Debug, thiserror::Error)]
+#[error("not an event: {0}")]
+pub struct NotAnEvent(String);
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    event: Cow<'a, str>,
+    timestamp: Timestamp,
+    #[serde(borrow)]
+    data: &'a RawValue,
+}
+
+fn is_object(json: &str) -> bool {
+    serde_json::from_str::<std::collections::HashMap<String, IgnoredAny>>(json).is_ok()
+}
+
+impl Event {
+    /// Reads a body: this form and the earlier ones. Unknown members are ignored, and the data of an unknown kind is kept
+    /// as it is.
+    pub fn parse(body: &[u8]) -> Result<Self, NotAnEvent> {
+        let raw = std::str::from_utf8(body).map_err(|error| NotAnEvent(error.to_string()))?;
+        let wrong = |error: serde_json::Error| NotAnEvent(error.to_string());
+        let Envelope { event, timestamp, data } = serde_json::from_str(raw).map_err(wrong)?;
+        let kind = EventKind::named(&event);
+        let data = data.get();
+        if !is_object(data) {
+            return Err(NotAnEvent("data is no object".into()));
+        }
+        let data = match kind {
+            EventKind::Click => EventData::Click(serde_json::from_str(data).map_err(wrong)?),
+            EventKind::Attribute => EventData::Attribute(serde_json::from_str(data).map_err(wrong)?),
+            EventKind::Identify => EventData::Identify(serde_json::from_str(data).map_err(wrong)?),
+            EventKind::Conversion => EventData::Conversion(serde_json::from_str(data).map_err(wrong)?),
+            EventKind::Unknown(_) => EventData::Unknown(serde_json::from_str(data).map_err(wrong)?),
+        };
+        Ok(Self { kind, timestamp, data, raw: raw.to_owned() })
+    }
+
+    /// The body of an event: what is signed and sent. `None` for data of an unknown kind.
+    pub fn body(data: &EventData) -> Option<String> {
+        #[derive(Serialize)]
+        struct Whole<'a, T> {
+            event: &'a str,
+            timestamp: Timestamp,
+            data: &'a T,
+        }
+        fn write<T: Serialize>(event: &str, timestamp: Timestamp, data: &T) -> Option<String> {
+            serde_json::to_string(&Whole { event, timestamp, data }).ok()
+        }
+        let (kind, timestamp) = (data.kind()?, data.timestamp()?);
+        match data {
+            EventData::Click(data) => write(kind.as_str(), timestamp, data),
+            EventData::Attribute(data) => write(kind.as_str(), timestamp, data),
+            EventData::Identify(data) => write(kind.as_str(), timestamp, data),
+            EventData::Conversion(data) => write(kind.as_str(), timestamp, data),
+            EventData::Unknown(_) => None,
+        }
+    }
+
+    /// An event that is told of now.
+    pub fn of(data: EventData) -> Option<Self> {
+        Some(Self { kind: data.kind()?, timestamp: data.timestamp()?, raw: Self::body(&data)?, data })
+    }
+
+    /// What a receiver can recognise repeats by where no `webhook-id` came with it: a conversion's id.
+    pub fn event_id(&self) -> Option<&EventId> {
+        match &self.data {
+            EventData::Conversion(data) => Some(&data.event_id),
+            _ => None,
+        }
+    }
+}
+
+/// The position of a click in the log and its event's id say the same: 48 bits of milliseconds, then the 20 bits of the
+/// position below them, then zeros.
+const CLICK_TAIL: &str = "0000000";
+
+/// The id of a click's event. A position is milliseconds above 20 bits.
+pub fn click_event_id(position: i64) -> EventId {
+    let position = position.max(0);
+    let text = format!("{}_{:012x}{:05x}{CLICK_TAIL}", EventId::PREFIX, position >> 20, position & 0xf_ffff);
+    // The form is right by construction; the fallback cannot be reached.
+    text.parse().unwrap_or_else(|_| EventId::new(Timestamp::from_millis(0), &mut crate::secret::Random::seeded(0)))
+}
+
+/// The position in the log that a click's event stands at; `None` for other events.
+pub fn click_position(id: &EventId) -> Option<i64> {
+    let hex = id.as_str().strip_prefix(EventId::PREFIX)?.strip_prefix('_')?;
+    let (millis, rest) = hex.split_at_checked(12)?;
+    let low = rest.strip_suffix(CLICK_TAIL)?;
+    let (millis, low) = (i64::from_str_radix(millis, 16).ok()?, i64::from_str_radix(low, 16).ok()?);
+    (millis < 1 << 43).then_some(millis << 20 | low)
+}
+
+impl fmt::Display for EventData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind() {
+            Some(kind) => kind.fmt(f),
+            None => f.write_str("unknown"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use super::*;
+use crate::event::sample::{in_earlier_form, sample};
+
+#[test]
+fn every_kind_survives_the_wire() {
+    for kind in EventKind::ALL {
+        let event = sample(kind, 7).expect("a sample");
+        assert_eq!(&event.kind, kind);
+        assert_eq!(Event::parse(event.raw.as_bytes()).expect("an event"), event);
+        assert_eq!(sample(kind, 7).expect("a sample").raw, event.raw, "the same seed");
+        assert_ne!(sample(kind, 8).expect("a sample").raw, event.raw, "another seed");
+        assert_eq!(kind.code().and_then(EventKind::from_code).as_ref(), Some(kind));
+    }
+}
+
+/// The members of each kind are those of the interface, in its order: nothing else is told (C8: no addresses of people).
+#[test]
+fn c8_members_are_those_of_the_interface() {
+    let members = |kind: &EventKind| -> Vec<String> {
+        let body: serde_json::Value = serde_json::from_str(&sample(kind, 1).expect("a sample").raw).expect("JSON");
+        assert_eq!(body.as_object().expect("an object").keys().collect::<Vec<_>>(), ["event", "timestamp", "data"]);
+        body["data"].as_object().expect("data").keys().cloned().collect()
+    };
+    assert_eq!(members(&EventKind::Click), ["tenant_id", "link_id", "user_agent", "referer", "platform", "timestamp"]);
+    assert_eq!(members(&EventKind::Attribute), ["tenant_id", "link_id", "install_id", "app_version", "timestamp"]);
+    assert_eq!(
+        members(&EventKind::Identify),
+        ["tenant_id", "user_id", "install_id", "first_touch_link_id", "first_touch_link_metadata", "timestamp"]
+    );
+    assert_eq!(
+        members(&EventKind::Conversion),
+        [
+            "event_id",
+            "tenant_id",
+            "source_id",
+            "first_touch_link_id",
+            "last_touch_link_id",
+            "conversion_type",
+            "user_id",
+            "metadata",
+            "timestamp"
+        ]
+    );
+}
+
+#[test]
+fn earlier_forms_are_read() {
+    let attribution = in_earlier_form(&sample(&EventKind::Attribute, 1).expect("a sample")).expect("a body");
+    assert!(attribution.starts_with(r#"{"event":"attribution""#), "{attribution}");
+    assert_eq!(Event::parse(attribution.as_bytes()).expect("an event").kind, EventKind::Attribute);
+    let conversion = in_earlier_form(&sample(&EventKind::Conversion, 1).expect("a sample")).expect("a body");
+    let event = Event::parse(conversion.as_bytes()).expect("an event");
+    let EventData::Conversion(data) = &event.data else { panic!("{event:?}") };
+    assert!(data.link_id.is_some() && data.first_touch_link_id.is_none());
+    assert_eq!((data.amount_cents, data.currency.as_deref()), (Some(1_999), Some("EUR")));
+    assert_eq!(event.event_id(), Some(&data.event_id));
+}
+
+#[test]
+fn unknown_kinds_are_kept_and_nonsense_is_not() {
+    let body = br#"{"event":"refund","timestamp":"2026-01-01T00:00:00Z","data":{"n":1},"more":2}"#;
+    let event = Event::parse(body).expect("an event");
+    assert_eq!(event.kind, EventKind::Unknown("refund".into()));
+    assert_eq!(event.data, EventData::Unknown(serde_json::json!({"n": 1})));
+    for wrong in [
+        "",
+        "null",
+        "[]",
+        "{}",
+        r#"{"event":"click"}"#,
+        r#"{"event":1,"timestamp":"2026-01-01T00:00:00Z","data":{}}"#,
+        r#"{"event":"click","timestamp":"soon","data":{}}"#,
+        r#"{"event":"click","timestamp":"2026-01-01T00:00:00Z","data":{}}"#,
+        r#"{"event":"refund","timestamp":"2026-01-01T00:00:00Z","data":[1]}"#,
+        r#"{"event":"refund","timestamp":"2026-01-01T00:00:00Z","data":null}"#,
+    ] {
+        assert!(Event::parse(wrong.as_bytes()).is_err(), "{wrong}");
+    }
+    assert!(Event::parse(b"\xff").is_err());
+}
+
+#[test]
+fn a_clicks_position_and_its_id_say_the_same() {
+    for position in [0, 1, 0xf_ffff, 1 << 20, 1_795_167_000_120 << 20 | 77, (1 << 62) - 1] {
+        let id = click_event_id(position);
+        assert_eq!(click_position(&id), Some(position), "{id}");
+    }
+    assert!(click_event_id(5) < click_event_id(6) && click_event_id(0xf_ffff) < click_event_id(1 << 20));
+    let other = EventId::new(Timestamp::from_millis(1_795_167_000_120), &mut crate::secret::Random::seeded(3));
+    assert_eq!(click_position(&other), None);
+}

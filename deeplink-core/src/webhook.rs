@@ -1,0 +1,627 @@
+//! Webhooks: addresses of an account that events are posted to, and the log of what was posted.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::{ErrorCode, Invalid};
+use crate::event::EventKind;
+use crate::id::{AffiliateId, DeliveryId, EventId, WebhookId};
+use crate::patch::Patch;
+use crate::signature::WebhookSecret;
+use crate::time::Timestamp;
+use crate::url;
+use crate::words::words;
+
+/// Most webhooks of an account.
+pub const MAX_WEBHOOKS: i64 = 2;
+/// Waits before each try of a delivery, in milliseconds: the first at once, then four more after 0, 1, 5 and 25 seconds.
+pub const WAITS_MILLIS: [i64; 5] = [0, 0, 1_000, 5_000, 25_000];
+/// How long one attempt may take, in milliseconds.
+pub const ATTEMPT_MILLIS: u64 = 10_000;
+/// Most bytes that are kept of a receiver's answer.
+pub const MAX_ANSWER: usize = 1_024;
+/// How long the secret before a rotation still signs, in milliseconds.
+pub const OVERLAP_MILLIS: i64 = 24 * 3_600_000;
+/// How long a webhook may fail before it is paused, in days.
+pub const PAUSED_AFTER_DAYS: i64 = 3;
+/// Deliveries of one webhook that may wait; newer ones are noted and dropped.
+pub const MAX_PENDING: i64 = 100_000;
+/// How long deliveries are shown, in days.
+pub const DELIVERIES_KEPT_DAYS: i64 = 30;
+
+/// Which events of the subscribed kinds are sent: all of them, when nothing is said.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct WebhookFilters {
+    /// Only conversions whose last touch was by a link of this affiliate; other kinds are not narrowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<AffiliateId>))]
+    pub affiliate_id: Option<String>,
+    /// What this build does not know. The service refuses it.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    pub unknown: BTreeMap<String, serde_json::Value>,
+}
+
+impl WebhookFilters {
+    /// Everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Narrows conversions to an affiliate's links.
+    #[must_use]
+    pub fn affiliate_id(mut self, id: impl Into<String>) -> Self {
+        self.affiliate_id = Some(id.into());
+        self
+    }
+
+    /// Whether nothing is narrowed.
+    pub fn is_empty(&self) -> bool {
+        self.affiliate_id.is_none() && self.unknown.is_empty()
+    }
+
+    /// The affiliate that conversions are narrowed to, if it can be one.
+    fn check(&self) -> Result<Option<AffiliateId>, Invalid> {
+        if let Some(name) = self.unknown.keys().next() {
+            let message =
+                format!("there is no filter {:?}; affiliate_id is one", name.chars().take(64).collect::<String>());
+            return Err(Invalid::field(ErrorCode::BadRequest, "filters", message));
+        }
+        let unknown =
+            || Invalid::field(ErrorCode::AffiliateNotFound, "filters.affiliate_id", "there is no such affiliate");
+        self.affiliate_id.as_deref().map(|id| id.parse().map_err(|_| unknown())).transpose()
+    }
+}
+
+/// The body of a create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CreateWebhook {
+    /// Where events are posted to: https, a public host, at most 2,048 bytes.
+    #[cfg_attr(feature = "openapi", schema(format = Uri, max_length = 2_048))]
+    pub url: String,
+    /// The kinds of events that are sent: `click`, `attribute` (or `attribution`), `identify`, `conversion`.
+    pub events: Vec<String>,
+    /// Which of them.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
+    pub filters: Option<WebhookFilters>,
+}
+
+impl CreateWebhook {
+    /// These kinds of events, all of them, to this address.
+    pub fn new(url: impl Into<String>, events: impl IntoIterator<Item = EventKind>) -> Self {
+        let events = events.into_iter().map(|kind| kind.as_str().to_owned()).collect();
+        Self { url: url.into(), events, filters: None }
+    }
+
+    /// Narrows what is sent.
+    #[must_use]
+    pub fn filters(mut self, filters: WebhookFilters) -> Self {
+        self.filters = Some(filters);
+        self
+    }
+
+    /// Applies every rule that needs nothing but the text. What is not public may still be named where `allows` says so.
+    pub fn check(self, allows: impl Fn(IpAddr) -> bool) -> Result<NewWebhook, Invalid> {
+        Ok(NewWebhook {
+            url: address(&self.url, allows)?,
+            events: kinds(&self.events)?,
+            affiliate: self.filters.unwrap_or_default().check()?,
+        })
+    }
+}
+
+/// A webhook that passed every rule but those that need the database or a name server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewWebhook {
+    /// The address, as the parser writes it.
+    pub url: String,
+    /// Each kind once, in the order of [`EventKind::ALL`].
+    pub events: Vec<EventKind>,
+    /// Whose conversions alone are sent.
+    pub affiliate: Option<AffiliateId>,
+}
+
+/// The body of an update: what is absent stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct UpdateWebhook {
+    /// Where events are posted to.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2_048))]
+    pub url: Patch<String>,
+    /// The kinds of events that are sent; replaces the list.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
+    pub events: Patch<Vec<String>>,
+    /// Which of them; replaces all filters, `null` and `{}` remove them.
+    #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<WebhookFilters>))]
+    pub filters: Patch<WebhookFilters>,
+    /// Whether anything is sent. What waits while it is off is given up.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
+    pub active: Patch<bool>,
+}
+
+/// An update with its rules applied; at least one member is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WebhookChange {
+    /// The new address.
+    pub url: Option<String>,
+    /// The new kinds.
+    pub events: Option<Vec<EventKind>>,
+    /// Whose conversions alone are sent from now on; the inner `None` is everybody's.
+    pub affiliate: Option<Option<AffiliateId>>,
+    /// Whether anything is sent.
+    pub active: Option<bool>,
+}
+
+impl UpdateWebhook {
+    /// An update that changes nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the address.
+    #[must_use]
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.url = Patch::Set(url.into());
+        self
+    }
+
+    /// Sets the kinds.
+    #[must_use]
+    pub fn events(mut self, events: impl IntoIterator<Item = EventKind>) -> Self {
+        self.events = Patch::Set(events.into_iter().map(|kind| kind.as_str().to_owned()).collect());
+        self
+    }
+
+    /// Sets the filters.
+    #[must_use]
+    pub fn filters(mut self, filters: WebhookFilters) -> Self {
+        self.filters = Patch::Set(filters);
+        self
+    }
+
+    /// Sets whether anything is sent.
+    #[must_use]
+    pub fn active(mut self, active: bool) -> Self {
+        self.active = Patch::Set(active);
+        self
+    }
+
+    /// Applies every rule that needs nothing but the text.
+    pub fn check(self, allows: impl Fn(IpAddr) -> bool) -> Result<WebhookChange, Invalid> {
+        let cleared =
+            |field: &'static str| Invalid::field(ErrorCode::BadRequest, field, format!("{field} cannot be null"));
+        let url = match self.url {
+            Patch::Keep => None,
+            Patch::Clear => return Err(cleared("url")),
+            Patch::Set(url) => Some(address(&url, allows)?),
+        };
+        let events = match self.events {
+            Patch::Keep => None,
+            Patch::Clear => return Err(cleared("events")),
+            Patch::Set(events) => Some(kinds(&events)?),
+        };
+        let affiliate = match self.filters {
+            Patch::Keep => None,
+            Patch::Clear => Some(None),
+            Patch::Set(filters) => Some(filters.check()?),
+        };
+        let active = match self.active {
+            Patch::Keep => None,
+            Patch::Clear => return Err(cleared("active")),
+            Patch::Set(active) => Some(active),
+        };
+        if url.is_none() && events.is_none() && affiliate.is_none() && active.is_none() {
+            let message = "the update changes nothing: send url, events, filters or active";
+            return Err(Invalid::whole(ErrorCode::EmptyUpdate, message));
+        }
+        Ok(WebhookChange { url, events, affiliate, active })
+    }
+}
+
+fn address(text: &str, allows: impl Fn(IpAddr) -> bool) -> Result<String, Invalid> {
+    let wrong = |message: String| Invalid::field(ErrorCode::InvalidUrl, "url", message);
+    let url = url::outbound(text, allows).map_err(|refused| wrong(format!("url {refused}")))?;
+    if url.scheme() != "https" {
+        return Err(wrong("url must start with https://".into()));
+    }
+    if !matches!(url.port_or_known_default(), Some(80 | 443 | 1_024..)) {
+        return Err(wrong("url must name port 80, 443 or one from 1024 on".into()));
+    }
+    Ok(url.into())
+}
+
+fn kinds(words: &[String]) -> Result<Vec<EventKind>, Invalid> {
+    if words.is_empty() {
+        return Err(Invalid::field(ErrorCode::EmptyEvents, "events", "events names at least one kind"));
+    }
+    let named: Vec<_> = words.iter().map(|word| EventKind::named(word)).collect();
+    if let Some(word) = named.iter().find(|kind| matches!(kind, EventKind::Unknown(_))) {
+        let word: String = word.as_str().chars().take(64).collect();
+        let message = format!("there is no event {word:?}; there are click, attribute, identify and conversion");
+        return Err(Invalid::field(ErrorCode::InvalidEvent, "events", message));
+    }
+    Ok(EventKind::ALL.iter().filter(|kind| named.contains(kind)).cloned().collect())
+}
+
+words! {
+    /// How a webhook's deliveries go.
+    WebhookStatus {
+        /// Nothing was delivered yet.
+        Untried = "untried",
+        /// The last settled delivery arrived.
+        Healthy = "healthy",
+        /// Deliveries have failed since `failing_since`.
+        Failing = "failing",
+        /// The service stopped sending after three days of failures; `active: true` begins anew.
+        Paused = "paused",
+    }
+}
+
+/// How a webhook's deliveries go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct WebhookHealth {
+    /// In a word.
+    pub status: WebhookStatus,
+    /// When the first attempt failed since the last that arrived; null when none has.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub failing_since: Option<Timestamp>,
+    /// When an attempt arrived last.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub delivered_at: Option<Timestamp>,
+    /// Deliveries that were dropped because 100,000 waited already.
+    pub dropped: i64,
+}
+
+impl WebhookHealth {
+    /// Health with all its fields.
+    pub fn new(
+        status: WebhookStatus,
+        failing_since: Option<Timestamp>,
+        delivered_at: Option<Timestamp>,
+        dropped: i64,
+    ) -> Self {
+        Self { status, failing_since, delivered_at, dropped }
+    }
+}
+
+/// A webhook as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct WebhookDetail {
+    /// The webhook's id.
+    pub id: WebhookId,
+    /// Where events are posted to.
+    #[cfg_attr(feature = "openapi", schema(format = Uri))]
+    pub url: String,
+    /// The kinds of events that are sent.
+    pub events: Vec<EventKind>,
+    /// Which of them; absent when all.
+    #[serde(default, skip_serializing_if = "WebhookFilters::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub filters: WebhookFilters,
+    /// Whether anything is sent.
+    pub active: bool,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// How its deliveries go.
+    pub health: WebhookHealth,
+}
+
+impl WebhookDetail {
+    /// A webhook with all its fields.
+    pub fn new(
+        id: WebhookId,
+        url: String,
+        events: Vec<EventKind>,
+        filters: WebhookFilters,
+        active: bool,
+        created_at: Timestamp,
+        health: WebhookHealth,
+    ) -> Self {
+        Self { id, url, events, filters, active, created_at, health }
+    }
+}
+
+/// Every webhook of an account, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct WebhookList {
+    /// The webhooks.
+    pub webhooks: Vec<WebhookDetail>,
+}
+
+impl WebhookList {
+    /// A list of these.
+    pub fn new(webhooks: Vec<WebhookDetail>) -> Self {
+        Self { webhooks }
+    }
+}
+
+/// A new webhook, with its secret, which is shown this once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CreatedWebhook {
+    /// The webhook.
+    #[serde(flatten)]
+    pub webhook: WebhookDetail,
+    /// What its events are signed with; it is not shown again.
+    pub secret: WebhookSecret,
+}
+
+impl CreatedWebhook {
+    /// A new webhook and its secret.
+    pub fn new(webhook: WebhookDetail, secret: WebhookSecret) -> Self {
+        Self { webhook, secret }
+    }
+}
+
+/// A webhook's new secret, which is shown this once. The one before signs beside it for 24 hours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct RotatedSecret {
+    /// The webhook.
+    pub id: WebhookId,
+    /// What its events are signed with from now on.
+    pub secret: WebhookSecret,
+}
+
+impl RotatedSecret {
+    /// A webhook and its new secret.
+    pub fn new(id: WebhookId, secret: WebhookSecret) -> Self {
+        Self { id, secret }
+    }
+}
+
+/// The body of a test: which event is made up.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct TestWebhook {
+    /// Its kind; the first one that the webhook subscribes to, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+}
+
+impl TestWebhook {
+    /// An event of the first kind that the webhook subscribes to.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An event of this kind.
+    #[must_use]
+    pub fn event(mut self, kind: &EventKind) -> Self {
+        self.event = Some(kind.as_str().to_owned());
+        self
+    }
+
+    /// The kind that is asked for, if one is.
+    pub fn check(&self) -> Result<Option<EventKind>, Invalid> {
+        self.event
+            .as_ref()
+            .map(|word| {
+                kinds(std::slice::from_ref(word))
+                    .map(|mut kinds| kinds.remove(0))
+                    .map_err(|invalid| Invalid { field: Some("event".into()), ..invalid })
+            })
+            .transpose()
+    }
+}
+
+words! {
+    /// What became of a delivery.
+    DeliveryStatus {
+        /// It waits for its first or its next attempt.
+        Pending = "pending",
+        /// The receiver took it.
+        Delivered = "delivered",
+        /// All five attempts failed.
+        Failed = "failed",
+        /// Its webhook was switched off or deleted first.
+        Canceled = "canceled",
+        /// 100,000 others waited already.
+        Dropped = "dropped",
+    }
+}
+
+impl DeliveryStatus {
+    /// The status as a number, for storage; `None` for a word this build does not know.
+    pub const fn code(&self) -> Option<u8> {
+        match self {
+            Self::Pending => Some(0),
+            Self::Delivered => Some(1),
+            Self::Failed => Some(2),
+            Self::Canceled => Some(3),
+            Self::Dropped => Some(4),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// The status that is stored as this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).cloned()
+    }
+}
+
+/// One attempt of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Attempt {
+    /// When it began.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: Timestamp,
+    /// How long it took, in milliseconds.
+    pub duration_ms: i64,
+    /// The status of the answer; null when there was none.
+    pub status: Option<u16>,
+    /// Why it failed; null when the receiver took it.
+    pub error: Option<String>,
+}
+
+impl Attempt {
+    /// An attempt with all its fields.
+    pub fn new(at: Timestamp, duration_ms: i64, status: Option<u16>, error: Option<String>) -> Self {
+        Self { at, duration_ms, status, error }
+    }
+}
+
+/// A delivery as it is shown: an event on its way to a webhook. What the receiver answered is shown to people on the account
+/// page alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct DeliveryDetail {
+    /// The delivery's id.
+    pub id: DeliveryId,
+    /// The webhook.
+    pub webhook_id: WebhookId,
+    /// The event: the value of `webhook-id`, the same in every attempt and every replay.
+    pub event_id: EventId,
+    /// The event's kind.
+    pub event: EventKind,
+    /// What became of it.
+    pub status: DeliveryStatus,
+    /// The body that is sent, to the byte.
+    pub request_body: String,
+    /// The attempts so far, oldest first.
+    pub attempts: Vec<Attempt>,
+    /// When the next attempt is due; null when there is none.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub next_attempt_at: Option<Timestamp>,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+}
+
+/// Deliveries of a webhook, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct DeliveryList {
+    /// The deliveries.
+    pub deliveries: Vec<DeliveryDetail>,
+    /// Where the next page begins; null on the last.
+    pub next_cursor: Option<String>,
+}
+
+impl DeliveryList {
+    /// A page of these.
+    pub fn new(deliveries: Vec<DeliveryDetail>, next_cursor: Option<String>) -> Self {
+        Self { deliveries, next_cursor }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str) -> Result<NewWebhook, (ErrorCode, String)> {
+        let create: CreateWebhook = serde_json::from_str(body).expect("a body");
+        create.check(|_| false).map_err(|e| (e.code, e.field.unwrap_or_default().into_owned()))
+    }
+
+    #[test]
+    fn creates_have_rules() {
+        let new =
+            check(r#"{"url":"https://E.IO.","events":["conversion","attribution","click","click"],"filters":{}}"#);
+        let new = new.expect("a webhook");
+        assert_eq!(new.url, "https://e.io./");
+        assert_eq!(new.events, [EventKind::Click, EventKind::Attribute, EventKind::Conversion]);
+        let url = |url: &str| format!(r#"{{"url":"{url}","events":["click"]}}"#);
+        for wrong in [
+            "http://example.com/",
+            "https://u@example.com/",
+            "https://localhost/",
+            "https://10.0.0.1/",
+            "https://example.com:22/",
+            "https://[::1]/",
+            "ftp://example.com/",
+            "x",
+            "",
+        ] {
+            assert_eq!(check(&url(wrong)), Err((ErrorCode::InvalidUrl, "url".into())), "{wrong}");
+        }
+        let with = |rest: &str| check(&format!(r#"{{"url":"https://example.com/",{rest}}}"#));
+        assert_eq!(with(r#""events":[]"#), Err((ErrorCode::EmptyEvents, "events".into())));
+        for wrong in ["clicks", "Click", ""] {
+            let events = format!(r#""events":["click","{wrong}"]"#);
+            assert_eq!(with(&events), Err((ErrorCode::InvalidEvent, "events".into())), "{wrong}");
+        }
+        let filters = |filters: &str| with(&format!(r#""events":["click"],"filters":{filters}"#));
+        assert_eq!(filters(r#"{"link_id":"x"}"#), Err((ErrorCode::BadRequest, "filters".into())));
+        let unknown = Err((ErrorCode::AffiliateNotFound, "filters.affiliate_id".into()));
+        assert_eq!(filters(r#"{"affiliate_id":"aff_1"}"#), unknown);
+        assert_eq!(filters("null").map(|new| new.affiliate), Ok(None));
+        assert!(filters(r#"{"affiliate_id":"aff_0123456789abcdef01234567"}"#).is_ok_and(|new| new.affiliate.is_some()));
+    }
+
+    #[test]
+    fn updates_change_what_they_name() {
+        let check = |body: &str| {
+            let update: UpdateWebhook = serde_json::from_str(body).expect("a body");
+            update.check(|_| false).map_err(|e| e.code)
+        };
+        for empty in ["{}", r#"{"secret":"x","id":1}"#] {
+            assert_eq!(check(empty), Err(ErrorCode::EmptyUpdate), "{empty}");
+        }
+        for cleared in [r#"{"url":null}"#, r#"{"events":null}"#, r#"{"active":null}"#] {
+            assert_eq!(check(cleared), Err(ErrorCode::BadRequest), "{cleared}");
+        }
+        let change = check(r#"{"filters":null,"active":false}"#).expect("a change");
+        assert_eq!((change.affiliate, change.active, change.url), (Some(None), Some(false), None));
+    }
+
+    #[test]
+    fn filters_are_left_out_when_there_are_none() {
+        let health = WebhookHealth::new(WebhookStatus::Untried, None, None, 0);
+        let id = "wh_0123456789abcdef01234567".parse().expect("an id");
+        let at = Timestamp::from_millis(0);
+        let mut webhook = WebhookDetail::new(
+            id,
+            "https://example.com/".into(),
+            vec![EventKind::Click],
+            WebhookFilters::new(),
+            true,
+            at,
+            health,
+        );
+        let json = serde_json::to_value(&webhook).expect("JSON");
+        assert!(json.get("filters").is_none(), "{json}");
+        assert_eq!(serde_json::from_value::<WebhookDetail>(json).expect("a webhook"), webhook);
+        webhook.filters = WebhookFilters::new().affiliate_id("aff_0123456789abcdef01234567");
+        let created = CreatedWebhook::new(webhook, WebhookSecret::new("whsec_AAAA"));
+        let json = serde_json::to_value(&created).expect("JSON");
+        assert_eq!(json["filters"]["affiliate_id"], "aff_0123456789abcdef01234567");
+        assert_eq!(serde_json::from_value::<CreatedWebhook>(json).expect("a webhook"), created);
+    }
+
+    #[test]
+    fn tests_name_a_kind() {
+        assert_eq!(TestWebhook::new().check(), Ok(None));
+        assert_eq!(TestWebhook::new().event(&EventKind::Click).check(), Ok(Some(EventKind::Click)));
+        let wrong = TestWebhook { event: Some("x".into()) }.check().expect_err("no kind");
+        assert_eq!((wrong.code, wrong.field.as_deref()), (ErrorCode::InvalidEvent, Some("event")));
+    }
+}
