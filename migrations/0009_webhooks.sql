@@ -40,7 +40,8 @@ CREATE TABLE events (
     -- 0 click, 1 attribute, 2 identify, 3 conversion
     kind       BIGINT NOT NULL,
     -- Its place in the one order of clicks and other events, which is the order of commits: readers of the stream never
-    -- miss one that comes before what they have. On PostgreSQL null until it is numbered, moments after its commit.
+    -- miss one that comes before what they have. On PostgreSQL null until it is numbered, moments after its commit. 0 for one that
+    -- was made up to try a webhook: readers of the stream are past it.
     position   BIGINT,
     -- what is signed and sent, to the byte
     body       TEXT   NOT NULL,
@@ -69,6 +70,8 @@ CREATE TABLE deliveries (
 );
 CREATE INDEX deliveries_due ON deliveries (tenant_id, due_at) WHERE state = 0;
 CREATE INDEX deliveries_webhook ON deliveries (webhook_id, id);
+-- What did not arrive is looked for among what did.
+CREATE INDEX deliveries_ended ON deliveries (webhook_id, state, id) WHERE state > 1;
 CREATE INDEX deliveries_created ON deliveries (created_at);
 
 -- Who sends a tenant's deliveries: one process at a time, which takes the lease anew while it has some.

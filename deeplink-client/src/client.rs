@@ -11,6 +11,7 @@ use url::Url;
 
 use crate::api::{
     Affiliates, Analytics, Apps, Domains, Keys, Lifecycle, Links, Public, PublishableKeys, Sessions, Sources, Team,
+    Webhooks,
 };
 use crate::auth::{Auth, AuthKind};
 use crate::builder::{ClientBuilder, check_secure};
@@ -173,6 +174,11 @@ impl Client {
     /// Addresses that conversions can be posted to without a key.
     pub fn sources(&self) -> Sources {
         Sources(self.clone())
+    }
+
+    /// Addresses that events are posted to.
+    pub fn webhooks(&self) -> Webhooks {
+        Webhooks(self.clone())
     }
 
     /// What links led to.

@@ -48,7 +48,7 @@ pub mod transport;
 pub use {
     api::{
         Acceptance, Affiliates, Analytics, Apps, Credentials, Domains, Earlier, Ids, Keys, Lifecycle, Links, Public,
-        PublishableKeys, Resolution, Sessions, SignIn, Sources, Team,
+        PublishableKeys, Resolution, Sessions, SignIn, Sources, Team, Webhooks,
     },
     auth::{Auth, AuthKind, CredentialProvider},
     builder::ClientBuilder,
@@ -56,7 +56,7 @@ pub use {
     client::Client,
     content::{Difference, differences},
     error::{Error, Kind, PaymentRequired, Result},
-    page::{ItemStream, LinkPages, PageStream},
+    page::{DeliveriesOf, DeliveryPages, ItemStream, LinkPages, PageStream, Pages},
     raw::{JSON, RawCall, RawReply},
     retry::Retry,
     transport::Transport,
@@ -74,6 +74,7 @@ pub use deeplink_core::bulk::{BulkCreate, BulkCreated, BulkLink, RowError};
 pub use deeplink_core::colour::Rgb;
 pub use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification};
 pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+pub use deeplink_core::event::{Event, EventData, EventKind};
 pub use deeplink_core::funnel::{
     ConversionSum, Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, GroupBy, LinkStats, NewUsers, ReturningUsers,
 };
@@ -96,8 +97,13 @@ pub use deeplink_core::secret_key::{
     CodeSent, ConfirmSecretKey, CreatedSecretKey, RequestSecretKey, SecretKeyDetail, SecretKeyList,
 };
 pub use deeplink_core::session::{Me, MyTenant, MyUser, Signin, SigninSent};
+pub use deeplink_core::signature::WebhookSecret;
 pub use deeplink_core::source::{CreateSource, SourceDetail, SourceList, SourceType, SourceUrl};
 pub use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
 pub use deeplink_core::time::Timestamp;
 pub use deeplink_core::user::{InviteUser, InvitedUser, SignedUp, Signup, UserDetail, UserList, UserStatus};
 pub use deeplink_core::visitor::ClickKind;
+pub use deeplink_core::webhook::{
+    Attempt, CreateWebhook, CreatedWebhook, DeliveryDetail, DeliveryList, DeliveryStatus, RotatedSecret, TestWebhook,
+    UpdateWebhook, WebhookDetail, WebhookFilters, WebhookHealth, WebhookList, WebhookStatus,
+};

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use deeplink_core::link::{LinkDetail, LinkFilter, LinkList, LinkStatus};
 use deeplink_core::page::MAX_LIMIT;
 use deeplink_core::routes;
+use deeplink_core::webhook::{DeliveryDetail, DeliveryList, DeliveryStatus};
 use futures_core::Stream;
 use tokio::task::JoinSet;
 
@@ -16,20 +17,126 @@ use crate::client::Client;
 use crate::error::{Error, Kind, Result};
 use crate::transport::BoxFuture;
 
-/// A list of links that is about to be read; see [`crate::Links::list`].
+/// What can be listed in pages, and how a page of it is asked for.
+mod listed {
+    use crate::call::Call;
+    use crate::client::Client;
+    use crate::error::Result;
+
+    /// A question whose answer comes in pages.
+    pub trait Listed: Clone + Unpin {
+        /// One page.
+        type Page: Send + 'static;
+        /// What the pages hold.
+        type Item: Unpin;
+
+        /// What the service's rules say against the question.
+        fn check(&self) -> Result<()>;
+        /// Asks for a page, but for its place.
+        fn ask(&self, client: &Client) -> Call<Self::Page>;
+        /// Where the page after this one starts.
+        fn next(page: &Self::Page) -> Option<&String>;
+        /// What a page holds.
+        fn items(page: Self::Page) -> Vec<Self::Item>;
+    }
+}
+
+use listed::Listed;
+
+impl Listed for LinkFilter {
+    type Page = LinkList;
+    type Item = LinkDetail;
+
+    fn check(&self) -> Result<()> {
+        match &self.status {
+            Some(LinkStatus::Unknown(_)) => Err(Error::validation("status", "not a status that a link can have")),
+            _ => Ok(()),
+        }
+    }
+
+    fn ask(&self, client: &Client) -> Call<LinkList> {
+        call::json(client, &routes::LIST_LINKS, &[]).query(self)
+    }
+
+    fn next(page: &LinkList) -> Option<&String> {
+        page.next_cursor.as_ref()
+    }
+
+    fn items(page: LinkList) -> Vec<LinkDetail> {
+        page.links
+    }
+}
+
+/// Which deliveries are listed: those of a webhook.
+#[derive(Debug, Clone)]
+pub struct DeliveriesOf {
+    webhook_id: String,
+    status: Option<DeliveryStatus>,
+}
+
+impl Listed for DeliveriesOf {
+    type Page = DeliveryList;
+    type Item = DeliveryDetail;
+
+    fn check(&self) -> Result<()> {
+        match &self.status {
+            Some(DeliveryStatus::Unknown(_)) => {
+                Err(Error::validation("status", "not a status that a delivery can have"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ask(&self, client: &Client) -> Call<DeliveryList> {
+        #[derive(serde::Serialize)]
+        struct Query<'a> {
+            status: Option<&'a DeliveryStatus>,
+        }
+        let query = Query { status: self.status.as_ref() };
+        call::json(client, &routes::LIST_DELIVERIES, &[&self.webhook_id]).query(&query)
+    }
+
+    fn next(page: &DeliveryList) -> Option<&String> {
+        page.next_cursor.as_ref()
+    }
+
+    fn items(page: DeliveryList) -> Vec<DeliveryDetail> {
+        page.deliveries
+    }
+}
+
+/// A list that is about to be read.
 #[derive(Debug, Clone)]
 #[must_use]
-pub struct LinkPages {
+pub struct Pages<L: Listed> {
     client: Client,
-    filter: LinkFilter,
+    list: L,
     limit: u32,
     cursor: Option<String>,
     prefetch: bool,
 }
 
-impl LinkPages {
-    pub(crate) fn new(client: Client, filter: LinkFilter) -> Self {
-        Self { client, filter, limit: MAX_LIMIT, cursor: None, prefetch: false }
+/// A list of links that is about to be read; see [`crate::Links::list`].
+pub type LinkPages = Pages<LinkFilter>;
+
+/// A list of deliveries that is about to be read; see [`crate::Webhooks::deliveries`].
+pub type DeliveryPages = Pages<DeliveriesOf>;
+
+impl DeliveryPages {
+    pub(crate) fn of(client: Client, webhook_id: &str) -> Self {
+        Self::new(client, DeliveriesOf { webhook_id: webhook_id.to_owned(), status: None })
+    }
+
+    /// Only deliveries of this status.
+    pub fn status(mut self, status: DeliveryStatus) -> Self {
+        self.list.status = Some(status);
+        self
+    }
+}
+
+impl<L: Listed> Pages<L> {
+    pub(crate) fn new(client: Client, list: L) -> Self {
+        Self { client, list, limit: MAX_LIMIT, cursor: None, prefetch: false }
     }
 
     /// Items of a page, 1 to 100; 100 unless set.
@@ -51,45 +158,43 @@ impl LinkPages {
     }
 
     /// One page: the first, or the one at the cursor.
-    pub fn first_page(&self) -> Call<LinkList> {
-        page(&self.client, &self.filter, self.limit, self.cursor.as_deref())
+    pub fn first_page(&self) -> Call<L::Page> {
+        self.page(self.cursor.as_deref())
     }
 
     /// All pages.
-    pub fn pages(self) -> PageStream {
+    pub fn pages(self) -> PageStream<L> {
         let cursor = self.cursor.clone();
         let seen = cursor.iter().map(|cursor| fingerprint(cursor)).collect();
         PageStream { next: Next::At(cursor.clone()), cursor, seen, list: self }
     }
 
-    /// All links.
-    pub fn items(self) -> ItemStream {
+    /// All items.
+    pub fn items(self) -> ItemStream<L> {
         ItemStream { pages: self.pages(), items: Vec::new().into_iter() }
     }
-}
 
-fn page(client: &Client, filter: &LinkFilter, limit: u32, cursor: Option<&str>) -> Call<LinkList> {
-    #[derive(serde::Serialize)]
-    struct Query<'a> {
-        limit: u32,
-        cursor: Option<&'a str>,
-    }
-    let checked = match &filter.status {
-        Some(LinkStatus::Unknown(_)) => Err(Error::validation("status", "not a status that a link can have")),
-        _ if !(1..=MAX_LIMIT).contains(&limit) => {
-            Err(Error::validation("limit", format!("limit is a number from 1 to {MAX_LIMIT}")))
+    fn page(&self, cursor: Option<&str>) -> Call<L::Page> {
+        #[derive(serde::Serialize)]
+        struct Place<'a> {
+            limit: u32,
+            cursor: Option<&'a str>,
         }
-        _ => Ok(()),
-    };
-    call::json(client, &routes::LIST_LINKS, &[]).query(filter).query(&Query { limit, cursor }).checked(checked)
+        let limit = self.limit;
+        let checked = self.list.check().and_then(|()| match (1..=MAX_LIMIT).contains(&limit) {
+            true => Ok(()),
+            false => Err(Error::validation("limit", format!("limit is a number from 1 to {MAX_LIMIT}"))),
+        });
+        self.list.ask(&self.client).query(&Place { limit, cursor }).checked(checked)
+    }
 }
 
 /// Where a stream of pages stands.
-enum Next {
+enum Next<P> {
     /// The page at this cursor is not asked for yet.
     At(Option<String>),
     /// It is on its way.
-    Coming(BoxFuture<'static, Result<LinkList>>),
+    Coming(BoxFuture<'static, Result<P>>),
     /// The list has named a page that was read before: going on would be a loop.
     Loop,
     End,
@@ -97,9 +202,9 @@ enum Next {
 
 /// All pages of a list, one at a time; it ends after the first error, and [`PageStream::cursor`] resumes.
 #[must_use = "streams do nothing unless polled"]
-pub struct PageStream {
-    list: LinkPages,
-    next: Next,
+pub struct PageStream<L: Listed = LinkFilter> {
+    list: Pages<L>,
+    next: Next<L::Page>,
     /// The cursor of the page that comes next, or that failed.
     cursor: Option<String>,
     /// Every cursor so far, as a hash.
@@ -112,20 +217,19 @@ fn fingerprint(cursor: &str) -> u64 {
     hasher.finish()
 }
 
-impl PageStream {
-    /// Where the next page starts: give it to [`LinkPages::cursor`] to go on later.
+impl<L: Listed> PageStream<L> {
+    /// Where the next page starts: give it to [`Pages::cursor`] to go on later.
     pub fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()
     }
 
-    fn ask(&self, cursor: Option<&str>) -> Next {
-        let call = page(&self.list.client, &self.list.filter, self.list.limit, cursor);
-        Next::Coming(std::future::IntoFuture::into_future(call))
+    fn ask(&self, cursor: Option<&str>) -> Next<L::Page> {
+        Next::Coming(std::future::IntoFuture::into_future(self.list.page(cursor)))
     }
 
     /// As [`PageStream::ask`], but under way at once and not only when polled.
-    fn ask_ahead(&self, cursor: &str) -> Next {
-        let call = page(&self.list.client, &self.list.filter, self.list.limit, Some(cursor));
+    fn ask_ahead(&self, cursor: &str) -> Next<L::Page> {
+        let call = self.list.page(Some(cursor));
         // Dropping the set gives the request up.
         let mut task = JoinSet::new();
         task.spawn(std::future::IntoFuture::into_future(call));
@@ -139,11 +243,11 @@ impl PageStream {
     }
 
     /// What follows the page that has come.
-    fn turn(&mut self, page: Result<LinkList>) -> Result<LinkList> {
+    fn turn(&mut self, page: Result<L::Page>) -> Result<L::Page> {
         self.next = Next::End;
         let page = page?;
-        self.cursor.clone_from(&page.next_cursor);
-        if let Some(cursor) = &page.next_cursor {
+        self.cursor = L::next(&page).cloned();
+        if let Some(cursor) = L::next(&page) {
             self.next = match self.seen.insert(fingerprint(cursor)) {
                 false => Next::Loop,
                 true if self.list.prefetch => self.ask_ahead(cursor),
@@ -154,8 +258,8 @@ impl PageStream {
     }
 }
 
-impl Stream for PageStream {
-    type Item = Result<LinkList>;
+impl<L: Listed> Stream for PageStream<L> {
+    type Item = Result<L::Page>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
@@ -172,7 +276,7 @@ impl Stream for PageStream {
     }
 }
 
-impl std::fmt::Debug for PageStream {
+impl<L: Listed> std::fmt::Debug for PageStream<L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PageStream").field("cursor", &self.cursor).finish_non_exhaustive()
     }
@@ -180,21 +284,26 @@ impl std::fmt::Debug for PageStream {
 
 /// All items of a list; it ends after the first error.
 #[must_use = "streams do nothing unless polled"]
-#[derive(Debug)]
-pub struct ItemStream {
-    pages: PageStream,
-    items: std::vec::IntoIter<LinkDetail>,
+pub struct ItemStream<L: Listed = LinkFilter> {
+    pages: PageStream<L>,
+    items: std::vec::IntoIter<L::Item>,
 }
 
-impl ItemStream {
+impl<L: Listed> ItemStream<L> {
     /// Where the page after the current one starts.
     pub fn cursor(&self) -> Option<&str> {
         self.pages.cursor()
     }
 }
 
-impl Stream for ItemStream {
-    type Item = Result<LinkDetail>;
+impl<L: Listed> std::fmt::Debug for ItemStream<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ItemStream").field("pages", &self.pages).finish_non_exhaustive()
+    }
+}
+
+impl<L: Listed> Stream for ItemStream<L> {
+    type Item = Result<L::Item>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
@@ -204,7 +313,7 @@ impl Stream for ItemStream {
             }
             match Pin::new(&mut this.pages).poll_next(context) {
                 // An empty page with a cursor goes on.
-                Poll::Ready(Some(Ok(page))) => this.items = page.links.into_iter(),
+                Poll::Ready(Some(Ok(page))) => this.items = L::items(page).into_iter(),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return Poll::Pending,

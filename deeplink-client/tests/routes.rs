@@ -6,9 +6,9 @@ use deeplink_client::deeplink_core::routes::{self, Credential};
 use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{
     Attribute, Auth, AuthKind, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
-    CreatePublishableKey, CreateSource, Error, FunnelQuery, Identify, InviteUser, Kind, LinkFilter, Patch,
-    PublishableKey, QrFormat, QrOptions, RequestSecretKey, SecretKey, Signin, Signup, TimeseriesQuery, TrackClick,
-    UpdateAffiliate, UpdateLink,
+    CreatePublishableKey, CreateSource, CreateWebhook, Error, EventKind, FunnelQuery, Identify, InviteUser, Kind,
+    LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, RequestSecretKey, SecretKey, Signin, Signup, TestWebhook,
+    TimeseriesQuery, TrackClick, UpdateAffiliate, UpdateLink, UpdateWebhook,
 };
 
 const AFFILIATE: &str = "aff_0123456789abcdef01234567";
@@ -97,6 +97,26 @@ async fn report(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "get_source" => sources.get("src_0123456789abcdef01234567").await.map(drop),
         "delete_source" => sources.delete("src_0123456789abcdef01234567").await,
         "send_to_source" => sources.send(&fixtures::source_detail("Shop").webhook_url, &sale).await.map(drop),
+        other => return webhook(dl, other).await,
+    })
+}
+
+/// The same for webhooks.
+async fn webhook(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
+    const WEBHOOK: &str = "wh_0123456789abcdef01234567";
+    let webhooks = dl.webhooks();
+    Some(match operation {
+        "list_webhooks" => webhooks.list().await.map(drop),
+        "create_webhook" => {
+            let new = CreateWebhook::new("https://hooks.example.com/", [EventKind::Conversion]);
+            webhooks.create(&new).await.map(drop)
+        }
+        "update_webhook" => webhooks.update(WEBHOOK, &UpdateWebhook::new().active(false)).await.map(drop),
+        "delete_webhook" => webhooks.delete(WEBHOOK).await,
+        "rotate_webhook_secret" => webhooks.rotate_secret(WEBHOOK).await.map(drop),
+        "test_webhook" => webhooks.test(WEBHOOK, &TestWebhook::new()).await.map(drop),
+        "list_deliveries" => webhooks.deliveries(WEBHOOK).first_page().await.map(drop),
+        "replay_delivery" => webhooks.replay(WEBHOOK, "dlv_0123456789abcdef01234567").await.map(drop),
         _ => return None,
     })
 }

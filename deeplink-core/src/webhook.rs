@@ -107,6 +107,12 @@ impl CreateWebhook {
         self
     }
 
+    /// Whether the service takes it, as far as the text alone says. Where a service may call what is not public, only that
+    /// service knows.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.clone().check(|_| true).map(drop)
+    }
+
     /// Applies every rule that needs nothing but the text. What is not public may still be named where `allows` says so.
     pub fn check(self, allows: impl Fn(IpAddr) -> bool) -> Result<NewWebhook, Invalid> {
         Ok(NewWebhook {
@@ -198,6 +204,11 @@ impl UpdateWebhook {
     pub fn active(mut self, active: bool) -> Self {
         self.active = Patch::Set(active);
         self
+    }
+
+    /// Whether the service takes it; see [`CreateWebhook::validate`].
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.clone().check(|_| true).map(drop)
     }
 
     /// Applies every rule that needs nothing but the text.
@@ -513,6 +524,30 @@ pub struct DeliveryDetail {
     /// When it was made.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
+}
+
+impl DeliveryDetail {
+    /// A delivery that begins now.
+    pub fn new(
+        id: DeliveryId,
+        webhook_id: WebhookId,
+        event_id: EventId,
+        event: EventKind,
+        request_body: String,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            webhook_id,
+            event_id,
+            event,
+            status: DeliveryStatus::Pending,
+            request_body,
+            attempts: Vec::new(),
+            next_attempt_at: Some(created_at),
+            created_at,
+        }
+    }
 }
 
 /// Deliveries of a webhook, newest first.

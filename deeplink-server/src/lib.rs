@@ -30,7 +30,7 @@ pub mod config;
 pub mod db;
 mod error;
 mod happened;
-mod http;
+pub mod http;
 pub mod openapi;
 mod outbound;
 mod pages;

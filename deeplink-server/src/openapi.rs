@@ -38,6 +38,7 @@ use crate::state::Shared;
         (name = "keys", description = "Secret keys, and keys that apps and pages carry"),
         (name = "affiliates", description = "Partners, and credentials that reach only their links"),
         (name = "sources", description = "Addresses that conversions can be posted to without a key"),
+        (name = "webhooks", description = "Addresses that events are posted to, and the log of what was posted"),
         (name = "sdk", description = "The script that pages report with"),
         (name = "service", description = "The service itself"),
     ),
@@ -45,7 +46,7 @@ use crate::state::Shared;
     components(schemas(
         deeplink_core::error::ErrorBody, deeplink_core::visitor::ClickKind, deeplink_core::qr::QrFormat,
         deeplink_core::qr::QrLevel, deeplink_core::qr::QrShape, deeplink_core::qr::DotType,
-        deeplink_core::qr::CornerSquareType, deeplink_core::qr::CornerDotType,
+        deeplink_core::qr::CornerSquareType, deeplink_core::qr::CornerDotType, deeplink_core::webhook::DeliveryStatus,
     )),
 )]
 struct Base;

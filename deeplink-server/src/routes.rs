@@ -11,9 +11,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    affiliates, analytics, apps, bulk, callback, credentials, domain_verify, domains, earlier, health, invites,
-    key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources,
-    timeseries, users,
+    affiliates, analytics, apps, bulk, callback, credentials, deliveries, domain_verify, domains, earlier, health,
+    invites, key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup,
+    sources, timeseries, users, webhooks,
 };
 use crate::error::ApiError;
 use crate::openapi;
@@ -79,6 +79,12 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(apps::delete))
         .routes(routes!(sources::list, sources::create))
         .routes(routes!(sources::get, sources::delete))
+        .routes(routes!(webhooks::list, webhooks::create))
+        .routes(routes!(webhooks::update, webhooks::delete))
+        .routes(routes!(webhooks::rotate))
+        .routes(routes!(deliveries::test))
+        .routes(routes!(deliveries::list))
+        .routes(routes!(deliveries::replay))
         .routes(routes!(domains::list, domains::create))
         .routes(routes!(domains::delete))
         .routes(routes!(domain_verify::verify))

@@ -11,6 +11,7 @@ mod public;
 mod sessions;
 mod sources;
 mod team;
+mod webhooks;
 
 pub use affiliates::{Affiliates, Credentials};
 pub use analytics::Analytics;
@@ -23,3 +24,4 @@ pub use public::{Public, Resolution};
 pub use sessions::{Sessions, SignIn};
 pub use sources::Sources;
 pub use team::{Acceptance, Team};
+pub use webhooks::Webhooks;

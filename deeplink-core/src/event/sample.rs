@@ -17,6 +17,11 @@ pub fn sample(kind: &EventKind, seed: u64) -> Option<Event> {
 /// An event of this kind that happened then.
 pub fn sample_at(kind: &EventKind, timestamp: Timestamp, random: &mut Random) -> Option<Event> {
     let tenant_id = TenantId::new(timestamp, random);
+    sample_of(kind, tenant_id, timestamp, random)
+}
+
+/// An event of this kind that happened then in this account.
+pub fn sample_of(kind: &EventKind, tenant_id: TenantId, timestamp: Timestamp, random: &mut Random) -> Option<Event> {
     let link_id: String = (0..8).map(|_| random.pick(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")).collect();
     let user = |random: &mut Random| format!("user-{}", random.below(10_000));
     let install = |random: &mut Random| format!("install-{}", hex::encode(random.bytes::<4>()));

@@ -22,7 +22,7 @@ use crate::db::tenants::{self, Counted};
 use crate::db::{Conn, affiliates, domains, notices};
 use crate::error::ApiError;
 use crate::http::auth::{Caller, FullScope, LinkWriter};
-use crate::http::cursor::LinkCursor;
+use crate::http::cursor::{Cursor, LinkCursor};
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
 use crate::http::once::{Answer, Once};
 use crate::state::{App, Shared};
@@ -276,8 +276,7 @@ pub(crate) async fn page_of(
         Some(text) => {
             let cursor = LinkCursor::read(text, &app.vault, caller)?;
             if asked != LinkFilter::new() && asked != cursor.filter {
-                let message = "this cursor belongs to a list with other filters";
-                return Err(Invalid::field(ErrorCode::InvalidCursor, "cursor", message).into());
+                return Err(LinkCursor::of_another_list());
             }
             (cursor.filter, Some(cursor.before))
         }

@@ -19,6 +19,7 @@ pub(crate) mod clicks;
 pub(crate) mod conversions;
 pub(crate) mod credits;
 pub(crate) mod deliveries;
+pub(crate) mod delivery_log;
 pub(crate) mod domain_proofs;
 pub(crate) mod domains;
 pub(crate) mod expired;

@@ -2,6 +2,10 @@
 
 use deeplink_core::event::EventKind;
 use deeplink_core::id::{AffiliateId, TenantId, WebhookId};
+use deeplink_core::time::Timestamp;
+use deeplink_core::webhook::{
+    NewWebhook, OVERLAP_MILLIS, WebhookChange, WebhookDetail, WebhookFilters, WebhookHealth, WebhookStatus,
+};
 use sqlx::FromRow;
 
 use super::{Conn, DbError, on};
@@ -47,4 +51,212 @@ pub(crate) async fn subscribers(
         })
     };
     rows.into_iter().map(read).collect()
+}
+
+/// A webhook to store.
+#[derive(Debug, Clone)]
+pub(crate) struct StoringWebhook {
+    pub(crate) id: WebhookId,
+    pub(crate) tenant: TenantId,
+    pub(crate) new: NewWebhook,
+    /// Its secret, sealed under the row's id.
+    pub(crate) sealed: String,
+    pub(crate) created_at: Timestamp,
+}
+
+/// A webhook as it is stored, but for its secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredWebhook {
+    pub(crate) id: WebhookId,
+    pub(crate) url: String,
+    /// In the order of [`EventKind::ALL`].
+    pub(crate) events: Vec<EventKind>,
+    pub(crate) affiliate: Option<AffiliateId>,
+    pub(crate) active: bool,
+    /// So many deliveries wait that more are dropped.
+    pub(crate) is_full: bool,
+    health: WebhookHealth,
+    created_at: Timestamp,
+}
+
+impl StoredWebhook {
+    /// The webhook as it is shown.
+    pub(crate) fn detail(self) -> WebhookDetail {
+        let filters = self.affiliate.iter().fold(WebhookFilters::new(), |all, id| all.affiliate_id(id.as_str()));
+        WebhookDetail::new(self.id, self.url, self.events, filters, self.active, self.created_at, self.health)
+    }
+
+    /// Whether it is sent clicks.
+    fn hears_clicks(&self) -> bool {
+        self.active && self.events.contains(&EventKind::Click)
+    }
+}
+
+#[derive(FromRow)]
+struct FullRow {
+    id: String,
+    url: String,
+    kinds: i64,
+    affiliate_id: Option<String>,
+    active: bool,
+    is_full: bool,
+    failing_since: Option<i64>,
+    delivered_at: Option<i64>,
+    paused_at: Option<i64>,
+    dropped: i64,
+    created_at: i64,
+}
+
+impl FullRow {
+    fn health(&self) -> WebhookHealth {
+        let status = match self {
+            Self { active: false, paused_at: Some(_), .. } => WebhookStatus::Paused,
+            Self { failing_since: Some(_), .. } => WebhookStatus::Failing,
+            Self { delivered_at: Some(_), .. } => WebhookStatus::Healthy,
+            _ => WebhookStatus::Untried,
+        };
+        let moment = |at: Option<i64>| at.map(Timestamp::from_millis);
+        WebhookHealth::new(status, moment(self.failing_since), moment(self.delivered_at), self.dropped)
+    }
+}
+
+impl TryFrom<FullRow> for StoredWebhook {
+    type Error = DbError;
+
+    fn try_from(row: FullRow) -> Result<Self, DbError> {
+        let corrupt = |column| DbError::corrupt("webhooks", column, &row.id);
+        Ok(Self {
+            id: row.id.parse().map_err(|_| corrupt("id"))?,
+            affiliate: row
+                .affiliate_id
+                .as_ref()
+                .map(|id| id.parse())
+                .transpose()
+                .map_err(|_| corrupt("affiliate_id"))?,
+            events: EventKind::ALL.iter().filter(|kind| row.kinds & bit(kind) != 0).cloned().collect(),
+            active: row.active,
+            is_full: row.is_full,
+            health: row.health(),
+            created_at: Timestamp::from_millis(row.created_at),
+            url: row.url,
+        })
+    }
+}
+
+fn bits(kinds: &[EventKind]) -> i64 {
+    kinds.iter().map(bit).fold(0, |all, bit| all | bit)
+}
+
+/// Where the click log ends.
+async fn head(db: &mut Conn<'_>) -> Result<i64, DbError> {
+    const SQL: &str = "
+        SELECT MAX(position) FROM
+            (SELECT MAX(position) AS position FROM clicks UNION ALL SELECT position FROM click_marks) AS places";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).fetch_one(c).await)?)
+}
+
+/// How many webhooks an account has.
+pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<i64, DbError> {
+    const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM webhooks WHERE tenant_id = $1";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
+}
+
+/// Stores a webhook. It hears of clicks from here on, and of none before.
+pub(crate) async fn insert(db: &mut Conn<'_>, storing: &StoringWebhook) -> Result<(), DbError> {
+    const SQL: &str = "
+        INSERT INTO webhooks (id, tenant_id, url, kinds, affiliate_id, active, sealed, clicks_after, created_at, updated_at)
+        VALUES ($1, $2, $3, $4, $5, TRUE, $6, $7, $8, $8)";
+    let StoringWebhook { id, tenant, new, sealed, created_at } = storing;
+    let head = head(db).await?;
+    on!(db, c => sqlx::query(SQL)
+        .bind(id.as_str()).bind(tenant.as_str()).bind(&new.url).bind(bits(&new.events))
+        .bind(new.affiliate.as_ref().map(AffiliateId::as_str)).bind(sealed).bind(head).bind(created_at.as_millis())
+        .execute(c).await.map(|_| ()))?;
+    Ok(())
+}
+
+/// An account's webhooks, newest first.
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<StoredWebhook>, DbError> {
+    const SQL: &str = "
+        SELECT id, url, kinds, affiliate_id, active, is_full, failing_since, delivered_at, paused_at, dropped, created_at
+        FROM webhooks WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC";
+    let rows: Vec<FullRow> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+    rows.into_iter().map(StoredWebhook::try_from).collect()
+}
+
+/// An account's webhook of this id.
+pub(crate) async fn find(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    id: &WebhookId,
+) -> Result<Option<StoredWebhook>, DbError> {
+    const SQL: &str = "
+        SELECT id, url, kinds, affiliate_id, active, is_full, failing_since, delivered_at, paused_at, dropped, created_at
+        FROM webhooks WHERE tenant_id = $1 AND id = $2";
+    let row: Option<FullRow> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?;
+    row.map(StoredWebhook::try_from).transpose()
+}
+
+/// Changes a webhook, and gives it as it is then. One that is switched on begins anew: its failures are forgotten, and one
+/// that begins to want clicks is told of those from here on.
+pub(crate) async fn update(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    id: &WebhookId,
+    change: &WebhookChange,
+    now: Timestamp,
+) -> Result<Option<StoredWebhook>, DbError> {
+    // Whoever sends may be writing how it goes; from here on the row is this write's.
+    const HOLD: &str = "
+        UPDATE webhooks SET updated_at = $3 WHERE tenant_id = $1 AND id = $2
+        RETURNING id, url, kinds, affiliate_id, active, is_full, failing_since, delivered_at, paused_at, dropped, created_at";
+    const SQL: &str = "
+        UPDATE webhooks SET url = $3, kinds = $4, affiliate_id = $5, active = $6,
+            clicks_after = CASE WHEN $7 THEN $8 ELSE clicks_after END,
+            failing_since = CASE WHEN $9 THEN NULL ELSE failing_since END,
+            paused_at = CASE WHEN $9 THEN NULL ELSE paused_at END
+        WHERE tenant_id = $1 AND id = $2";
+    let row: Option<FullRow> = on!(db, c => sqlx::query_as(HOLD)
+        .bind(tenant.as_str()).bind(id.as_str()).bind(now.as_millis()).fetch_optional(c).await)?;
+    let Some(before) = row.map(StoredWebhook::try_from).transpose()? else { return Ok(None) };
+    let mut after = before.clone();
+    after.url = change.url.clone().unwrap_or(after.url);
+    after.events = change.events.clone().unwrap_or(after.events);
+    after.affiliate = change.affiliate.clone().unwrap_or(after.affiliate);
+    after.active = change.active.unwrap_or(after.active);
+    let begins = after.hears_clicks() && !before.hears_clicks();
+    let head = if begins { head(db).await? } else { 0 };
+    on!(db, c => sqlx::query(SQL)
+        .bind(tenant.as_str()).bind(id.as_str()).bind(&after.url).bind(bits(&after.events))
+        .bind(after.affiliate.as_ref().map(AffiliateId::as_str)).bind(after.active)
+        .bind(begins).bind(head).bind(after.active && !before.active)
+        .execute(c).await.map(|_| ()))?;
+    find(db, tenant, id).await
+}
+
+/// Gives a webhook another secret; the one before signs beside it until then. `false` when there is no such webhook.
+pub(crate) async fn rotate(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    id: &WebhookId,
+    sealed: &str,
+    now: Timestamp,
+) -> Result<bool, DbError> {
+    const SQL: &str = "
+        UPDATE webhooks SET sealed_before = sealed, before_until = $4, sealed = $3, updated_at = $5
+        WHERE tenant_id = $1 AND id = $2";
+    let until = now.plus_millis(OVERLAP_MILLIS);
+    let rows = on!(db, c => sqlx::query(SQL)
+        .bind(tenant.as_str()).bind(id.as_str()).bind(sealed).bind(until.as_millis()).bind(now.as_millis())
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(rows == 1)
+}
+
+/// Removes a webhook; `false` when the account has none of this id.
+pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &WebhookId) -> Result<bool, DbError> {
+    const SQL: &str = "DELETE FROM webhooks WHERE tenant_id = $1 AND id = $2";
+    let rows = on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(id.as_str())
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(rows == 1)
 }

@@ -145,6 +145,14 @@ impl Http {
         Self { allow: Networks::everything(), ..Self::new(config) }
     }
 
+    /// Whether a URL names a host with an address that is not called. One that nobody can resolve has none yet.
+    pub(crate) async fn leads_inside(&self, url: &str) -> bool {
+        match rules::outbound(url, |address| self.allow.contains(address)) {
+            Ok(url) => matches!(self.addresses(&url).await, Err(Failed::NotPublic(_))),
+            Err(_) => true,
+        }
+    }
+
     /// Calls, and gives the body of the answer. A failure takes a multiple of 100 ms.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Bytes, Failed> {
         let terms = call.terms;

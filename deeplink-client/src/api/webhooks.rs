@@ -1,0 +1,129 @@
+//! Webhooks: addresses that events are posted to, and the log of what was posted.
+
+use deeplink_core::routes;
+use deeplink_core::webhook::{
+    CreateWebhook, CreatedWebhook, DeliveryDetail, RotatedSecret, TestWebhook, UpdateWebhook, WebhookDetail,
+    WebhookList,
+};
+
+use crate::call::{self, Call};
+use crate::client::Client;
+use crate::decode;
+use crate::error::Error;
+use crate::page::DeliveryPages;
+
+/// The operations on webhooks; see [`Client::webhooks`].
+#[derive(Debug, Clone)]
+pub struct Webhooks(pub(crate) Client);
+
+impl Webhooks {
+    /// Every webhook, newest first, with how its deliveries go.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// for webhook in dl.webhooks().list().await?.webhooks {
+    ///     println!("{} {}", webhook.url, webhook.health.status);
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn list(&self) -> Call<WebhookList> {
+        call::json(&self.0, &routes::LIST_WEBHOOKS, &[])
+    }
+
+    /// Makes a webhook. Its secret is in this reply and is not shown again.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{CreateWebhook, EventKind};
+    /// let new = CreateWebhook::new("https://hooks.example.com/deeplink", [EventKind::Conversion]);
+    /// let made = dl.webhooks().create(&new).await?;
+    /// assert!(made.secret.expose().starts_with("whsec_")); // to be kept where the receiver finds it
+    /// # Ok(()) });
+    /// ```
+    pub fn create(&self, webhook: &CreateWebhook) -> Call<CreatedWebhook> {
+        let checked = webhook.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::CREATE_WEBHOOK, &[]).body(webhook).checked(checked)
+    }
+
+    /// Changes what `update` names. `active(true)` also ends a pause that the service began after three days of failures.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{EventKind, UpdateWebhook};
+    /// let update = UpdateWebhook::new().events([EventKind::Click, EventKind::Conversion]).active(true);
+    /// assert!(dl.webhooks().update("wh_0123456789abcdef01234567", &update).await?.active);
+    /// # Ok(()) });
+    /// ```
+    pub fn update(&self, id: impl AsRef<str>, update: &UpdateWebhook) -> Call<WebhookDetail> {
+        let checked = update.validate().map_err(Error::invalid);
+        call::json(&self.0, &routes::UPDATE_WEBHOOK, &[id.as_ref()]).body(update).checked(checked)
+    }
+
+    /// Deletes a webhook, with the log of its deliveries; no attempt begins any more.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// dl.webhooks().delete("wh_0123456789abcdef01234567").await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn delete(&self, id: impl AsRef<str>) -> Call<()> {
+        Call::new(&self.0, call::draft(&routes::DELETE_WEBHOOK, &[id.as_ref()]), decode::nothing)
+    }
+
+    /// Gives a webhook a new secret, which is in this reply and is not shown again. The one before signs beside it for 24
+    /// hours, in `webhook-signature` only.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let rotated = dl.webhooks().rotate_secret("wh_0123456789abcdef01234567").await?;
+    /// assert!(rotated.secret.is_well_formed());
+    /// # Ok(()) });
+    /// ```
+    pub fn rotate_secret(&self, id: impl AsRef<str>) -> Call<RotatedSecret> {
+        call::json(&self.0, &routes::ROTATE_WEBHOOK_SECRET, &[id.as_ref()])
+    }
+
+    /// Sends a made-up event, like any other: signed, with retries, and in the log. The reply is the delivery as it begins;
+    /// [`Webhooks::deliveries`] tells what became of it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{EventKind, TestWebhook};
+    /// let asked = TestWebhook::new().event(&EventKind::Conversion);
+    /// let delivery = dl.webhooks().test("wh_0123456789abcdef01234567", &asked).await?;
+    /// println!("{} {}", delivery.id, delivery.request_body);
+    /// # Ok(()) });
+    /// ```
+    pub fn test(&self, id: impl AsRef<str>, asked: &TestWebhook) -> Call<DeliveryDetail> {
+        let checked = asked.check().map(drop).map_err(Error::invalid);
+        call::json(&self.0, &routes::TEST_WEBHOOK, &[id.as_ref()]).body(asked).checked(checked)
+    }
+
+    /// What was sent to a webhook in the last 30 days, newest first: as pages or one by one.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::DeliveryStatus;
+    /// let log = dl.webhooks().deliveries("wh_0123456789abcdef01234567").status(DeliveryStatus::Failed);
+    /// for delivery in log.first_page().await?.deliveries {
+    ///     println!("{} {} after {} attempts", delivery.id, delivery.event, delivery.attempts.len());
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn deliveries(&self, id: impl AsRef<str>) -> DeliveryPages {
+        DeliveryPages::of(self.0.clone(), id.as_ref())
+    }
+
+    /// Sends a delivery's event once more, as a new delivery: the same bytes under the same `webhook-id`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let (webhook, delivery) = ("wh_0123456789abcdef01234567", "dlv_0123456789abcdef01234567");
+    /// let again = dl.webhooks().replay(webhook, delivery).await?;
+    /// println!("{} sends {} again", again.id, again.event_id);
+    /// # Ok(()) });
+    /// ```
+    pub fn replay(&self, id: impl AsRef<str>, delivery_id: impl AsRef<str>) -> Call<DeliveryDetail> {
+        call::json(&self.0, &routes::REPLAY_DELIVERY, &[id.as_ref(), delivery_id.as_ref()])
+    }
+}

@@ -1,0 +1,307 @@
+//! What was sent to a webhook: the log, an event to try it with, and one that is sent once more.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use deeplink_core::error::ErrorBody;
+use deeplink_core::event::{EventKind, sample};
+use deeplink_core::id::{DeliveryId, EventId, WebhookId};
+use deeplink_core::page;
+use deeplink_core::time::Timestamp;
+use deeplink_core::webhook::{DeliveryDetail, DeliveryList, DeliveryStatus, TestWebhook};
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+
+use super::webhooks::{find, named};
+use crate::db::Conn;
+use crate::db::deliveries::{self, NewDelivery};
+use crate::db::delivery_log::{self, StoredDelivery};
+use crate::db::replies::Reply;
+use crate::db::webhooks::{self, StoredWebhook};
+use crate::error::ApiError;
+use crate::happened::Happened;
+use crate::http::auth::{Caller, FullScope};
+use crate::http::cursor::Cursor;
+use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
+use crate::http::once::{Answer, Once, Work, done};
+use crate::state::{App, Shared};
+
+/// Where a list of deliveries goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct DeliveryCursor {
+    /// The last delivery shown.
+    #[serde(rename = "p")]
+    before: DeliveryId,
+    #[serde(rename = "w")]
+    webhook: WebhookId,
+    #[serde(rename = "s")]
+    status: Option<DeliveryStatus>,
+}
+
+impl Cursor for DeliveryCursor {
+    const LIST: &'static str = "deliveries";
+}
+
+/// Lists what was sent to a webhook in the last 30 days, newest first.
+///
+/// A cursor carries the filter of the list that it came from and may come alone. What the receiver answered is on the
+/// account page only.
+#[utoipa::path(
+    get, path = "/v1/webhooks/{webhook_id}/deliveries", operation_id = "list_deliveries", tag = "webhooks", security(("secret_key" = [])),
+    params(
+        ("webhook_id" = String, Path, description = "The webhook's id"),
+        ("limit" = Option<u32>, Query, description = "Deliveries of a page", minimum = 1, maximum = 100),
+        ("cursor" = Option<String>, Query, description = "The previous page's `next_cursor`"),
+        ("status" = Option<DeliveryStatus>, Query, description = "Only deliveries of this status"),
+    ),
+    responses(
+        (status = 200, description = "One page", body = DeliveryList),
+        (status = 400, description = "A parameter is malformed, or the cursor is not this list's (`invalid_cursor`)", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such webhook", body = ErrorBody),
+        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn list(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    Path(id): Path<String>,
+    query: Query,
+) -> Result<Json<DeliveryList>, ApiError> {
+    let webhook = find(&app, &caller, &named(&id)?).await?;
+    let limit = page::limit(query.one("limit")?)?;
+    let status = query.parsed("status", "pending, delivered, failed, canceled or dropped", |text| {
+        Some(DeliveryStatus::from(text)).filter(|status| DeliveryStatus::ALL.contains(status))
+    })?;
+    let found = page_of(&app, &caller, &webhook.id, status, query.one("cursor")?, limit).await?;
+    let shown = found.deliveries.into_iter().map(|delivery| delivery.detail).collect();
+    Ok(Json(DeliveryList::new(shown, found.next_cursor)))
+}
+
+/// One page of a log, as stored.
+pub(crate) struct Found {
+    pub(crate) deliveries: Vec<StoredDelivery>,
+    /// Where the next page begins.
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// Reads one page of the log of a caller's webhook.
+pub(crate) async fn page_of(
+    app: &App,
+    caller: &Caller,
+    webhook: &WebhookId,
+    asked: Option<DeliveryStatus>,
+    cursor: Option<&str>,
+    limit: u32,
+) -> Result<Found, ApiError> {
+    let after = cursor.map(|text| DeliveryCursor::read(text, &app.vault, caller)).transpose()?;
+    let is_other = |after: &DeliveryCursor| after.webhook != *webhook || asked.is_some() && after.status != asked;
+    if after.as_ref().is_some_and(is_other) {
+        return Err(DeliveryCursor::of_another_list());
+    }
+    let (status, before) = match after {
+        Some(after) => (after.status, Some(after.before)),
+        None => (asked, None),
+    };
+    let of = (&caller.tenant, webhook);
+    let mut reader = app.db.read().await?;
+    // One more than asked for tells whether there is a next page.
+    let mut found = delivery_log::list(&mut reader.conn(), of, status.as_ref(), before.as_ref(), limit + 1).await?;
+    drop(reader);
+    let more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    let next_cursor = match found.last() {
+        Some(last) if more => {
+            let next = DeliveryCursor { before: last.detail.id.clone(), webhook: webhook.clone(), status };
+            Some(next.write(&app.vault, caller)?)
+        }
+        _ => None,
+    };
+    Ok(Found { deliveries: found, next_cursor })
+}
+
+/// One delivery of a caller's webhook.
+pub(crate) async fn find_delivery(
+    app: &App,
+    caller: &Caller,
+    webhook: &WebhookId,
+    id: &str,
+) -> Result<StoredDelivery, ApiError> {
+    let id = delivery_named(id)?;
+    let found = delivery_log::find(&mut app.db.read().await?.conn(), (&caller.tenant, webhook), &id).await?;
+    found.ok_or_else(ApiError::not_found)
+}
+
+fn delivery_named(path: &str) -> Result<DeliveryId, ApiError> {
+    path.parse().map_err(|_| ApiError::not_found())
+}
+
+/// Sends a made-up event to a webhook, like any other: signed, with retries, and in the log.
+///
+/// Its ids are of nothing that exists, but for the account's. The event stream does not tell it.
+#[utoipa::path(
+    post, path = "/v1/webhooks/{webhook_id}/test", operation_id = "test_webhook", tag = "webhooks", security(("secret_key" = [])),
+    params(
+        ("webhook_id" = String, Path, description = "The webhook's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255),
+    ),
+    request_body = TestWebhook,
+    responses(
+        (status = 200, description = "The delivery, which begins now", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
+        (status = 400, description = "There is no such kind of event (`invalid_event`), or the webhook is not active", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such webhook", body = ErrorBody),
+        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn test(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Answer, ApiError> {
+    let id = named(&id)?;
+    find(&app, &caller, &id).await?;
+    let headers = request.headers().clone();
+    let body = json_body(request, BODY_LIMIT).await?;
+    let once = Once::read(&headers, &caller, "POST", &format!("/v1/webhooks/{id}/test"), &body)?;
+    let asked = parse::<TestWebhook>(&body)?.check()?;
+    test_for(app, caller, once, id, asked).await
+}
+
+/// Sends a made-up event to one of an account's webhooks: of the first kind that it subscribes to, unless one is asked for.
+pub(crate) async fn test_for(
+    app: Shared,
+    caller: Arc<Caller>,
+    once: Once,
+    webhook: WebhookId,
+    kind: Option<EventKind>,
+) -> Result<Answer, ApiError> {
+    begin(app, caller, once, webhook, What::Sample(kind)).await
+}
+
+/// Sends a delivery's event once more, as a new delivery: the same bytes under the same `webhook-id`.
+#[utoipa::path(
+    post, path = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay", operation_id = "replay_delivery", tag = "webhooks", security(("secret_key" = [])),
+    params(
+        ("webhook_id" = String, Path, description = "The webhook's id"),
+        ("delivery_id" = String, Path, description = "The delivery's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key give the first reply", min_length = 1, max_length = 255),
+    ),
+    responses(
+        (status = 200, description = "The new delivery, which begins now", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
+        (status = 400, description = "The webhook is not active, or the idempotency key is none", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such webhook, or it has no such delivery", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn replay(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    Path((id, delivery)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Answer, ApiError> {
+    let id = named(&id)?;
+    find_delivery(&app, &caller, &id, &delivery).await?;
+    let path = format!("/v1/webhooks/{id}/deliveries/{delivery}/replay");
+    let once = Once::read(&headers, &caller, "POST", &path, b"")?;
+    replay_for(app, caller, once, id, &delivery).await
+}
+
+/// Sends an event of one of an account's webhooks once more.
+pub(crate) async fn replay_for(
+    app: Shared,
+    caller: Arc<Caller>,
+    once: Once,
+    webhook: WebhookId,
+    delivery: &str,
+) -> Result<Answer, ApiError> {
+    begin(app, caller, once, webhook, What::Again(delivery_named(delivery)?)).await
+}
+
+/// What is sent because somebody asks for it.
+enum What {
+    /// A made-up event, of this kind if one is named.
+    Sample(Option<EventKind>),
+    /// The event of this delivery.
+    Again(DeliveryId),
+}
+
+struct Begin {
+    app: Shared,
+    caller: Arc<Caller>,
+    webhook: WebhookId,
+    what: What,
+    now: Timestamp,
+}
+
+async fn begin(
+    app: Shared,
+    caller: Arc<Caller>,
+    once: Once,
+    webhook: WebhookId,
+    what: What,
+) -> Result<Answer, ApiError> {
+    let now = app.clock.now();
+    let work = Begin { app: Arc::clone(&app), caller, webhook, what, now };
+    App::to_the_end(async move { once.run(&app.db, now, work).await }).await
+}
+
+impl Work for Begin {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
+        let (tenant, now) = (&self.caller.tenant, self.now);
+        let webhook = webhooks::find(tx, tenant, &self.webhook).await?.ok_or_else(ApiError::not_found)?;
+        let event = match &self.what {
+            What::Sample(kind) => self.make_up(tx, &webhook, kind.as_ref()).await?,
+            What::Again(delivery) => {
+                let of = (tenant, &webhook.id);
+                let before = delivery_log::find(tx, of, delivery).await?.ok_or_else(ApiError::not_found)?;
+                before.detail.event_id
+            }
+        };
+        if !webhook.active {
+            return Err(ApiError::bad_field("active", "the webhook is not active, so nothing is sent to it"));
+        }
+        if !delivery_log::keep_event(tx, &event, now).await? {
+            return Err(ApiError::not_found());
+        }
+        let id = self.app.random(|random| DeliveryId::new(now, random));
+        let is_dropped = webhook.is_full;
+        let new = NewDelivery { id: &id, tenant, webhook: &webhook.id, event: &event, is_dropped, now };
+        deliveries::insert(tx, &new).await?;
+        let stored = delivery_log::find(tx, (tenant, &webhook.id), &id).await?.ok_or_else(ApiError::not_found)?;
+        done(&stored.detail)
+    }
+
+    fn committed(&self) {
+        self.app.happened.say(Happened::Deliveries(self.caller.tenant.clone()));
+    }
+}
+
+impl Begin {
+    /// Stores a made-up event of the account's.
+    async fn make_up(
+        &self,
+        tx: &mut Conn<'_>,
+        webhook: &StoredWebhook,
+        kind: Option<&EventKind>,
+    ) -> Result<EventId, ApiError> {
+        let (tenant, now) = (&self.caller.tenant, self.now);
+        let kind = kind.or(webhook.events.first()).unwrap_or(&EventKind::Click);
+        let (id, event) =
+            self.app.random(|random| (EventId::new(now, random), sample::sample_of(kind, tenant.clone(), now, random)));
+        let event = event.ok_or_else(|| ApiError::Internal(format!("there is no sample of {kind}")))?;
+        // A conversion says its own id.
+        let id = event.event_id().cloned().unwrap_or(id);
+        delivery_log::insert_sample(tx, tenant, &id, &event, now).await?;
+        Ok(id)
+    }
+}

@@ -1,0 +1,329 @@
+//! Webhooks: addresses that events are posted to. List, create, change, delete, a new secret, and an event to try one with.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use deeplink_core::id::{AffiliateId, WebhookId};
+use deeplink_core::signature::WebhookSecret;
+use deeplink_core::time::Timestamp;
+use deeplink_core::webhook::{
+    CreateWebhook, CreatedWebhook, MAX_WEBHOOKS, RotatedSecret, UpdateWebhook, WebhookChange, WebhookDetail,
+    WebhookList,
+};
+use futures_util::FutureExt;
+use http::{HeaderMap, StatusCode};
+
+use crate::db::replies::Reply;
+use crate::db::webhooks::{self, StoredWebhook, StoringWebhook};
+use crate::db::{Conn, DbError, affiliates};
+use crate::error::ApiError;
+use crate::happened::Happened;
+use crate::http::auth::{Caller, FullScope};
+use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
+use crate::http::once::{Answer, Once, Work, created, done};
+use crate::state::{App, Shared};
+
+/// Lists webhooks, newest first. Their secrets are not shown.
+#[utoipa::path(
+    get, path = "/v1/webhooks", operation_id = "list_webhooks", tag = "webhooks", security(("secret_key" = [])),
+    responses(
+        (status = 200, description = "Every webhook, with how its deliveries go", body = WebhookList),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn list(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+) -> Result<Json<WebhookList>, ApiError> {
+    list_for(&app, &caller).await.map(Json)
+}
+
+/// An account's webhooks.
+pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<WebhookList, ApiError> {
+    let stored = webhooks::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
+    Ok(WebhookList::new(stored.into_iter().map(StoredWebhook::detail).collect()))
+}
+
+/// Makes a webhook. There can be 2.
+///
+/// Each event of the kinds in `events` is posted to `url` from now on, signed with the secret in the reply, which is never
+/// shown again. A name that leads to an address that is not public is refused; one that leads nowhere yet is fine.
+#[utoipa::path(
+    post, path = "/v1/webhooks", operation_id = "create_webhook", tag = "webhooks", security(("secret_key" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
+    request_body = CreateWebhook,
+    responses(
+        (status = 201, description = "Made; the secret is shown this once", body = CreatedWebhook, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        (status = 400, description = "A field breaks a rule (`invalid_url`, `empty_events`, `invalid_event`), or there are 2 webhooks (`webhook_limit`)", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "The affiliate named in the body is not there (`affiliate_not_found`)", body = ErrorBody),
+        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    request: Request,
+) -> Result<Answer, ApiError> {
+    let headers = request.headers().clone();
+    let body = json_body(request, BODY_LIMIT).await?;
+    let once = Once::read(&headers, &caller, "POST", "/v1/webhooks", &body)?.sealed(&app.vault);
+    create_for(&app, caller, once, parse::<CreateWebhook>(&body)?).await
+}
+
+/// Makes a webhook for whoever calls.
+pub(crate) async fn create_for(
+    app: &Shared,
+    caller: Arc<Caller>,
+    once: Once,
+    asked: CreateWebhook,
+) -> Result<Answer, ApiError> {
+    let new = asked.check(|address| app.config.outbound_allow.contains(address))?;
+    let leads_inside = leads_inside(app, &caller, &new.url).await?;
+    let now = app.clock.now();
+    let (id, secret) = app.random(|random| (WebhookId::new(now, random), WebhookSecret::generate(random)));
+    let sealed = app.vault.seal("webhooks", id.as_str(), secret.expose().as_bytes());
+    let storing = StoringWebhook { id, tenant: caller.tenant.clone(), new, sealed, created_at: now };
+    once.run(&app.db, now, Create { caller, storing, secret, leads_inside }).await
+}
+
+/// Whether a webhook's address is a name of something that is not public. A name that nobody can resolve now may be one
+/// that is still to be set up; each delivery judges it again.
+async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, ApiError> {
+    let _place = app.lookups.take(&caller.tenant).ok_or(DbError::Overloaded)?;
+    Ok(app.http.leads_inside(url).await)
+}
+
+fn refuse_inside(leads_inside: bool) -> Result<(), ApiError> {
+    if leads_inside {
+        let message = "url leads to an address that is not public";
+        return Err(Invalid::field(ErrorCode::InvalidUrl, "url", message).into());
+    }
+    Ok(())
+}
+
+async fn refuse_foreign(tx: &mut Conn<'_>, caller: &Caller, affiliate: Option<&AffiliateId>) -> Result<(), ApiError> {
+    let Some(id) = affiliate else { return Ok(()) };
+    if affiliates::belongs(tx, &caller.tenant, id).await? {
+        return Ok(());
+    }
+    let message = "there is no such affiliate";
+    Err(Invalid::field(ErrorCode::AffiliateNotFound, "filters.affiliate_id", message).into())
+}
+
+struct Create {
+    caller: Arc<Caller>,
+    storing: StoringWebhook,
+    secret: WebhookSecret,
+    /// What a look into DNS saw; judged where the key of a repeat is known.
+    leads_inside: bool,
+}
+
+impl Work for Create {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
+        let storing = &self.storing;
+        refuse_inside(self.leads_inside)?;
+        self.caller.hold(tx).await?;
+        refuse_foreign(tx, &self.caller, storing.new.affiliate.as_ref()).await?;
+        if webhooks::count(tx, &storing.tenant).await? >= MAX_WEBHOOKS {
+            let message = "there are 2 webhooks, and there can be no more; delete one first";
+            return Err(ApiError::Plain(ErrorCode::WebhookLimit, message));
+        }
+        webhooks::insert(tx, storing).await?;
+        let stored = webhooks::find(tx, &storing.tenant, &storing.id).await?.ok_or_else(ApiError::not_found)?;
+        created(format!("/v1/webhooks/{}", storing.id), &CreatedWebhook::new(stored.detail(), self.secret.clone()))
+    }
+}
+
+/// The webhook that a path names; what cannot be an id is not there.
+pub(crate) fn named(path: &str) -> Result<WebhookId, ApiError> {
+    path.parse().map_err(|_| ApiError::not_found())
+}
+
+/// One of an account's webhooks.
+pub(crate) async fn find(app: &App, caller: &Caller, id: &WebhookId) -> Result<StoredWebhook, ApiError> {
+    let found = webhooks::find(&mut app.db.read().await?.conn(), &caller.tenant, id).await?;
+    found.ok_or_else(ApiError::not_found)
+}
+
+/// Changes a webhook.
+///
+/// An absent field keeps its value. While `active` is false nothing is sent, and what waits is given up; `active: true`
+/// begins anew, also after the service has paused the webhook.
+#[utoipa::path(
+    patch, path = "/v1/webhooks/{webhook_id}", operation_id = "update_webhook", tag = "webhooks", security(("secret_key" = [])),
+    params(("webhook_id" = String, Path, description = "The webhook's id")),
+    request_body = UpdateWebhook,
+    responses(
+        (status = 200, description = "The webhook as it is now", body = WebhookDetail),
+        (status = 400, description = "A field breaks a rule (`invalid_url`, `empty_events`, `invalid_event`), or no field is named (`empty_update`)", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such webhook, or the affiliate named in the body is not there (`affiliate_not_found`)", body = ErrorBody),
+        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
+        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn update(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Json<WebhookDetail>, ApiError> {
+    let id = named(&id)?;
+    find(&app, &caller, &id).await?;
+    let body = json_body(request, BODY_LIMIT).await?;
+    update_for(app, caller, id, parse::<UpdateWebhook>(&body)?).await.map(Json)
+}
+
+/// Changes one of an account's webhooks.
+pub(crate) async fn update_for(
+    app: Shared,
+    caller: Arc<Caller>,
+    id: WebhookId,
+    asked: UpdateWebhook,
+) -> Result<WebhookDetail, ApiError> {
+    let change = asked.check(|address| app.config.outbound_allow.contains(address))?;
+    if let Some(url) = &change.url {
+        refuse_inside(leads_inside(&app, &caller, url).await?)?;
+    }
+    let job = Arc::new(Update { caller, id, change, now: app.clock.now() });
+    App::to_the_end(async move {
+        let tenant = job.caller.tenant.clone();
+        let webhook = app.db.write(move |mut tx| {
+            let job = Arc::clone(&job);
+            async move { job.run(&mut tx).await }.boxed()
+        });
+        let webhook = webhook.await?;
+        app.happened.say(Happened::Deliveries(tenant));
+        Ok(webhook)
+    })
+    .await
+}
+
+struct Update {
+    caller: Arc<Caller>,
+    id: WebhookId,
+    change: WebhookChange,
+    now: Timestamp,
+}
+
+impl Update {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<WebhookDetail, ApiError> {
+        self.caller.hold(tx).await?;
+        refuse_foreign(tx, &self.caller, self.change.affiliate.as_ref().and_then(Option::as_ref)).await?;
+        let changed = webhooks::update(tx, &self.caller.tenant, &self.id, &self.change, self.now).await?;
+        Ok(changed.ok_or_else(ApiError::not_found)?.detail())
+    }
+}
+
+/// Deletes a webhook, with the log of its deliveries. No attempt begins any more.
+#[utoipa::path(
+    delete, path = "/v1/webhooks/{webhook_id}", operation_id = "delete_webhook", tag = "webhooks", security(("secret_key" = [])),
+    params(("webhook_id" = String, Path, description = "The webhook's id")),
+    responses(
+        (status = 204, description = "Gone"),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such webhook", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    delete_for(app, caller, &id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Deletes one of an account's webhooks.
+pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
+    let job = Arc::new((caller, named(id)?));
+    App::to_the_end(async move {
+        let tenant = job.0.tenant.clone();
+        let gone = app.db.write(move |mut tx| {
+            let job = Arc::clone(&job);
+            async move {
+                job.0.hold(&mut tx).await?;
+                Ok::<_, ApiError>(webhooks::delete(&mut tx, &job.0.tenant, &job.1).await?)
+            }
+            .boxed()
+        });
+        if !gone.await? {
+            return Err(ApiError::not_found());
+        }
+        app.happened.say(Happened::Deliveries(tenant));
+        Ok(())
+    })
+    .await
+}
+
+/// Gives a webhook a new secret, which is in the reply and is never shown again.
+///
+/// `X-Service-Signature` is made with the new one at once. For 24 hours `webhook-signature` has a signature of each, so a
+/// receiver that knows either goes on verifying. Of a second rotation within that time the first secret is over at once.
+#[utoipa::path(
+    post, path = "/v1/webhooks/{webhook_id}/rotate-secret", operation_id = "rotate_webhook_secret", tag = "webhooks", security(("secret_key" = [])),
+    params(
+        ("webhook_id" = String, Path, description = "The webhook's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key give the first reply", min_length = 1, max_length = 255),
+    ),
+    responses(
+        (status = 200, description = "The new secret, shown this once", body = RotatedSecret, headers(("Idempotency-Replayed" = String))),
+        (status = 400, description = "The idempotency key is none", body = ErrorBody),
+        (status = 401, description = "No valid key", body = ErrorBody),
+        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        (status = 404, description = "There is no such webhook", body = ErrorBody),
+        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn rotate(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Answer, ApiError> {
+    let id = named(&id)?;
+    find(&app, &caller, &id).await?;
+    let path = format!("/v1/webhooks/{id}/rotate-secret");
+    let once = Once::read(&headers, &caller, "POST", &path, b"")?.sealed(&app.vault);
+    rotate_for(&app, caller, once, id).await
+}
+
+/// Gives one of an account's webhooks a new secret.
+pub(crate) async fn rotate_for(app: &App, caller: Arc<Caller>, once: Once, id: WebhookId) -> Result<Answer, ApiError> {
+    let now = app.clock.now();
+    let secret = app.random(WebhookSecret::generate);
+    let sealed = app.vault.seal("webhooks", id.as_str(), secret.expose().as_bytes());
+    once.run(&app.db, now, Rotate { caller, id, secret, sealed, now }).await
+}
+
+struct Rotate {
+    caller: Arc<Caller>,
+    id: WebhookId,
+    secret: WebhookSecret,
+    sealed: String,
+    now: Timestamp,
+}
+
+impl Work for Rotate {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
+        self.caller.hold(tx).await?;
+        if !webhooks::rotate(tx, &self.caller.tenant, &self.id, &self.sealed, self.now).await? {
+            return Err(ApiError::not_found());
+        }
+        done(&RotatedSecret::new(self.id.clone(), self.secret.clone()))
+    }
+}

@@ -1,0 +1,156 @@
+//! The log of deliveries as people read it: pages of it, one of them, and what is sent because somebody asks for it.
+
+use deeplink_core::event::{Event, EventKind};
+use deeplink_core::id::{DeliveryId, EventId, TenantId, WebhookId};
+use deeplink_core::time::Timestamp;
+use deeplink_core::webhook::{Attempt, DeliveryDetail, DeliveryStatus};
+use serde::Deserialize;
+use sqlx::FromRow;
+
+use super::{Conn, DbError, on};
+
+/// How long an event is kept that is on its way, in days: longer than its deliveries are shown.
+const KEPT_DAYS: i64 = 31;
+
+/// A delivery as it is stored, with its event.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredDelivery {
+    pub(crate) detail: DeliveryDetail,
+    /// The beginning of what the receiver answered last, if it said anything: for people, and not for programs.
+    pub(crate) answer: Option<String>,
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: String,
+    webhook_id: String,
+    event_id: String,
+    kind: i64,
+    body: String,
+    state: i64,
+    due_at: i64,
+    log: String,
+    created_at: i64,
+}
+
+/// One attempt in a row's log.
+#[derive(Deserialize)]
+struct Logged {
+    at: i64,
+    ms: i64,
+    status: Option<u16>,
+    error: Option<String>,
+    answer: Option<String>,
+}
+
+impl From<Logged> for Attempt {
+    fn from(logged: Logged) -> Self {
+        Self::new(Timestamp::from_millis(logged.at), logged.ms, logged.status, logged.error)
+    }
+}
+
+impl TryFrom<Row> for StoredDelivery {
+    type Error = DbError;
+
+    fn try_from(row: Row) -> Result<Self, DbError> {
+        let corrupt = |column| DbError::corrupt("deliveries", column, &row.id);
+        let kind = u8::try_from(row.kind).ok().and_then(EventKind::from_code);
+        let kind = kind.ok_or_else(|| DbError::corrupt("events", "kind", &row.event_id))?;
+        let status = u8::try_from(row.state).ok().and_then(DeliveryStatus::from_code);
+        let mut log: Vec<Logged> = serde_json::from_str(&row.log).map_err(|_| corrupt("log"))?;
+        let mut detail = DeliveryDetail::new(
+            row.id.parse().map_err(|_| corrupt("id"))?,
+            row.webhook_id.parse().map_err(|_| corrupt("webhook_id"))?,
+            row.event_id.parse().map_err(|_| corrupt("event_id"))?,
+            kind,
+            row.body,
+            Timestamp::from_millis(row.created_at),
+        );
+        detail.status = status.ok_or_else(|| DbError::corrupt("deliveries", "state", &row.id))?;
+        let waits = detail.status == DeliveryStatus::Pending;
+        detail.next_attempt_at = waits.then(|| Timestamp::from_millis(row.due_at));
+        let answer = log.last_mut().and_then(|last| last.answer.take());
+        detail.attempts = log.into_iter().map(Attempt::from).collect();
+        Ok(Self { detail, answer })
+    }
+}
+
+/// The statement of a page; what narrows it is spelled out, so that partial indexes are used.
+macro_rules! page {
+    ($narrowed:literal) => {
+        concat!(
+            "SELECT d.id, d.webhook_id, d.event_id, e.kind, e.body, d.state, d.due_at, d.log, d.created_at
+            FROM deliveries d JOIN events e ON e.id = d.event_id
+            WHERE d.tenant_id = $1 AND d.webhook_id = $2 AND d.id < $3 ",
+            $narrowed,
+            " ORDER BY d.id DESC LIMIT $4"
+        )
+    };
+}
+
+/// A webhook's deliveries, newest first: at most `limit` that come after `before`, of this status only if one is named.
+pub(crate) async fn list(
+    db: &mut Conn<'_>,
+    (tenant, webhook): (&TenantId, &WebhookId),
+    status: Option<&DeliveryStatus>,
+    before: Option<&DeliveryId>,
+    limit: u32,
+) -> Result<Vec<StoredDelivery>, DbError> {
+    /// Comes after every id of a delivery.
+    const END: &str = "dlw";
+    let sql = match status {
+        None | Some(DeliveryStatus::Unknown(_)) => page!(""),
+        Some(DeliveryStatus::Pending) => page!("AND d.state = 0"),
+        Some(DeliveryStatus::Delivered) => page!("AND d.state = 1"),
+        Some(DeliveryStatus::Failed) => page!("AND d.state > 1 AND d.state = 2"),
+        Some(DeliveryStatus::Canceled) => page!("AND d.state > 1 AND d.state = 3"),
+        Some(DeliveryStatus::Dropped) => page!("AND d.state > 1 AND d.state = 4"),
+        // Words that core learns later have no rows yet.
+        Some(_) => return Ok(Vec::new()),
+    };
+    let before = before.map_or(END, DeliveryId::as_str);
+    let rows: Vec<Row> = on!(db, c => sqlx::query_as(sql)
+        .bind(tenant.as_str()).bind(webhook.as_str()).bind(before).bind(i64::from(limit)).fetch_all(c).await)?;
+    rows.into_iter().map(StoredDelivery::try_from).collect()
+}
+
+/// A webhook's delivery of this id.
+pub(crate) async fn find(
+    db: &mut Conn<'_>,
+    (tenant, webhook): (&TenantId, &WebhookId),
+    id: &DeliveryId,
+) -> Result<Option<StoredDelivery>, DbError> {
+    const SQL: &str = "
+        SELECT d.id, d.webhook_id, d.event_id, e.kind, e.body, d.state, d.due_at, d.log, d.created_at
+        FROM deliveries d JOIN events e ON e.id = d.event_id
+        WHERE d.tenant_id = $1 AND d.webhook_id = $2 AND d.id = $3";
+    let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(webhook.as_str()).bind(id.as_str())
+            .fetch_optional(c).await)?;
+    row.map(StoredDelivery::try_from).transpose()
+}
+
+/// Stores an event that was made up to try a webhook. Its place comes before all others, so the stream does not tell it.
+pub(crate) async fn insert_sample(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    id: &EventId,
+    event: &Event,
+    now: Timestamp,
+) -> Result<(), DbError> {
+    const SQL: &str = "
+        INSERT INTO events (id, tenant_id, kind, position, body, kept_until) VALUES ($1, $2, $3, 0, $4, $5)";
+    on!(db, c => sqlx::query(SQL)
+        .bind(id.as_str()).bind(tenant.as_str()).bind(event.kind.code().map(i64::from)).bind(&event.raw)
+        .bind(now.plus_days(KEPT_DAYS).as_millis())
+        .execute(c).await.map(|_| ()))
+    .map_err(DbError::drawn)
+}
+
+/// Keeps an event for as long as a delivery that begins now is shown; `false` when it is there no more.
+pub(crate) async fn keep_event(db: &mut Conn<'_>, id: &EventId, now: Timestamp) -> Result<bool, DbError> {
+    const SQL: &str = "
+        UPDATE events SET kept_until = CASE WHEN kept_until > $2 THEN kept_until ELSE $2 END WHERE id = $1";
+    let rows = on!(db, c => sqlx::query(SQL).bind(id.as_str()).bind(now.plus_days(KEPT_DAYS).as_millis())
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(rows == 1)
+}
