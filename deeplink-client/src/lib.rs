@@ -15,7 +15,7 @@ pub mod bulk;
 mod call;
 #[cfg(feature = "http")]
 mod client;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "webhook"))]
 mod clock;
 #[cfg(feature = "http")]
 mod content;
@@ -35,6 +35,8 @@ mod place;
 pub mod qr_reader;
 #[cfg(feature = "http")]
 mod raw;
+#[cfg(feature = "receiver")]
+pub mod receiver;
 #[cfg(feature = "http")]
 mod retry;
 #[cfg(feature = "http")]
@@ -43,6 +45,8 @@ mod send;
 mod trace;
 #[cfg(feature = "http")]
 pub mod transport;
+#[cfg(feature = "webhook")]
+pub mod webhook;
 
 #[cfg(feature = "http")]
 pub use {

@@ -81,7 +81,7 @@ fn unknown_kinds_are_kept_and_nonsense_is_not() {
 
 #[test]
 fn a_clicks_position_and_its_id_say_the_same() {
-    for position in [0, 1, 0xf_ffff, 1 << 20, 1_795_167_000_120 << 20 | 77, (1 << 62) - 1] {
+    for position in [0, 1, 0xf_ffff, 1 << 20, 1_795_167_000_120 << 20 | 0x4d, (1 << 62) - 1] {
         let id = click_event_id(position);
         assert_eq!(click_position(&id), Some(position), "{id}");
     }

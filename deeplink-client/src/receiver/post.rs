@@ -1,0 +1,124 @@
+//! One request to a receiver, as the service sends it: no redirect is followed, and the answer's body is not wanted.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use url::Url;
+
+use crate::builder::{keeps_secrets, trust};
+use crate::error::{Error, Kind, Result};
+
+/// Where requests are posted to: https, or a program on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target(Url);
+
+/// The text is no address that a signed request may go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadTarget;
+
+impl fmt::Display for BadTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "not an address of a receiver: https://, or http:// to this machine, without a user name or fragment",
+        )
+    }
+}
+
+impl StdError for BadTarget {}
+
+impl FromStr for Target {
+    type Err = BadTarget;
+
+    fn from_str(text: &str) -> Result<Self, BadTarget> {
+        let url = Url::parse(text).map_err(|_| BadTarget)?;
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        let is_web = matches!(url.scheme(), "http" | "https") && url.host().is_some();
+        if !is_web || has_user || url.fragment().is_some() || !keeps_secrets(&url) {
+            return Err(BadTarget);
+        }
+        Ok(Self(url))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a receiver answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// From the request to the answer's headers.
+    pub took: Duration,
+}
+
+impl Answer {
+    /// Whether the receiver took the event: any 2xx.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// Why there was no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fault {
+    /// In words.
+    pub text: String,
+    /// Time ran out.
+    pub is_timeout: bool,
+    /// How long it took to know.
+    pub took: Duration,
+}
+
+/// Posts requests over connections that are kept. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Post {
+    client: reqwest::Client,
+    limit: Duration,
+}
+
+impl Post {
+    /// Waits at most `limit` for an answer; trusts these certificates (PEM) beside the platform's.
+    pub fn new(limit: Duration, roots: &[Vec<u8>]) -> Result<Self> {
+        let builder = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            // A proxy has no part in what goes to this machine, and the service uses none.
+            .no_proxy()
+            .tcp_nodelay(true)
+            .user_agent(concat!("deeplink-client/", env!("CARGO_PKG_VERSION")));
+        let client = trust(builder, roots)?.build();
+        let client = client.map_err(|why| Error::from_source(Kind::Builder, "the HTTP client cannot be built", why))?;
+        Ok(Self { client, limit })
+    }
+
+    /// Posts a body with these headers.
+    pub async fn send(&self, to: &Target, headers: &HeaderMap, body: &Bytes) -> Result<Answer, Fault> {
+        let start = Instant::now();
+        let request = self.client.post(to.0.clone()).headers(headers.clone()).body(body.clone()).send();
+        let fault = |text: String, is_timeout| Fault { text, is_timeout, took: start.elapsed() };
+        match tokio::time::timeout(self.limit, request).await {
+            Ok(Ok(reply)) => Ok(Answer { status: reply.status().as_u16(), took: start.elapsed() }),
+            Ok(Err(error)) => Err(fault(why(&error), error.is_timeout())),
+            Err(_) => Err(fault(format!("no answer within {} s", self.limit.as_secs()), true)),
+        }
+    }
+}
+
+/// The innermost cause: what the operating system or TLS had to say.
+fn why(error: &reqwest::Error) -> String {
+    let mut cause: &dyn StdError = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    let text = cause.to_string();
+    text.split(" (os error ").next().unwrap_or(&text).to_lowercase()
+}

@@ -1,0 +1,34 @@
+//! The latest ids, to mark what comes again.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+/// Ids that are remembered.
+const MOST: usize = 100_000;
+
+/// The latest ids.
+#[derive(Debug, Default)]
+pub(super) struct Recent(Mutex<Ids>);
+
+#[derive(Debug, Default)]
+struct Ids {
+    known: HashSet<Box<str>>,
+    order: VecDeque<Box<str>>,
+}
+
+impl Recent {
+    /// Remembers an id; `false` if it is known.
+    pub(super) fn add(&self, id: &str) -> bool {
+        let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ids.known.insert(id.into()) {
+            return false;
+        }
+        ids.order.push_back(id.into());
+        if ids.order.len() > MOST
+            && let Some(oldest) = ids.order.pop_front()
+        {
+            ids.known.remove(&oldest);
+        }
+        true
+    }
+}
