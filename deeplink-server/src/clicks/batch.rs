@@ -78,7 +78,14 @@ impl Intake {
         let running = Arc::new(Running::new(self.queue.take()?));
         batches.push(Arc::clone(&running));
         drop(batches);
-        Some(Box::new(Store { intake: Arc::clone(self), running, new_texts: Vec::new(), mark: 0, failure: None }))
+        Some(Box::new(Store {
+            intake: Arc::clone(self),
+            running,
+            new_texts: Vec::new(),
+            mark: 0,
+            append: 0,
+            failure: None,
+        }))
     }
 
     async fn ready(&self) {
@@ -127,6 +134,8 @@ pub(super) struct Store {
     /// Texts that are not known to be stored, to be marked once they are.
     new_texts: Vec<TextRef>,
     mark: u64,
+    /// Which append to the log it is.
+    append: u64,
     /// Why nothing of it stays.
     failure: Option<String>,
 }
@@ -149,6 +158,7 @@ impl Store {
         }
         let rows: Vec<_> = clicks.iter().map(Click::row).collect();
         let first = clicks::insert(&mut db, &intake.head, intake.place(&rows, now), &rows).await?;
+        self.append = intake.head.draws();
         Ok(self.running.decide(first))
     }
 }
@@ -178,7 +188,7 @@ impl Job for Store {
     }
 
     fn answer(self: Box<Self>, outcome: Result<(), DbError>) {
-        let Self { intake, running, new_texts, mark, failure } = *self;
+        let Self { intake, running, new_texts, mark, append, failure } = *self;
         lock(&intake.running).retain(|other| !Arc::ptr_eq(other, &running));
         match failure.or(outcome.err().map(|error| error.to_string())) {
             None => {
@@ -188,6 +198,10 @@ impl Job for Store {
                     }
                     intake.stored.fetch_add(running.clicks.len() as u64, Ordering::Relaxed);
                     running.fate.settle();
+                    if let (Some(gathered), Some(first)) = (&intake.gathered, running.mark()) {
+                        let most = intake.fold_groups.load(Ordering::Relaxed);
+                        gathered.add(&running.clicks, first.position, append, most);
+                    }
                     intake.wake_fold.notify_one();
                 }
                 intake.end_spilling();

@@ -1,6 +1,7 @@
 //! From the log into counts, and what is past its time out of the log and the counts.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use deeplink_core::plan::Tier;
@@ -9,7 +10,8 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::Intake;
-use crate::db::clicks;
+use super::gather::{Gathered, Stretch};
+use crate::db::clicks::{self, Batch};
 use crate::db::{Db, DbError};
 
 /// How often clicks are folded while they come. Readers add what is not folded yet, so this only bounds their work.
@@ -39,8 +41,9 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
     }
 }
 
-/// How many clicks are folded at one time. What holds the writer is how many rows they come to, which nobody knows
-/// beforehand, so it follows from how long the last fold took: a visit waits 25 ms for its click.
+/// How many clicks are folded from the log at one time, or groups of what was gathered. What holds the writer is how many
+/// rows they come to, which nobody knows beforehand, so it follows from how long the last fold took: a visit waits 25 ms
+/// for its click.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pace(i64);
 
@@ -49,6 +52,9 @@ impl Default for Pace {
         Self(512)
     }
 }
+
+/// Groups of the first fold of what was gathered.
+pub(super) const FIRST_GROUPS: usize = 512;
 
 impl Pace {
     const LEAST: i64 = 256;
@@ -66,29 +72,71 @@ impl Pace {
     }
 }
 
+/// Folds everything: what was gathered, and from the log what stands before that, or where nothing was.
 async fn fold(intake: &Intake, db: &Db, pace: &mut Pace) -> Result<(), DbError> {
+    let mut last = None;
+    while let Some(stretch) = intake.gathered.as_ref().and_then(Gathered::take) {
+        fold_log(intake, db, pace, stretch.first).await?;
+        last = Some(stretch.last);
+        fold_stretch(intake, db, stretch).await?;
+    }
+    match last {
+        None => fold_log(intake, db, pace, i64::MAX).await,
+        Some(last) => {
+            // More may have come meanwhile, by ways that gather nothing: the next time says.
+            if intake.head.end() > last {
+                intake.wake_fold.notify_one();
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Folds what was gathered. Where that fails, the log has it.
+async fn fold_stretch(intake: &Intake, db: &Db, stretch: Stretch) -> Result<(), DbError> {
+    let groups = Pace(i64::try_from(intake.fold_groups.load(Ordering::Relaxed)).unwrap_or(Pace::MOST));
+    let was_full = i64::try_from(stretch.len()).unwrap_or(Pace::MOST) >= groups.0;
+    let place = (stretch.first, stretch.last);
+    let batch = clicks::fold_of(&mut db.read().await?.conn(), stretch.groups(), place, intake.months).await?;
+    let Some(batch) = batch else {
+        // Somebody has read some of it from the log already.
+        intake.wake_fold.notify_one();
+        return Ok(());
+    };
+    let (_, took) = store(intake, db, batch).await?;
+    let groups = usize::try_from(groups.after(was_full, took).0).unwrap_or(FIRST_GROUPS);
+    intake.fold_groups.store(groups, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Folds from the log what stands before a position.
+async fn fold_log(intake: &Intake, db: &Db, pace: &mut Pace, before: i64) -> Result<(), DbError> {
     loop {
-        let next = clicks::next_fold(&mut db.read().await?.conn(), pace.0, intake.months).await?;
-        let Some(batch) = next.map(Arc::new) else { return Ok(()) };
-        let store = Arc::clone(&batch);
-        let (stored, took) = intake
-            .write(db, move |mut tx| {
-                async move {
-                    let began = Instant::now();
-                    let stored = clicks::store_fold(&mut tx, &store).await?;
-                    Ok((stored, began.elapsed()))
-                }
-                .boxed()
-            })
-            .await?;
+        let next = clicks::next_fold(&mut db.read().await?.conn(), before, pace.0, intake.months).await?;
+        let Some(batch) = next else { return Ok(()) };
+        let is_full = batch.is_full;
+        let (stored, took) = store(intake, db, batch).await?;
         // On PostgreSQL nobody waits for a fold, and most of its time is the way there and back.
-        *pace = if db.is_sqlite() { pace.after(batch.is_full, took) } else { Pace(Pace::MOST) };
+        *pace = if db.is_sqlite() { pace.after(is_full, took) } else { Pace(Pace::MOST) };
         // Another node that was faster goes on with what is left.
-        if !stored || !batch.is_full {
+        if !stored || !is_full {
             return Ok(());
         }
         tokio::task::yield_now().await;
     }
+}
+
+/// Adds a batch to the counts. Gives whether it was, and how long that held the writer.
+async fn store(intake: &Intake, db: &Db, batch: Batch) -> Result<(bool, Duration), DbError> {
+    let stored = intake.write(db, move |mut tx| {
+        async move {
+            let began = Instant::now();
+            let stored = clicks::store_fold(&mut tx, &batch).await?;
+            Ok((stored, began.elapsed()))
+        }
+        .boxed()
+    });
+    stored.await
 }
 
 /// How long clicks stay in the log.

@@ -12,6 +12,7 @@
 //! | `spill`, `record` | files and memory for what the database cannot take |
 //! | `replay` | from the spill into the log |
 //! | `fold` | from the log into counts |
+//! | `gather` | clicks grouped on their way into the log, so that a fold need not read them again |
 //! | `aside` | how the last two reach the writer |
 //! | `alongside` | clicks that are reported, and stored before they are answered |
 //!
@@ -22,6 +23,7 @@ mod alongside;
 mod aside;
 mod batch;
 mod fold;
+mod gather;
 mod queue;
 mod record;
 mod replay;
@@ -33,7 +35,7 @@ mod watch;
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,6 +47,7 @@ use tokio::time::Instant;
 use self::alongside::Reports;
 use self::aside::Aside;
 use self::batch::Running;
+use self::gather::Gathered;
 use self::queue::{Queue, lock};
 use self::spill::Spill;
 use crate::clock::Clock;
@@ -127,6 +130,10 @@ struct Intake {
     /// Whether the watch sleeps until a click comes.
     unwatched: AtomicBool,
     head: Head,
+    /// Only on SQLite, where nobody else appends.
+    gathered: Option<Gathered>,
+    /// How many groups a fold adds at one time.
+    fold_groups: AtomicUsize,
     random: Mutex<Random>,
     stored: AtomicU64,
     spilled: AtomicU64,
@@ -151,7 +158,9 @@ impl Clicks {
 
     fn start_with(db: Db, clock: Clock, directory: &Path, months: bool, patience: Duration) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(directory)?;
-        let intake = Arc::new(Intake::new(clock, directory, months, patience));
+        let mut intake = Intake::new(clock, directory, months, patience);
+        intake.gathered = db.is_sqlite().then(Gathered::default);
+        let intake = Arc::new(intake);
         let mut tasks = vec![
             tokio::spawn(watch::run(Arc::clone(&intake))).abort_handle(),
             tokio::spawn(watch::sync(Arc::clone(&intake))).abort_handle(),
@@ -233,6 +242,8 @@ impl Intake {
             spilling: AtomicBool::new(false),
             unwatched: AtomicBool::new(false),
             head: Head::default(),
+            gathered: None,
+            fold_groups: AtomicUsize::new(fold::FIRST_GROUPS),
             random: Mutex::new(Random::system()),
             stored: AtomicU64::new(0),
             spilled: AtomicU64::new(0),

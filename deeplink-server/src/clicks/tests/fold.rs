@@ -30,7 +30,7 @@ pub(super) enum Folded {
 /// Folds at most `limit` clicks.
 pub(super) async fn fold(db: &Db, limit: i64, months: bool) -> Folded {
     let mut reader = db.read().await.expect("a reader");
-    let batch = clicks::next_fold(&mut reader.conn(), limit, months).await.expect("a batch");
+    let batch = clicks::next_fold(&mut reader.conn(), i64::MAX, limit, months).await.expect("a batch");
     drop(reader);
     let Some(batch) = batch.map(Arc::new) else { return Folded::Nothing };
     let stored = db.write(move |mut tx| {

@@ -1,6 +1,7 @@
 //! Clicks on a real database: SQLite, or with `TEST_DATABASE_URL` PostgreSQL.
 
 mod fold;
+mod gather;
 mod model;
 mod retention;
 mod spill;

@@ -41,18 +41,21 @@ struct Sum {
     last_at: i64,
 }
 
-#[derive(FromRow)]
-struct Group {
-    link: i64,
-    hour: i64,
-    kind: i64,
-    platform: i64,
-    host: String,
-    clicks: i64,
-    first_position: i64,
-    last_position: i64,
-    first_at: i64,
-    last_at: i64,
+/// Clicks that are alike, of a stretch of the log.
+#[derive(Debug, FromRow)]
+pub(crate) struct Group {
+    pub(crate) link: i64,
+    /// Unix milliseconds of its start.
+    pub(crate) hour: i64,
+    pub(crate) kind: i64,
+    pub(crate) platform: i64,
+    /// Of the referer; empty when there is none.
+    pub(crate) host: String,
+    pub(crate) clicks: i64,
+    pub(crate) first_position: i64,
+    pub(crate) last_position: i64,
+    pub(crate) first_at: i64,
+    pub(crate) last_at: i64,
 }
 
 /// A table of counts.
@@ -72,18 +75,23 @@ const ROLLUPS: [Rollup; 4] = [
     Rollup { table: "click_facet_days", time: "day", has_facets: true, has_places: false },
 ];
 
-/// Groups the next clicks of the log, at most `limit` of them; with `months` also by account and month. `None` when
-/// everything is in the counts.
+/// Groups the next clicks of the log that stand before a position, at most `limit` of them; with `months` also by account
+/// and month. `None` when all of them are in the counts.
 ///
 /// What it reads beside the log may be newer than the mark. Then somebody else has moved the mark, and nothing of this
 /// batch is stored.
-pub(crate) async fn next_fold(db: &mut Conn<'_>, limit: i64, months: bool) -> Result<Option<Batch>, DbError> {
+pub(crate) async fn next_fold(
+    db: &mut Conn<'_>,
+    before: i64,
+    limit: i64,
+    months: bool,
+) -> Result<Option<Batch>, DbError> {
     // What is visible ends where the head is in the same snapshot, because the head's row is locked from the moment a
     // position is given out until its transaction ends. So there is nothing still to come below the last one found.
     const NEXT: &str = "
         SELECT (SELECT position FROM click_marks WHERE name = 'folded'), MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
             SELECT position FROM clicks
-            WHERE position > (SELECT position FROM click_marks WHERE name = 'folded')
+            WHERE position > (SELECT position FROM click_marks WHERE name = 'folded') AND position < $2
             ORDER BY position LIMIT $1
         ) AS next";
     // Grouped by referer before its host is looked up, so that this is done once for a group.
@@ -96,12 +104,32 @@ pub(crate) async fn next_fold(db: &mut Conn<'_>, limit: i64, months: bool) -> Re
             FROM clicks WHERE position > $1 AND position <= $2
             GROUP BY link, at - at % 3600000, kind, platform, referer
         ) AS g LEFT JOIN visitor_texts t ON t.hash = g.referer";
-    let (from, to, found): (i64, Option<i64>, i64) = on!(db, c => sqlx::query_as(NEXT).bind(limit).fetch_one(c).await)?;
+    let (from, to, found): (i64, Option<i64>, i64) =
+        on!(db, c => sqlx::query_as(NEXT).bind(limit).bind(before).fetch_one(c).await)?;
     let Some(to) = to else { return Ok(None) };
     let groups: Vec<Group> = on!(db, c => sqlx::query_as(GROUP).bind(from).bind(to).fetch_all(c).await)?;
     let without_room = hosts::without_room(db, from, to).await?;
     let months = if months { months_of(db, from, to).await? } else { BTreeMap::new() };
     Ok(Some(Batch { from, to, is_full: found == limit, rollups: sums(groups, &without_room), months }))
+}
+
+/// A fold of what was grouped already: all that stands in the log between the mark and `last`, where nothing stands before
+/// `first` that is not in the counts. `None` when the mark is beyond that, and the log has to be read.
+pub(crate) async fn fold_of(
+    db: &mut Conn<'_>,
+    groups: Vec<Group>,
+    (first, last): (i64, i64),
+    months: bool,
+) -> Result<Option<Batch>, DbError> {
+    const MARK: &str = "SELECT position FROM click_marks WHERE name = 'folded'";
+    let from: i64 = on!(db, c => sqlx::query_scalar(MARK).fetch_one(c).await)?;
+    if from >= first {
+        return Ok(None);
+    }
+    let names_hosts = groups.iter().any(|group| !group.host.is_empty());
+    let without_room = if names_hosts { hosts::without_room(db, from, last).await? } else { HashSet::new() };
+    let months = if months { months_of(db, from, last).await? } else { BTreeMap::new() };
+    Ok(Some(Batch { from, to: last, is_full: false, rollups: sums(groups, &without_room), months }))
 }
 
 /// The rows that groups come to in each table.

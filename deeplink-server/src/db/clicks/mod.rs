@@ -11,13 +11,13 @@ mod fold;
 mod hosts;
 mod sweep;
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use sqlx::SqliteConnection;
 
 pub(crate) use batch::{NewText, insert, insert_texts};
 pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
-pub(crate) use fold::{next_fold, store_fold};
+pub(crate) use fold::{Batch, Group, fold_of, next_fold, store_fold};
 pub(crate) use hosts::OTHER;
 pub(crate) use sweep::{forget_spills, remove_clicks, remove_clicks_of_plan, remove_facets, remove_texts};
 
@@ -70,15 +70,31 @@ pub(crate) fn place(millis: i64) -> i64 {
     millis.clamp(0, i64::MAX >> (COUNT_BITS + 1)) << COUNT_BITS
 }
 
-/// Where the log ends, on SQLite: the one writer keeps it, so a batch needs no statement for it. 0 until it is read.
+/// Where the log ends, on SQLite: the one writer keeps it, so a batch needs no statement for it.
 #[derive(Debug, Default)]
-pub(crate) struct Head(AtomicI64);
+pub(crate) struct Head {
+    /// 0 until it is read.
+    end: AtomicI64,
+    /// How often positions were drawn, for whatever became of them.
+    draws: AtomicU64,
+}
 
 impl Head {
+    /// The last position that was drawn; 0 before the first.
+    pub(crate) fn end(&self) -> i64 {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// How often positions were drawn. Two batches whose draws follow each other have nothing between them in the log.
+    pub(crate) fn draws(&self) -> u64 {
+        self.draws.load(Ordering::Relaxed)
+    }
+
     /// The first of `count` new positions.
     async fn draw(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, DbError> {
         // Jobs run one after the other, on the writer's task alone.
-        let mut end = self.0.load(Ordering::Relaxed);
+        self.draws.fetch_add(1, Ordering::Relaxed);
+        let mut end = self.end();
         if end == 0 {
             const SQL: &str = "
                 SELECT MAX(position) FROM
@@ -87,7 +103,7 @@ impl Head {
         }
         let before = end.max(to.after) + to.gap;
         // A batch that is rolled back leaves a gap, which means nothing.
-        self.0.store(before + count, Ordering::Relaxed);
+        self.end.store(before + count, Ordering::Relaxed);
         Ok(before + 1)
     }
 }

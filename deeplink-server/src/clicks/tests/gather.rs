@@ -1,0 +1,75 @@
+//! Counts of what was gathered are those that reading the log gives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::fold::fold_all;
+use super::{Home, NOW, Other, click_at};
+use crate::db::on;
+
+const TABLES: [&str; 4] = [
+    "SELECT link, hour, kind, '', clicks, first_position, last_position, first_at, last_at FROM click_hours ORDER BY 1, 2, 3",
+    "SELECT link, day, kind, '', clicks, 0, 0, 0, 0 FROM click_days ORDER BY 1, 2, 3",
+    "SELECT link, hour, platform, host, clicks, first_position, last_position, first_at, last_at FROM click_facets
+     ORDER BY 1, 2, 3, 4",
+    "SELECT link, day, platform, host, clicks, 0, 0, 0, 0 FROM click_facet_days ORDER BY 1, 2, 3, 4",
+];
+
+type Row = (i64, i64, i64, String, i64, i64, i64, i64, i64);
+
+async fn counts(other: &mut Other) -> Vec<Vec<Row>> {
+    let mut all = Vec::new();
+    for sql in TABLES {
+        let mut conn = other.conn();
+        all.push(on!(&mut conn, c => sqlx::query_as(sql).fetch_all(c).await).expect("the counts"));
+    }
+    all
+}
+
+/// How many clicks are counted, and how many there are.
+async fn progress(other: &mut Other) -> (i64, i64) {
+    const SQL: &str = "
+        SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT), (SELECT CAST(COUNT(*) AS BIGINT) FROM clicks) FROM click_hours";
+    let mut conn = other.conn();
+    on!(&mut conn, c => sqlx::query_as(SQL).fetch_one(c).await).expect("the sums")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_gathered_counts_as_the_log_does() {
+    const CLICKS: i64 = 4_000;
+    let home = Home::new();
+    let (db, clicks) = home.start_patient().await;
+    let visits: Vec<_> = (0..8)
+        .map(|visitor| {
+            let clicks = Arc::clone(&clicks);
+            tokio::spawn(async move {
+                for nth in (visitor..CLICKS).step_by(8) {
+                    let click = click_at(clicks.texts(), nth * nth % 97, NOW - nth * 17_000 % 20_000_000);
+                    // Reported clicks reach the log beside the others.
+                    if nth % 50 == 0 {
+                        clicks.report(click).await.expect("a stored click");
+                    } else {
+                        clicks.record(click).await;
+                    }
+                }
+            })
+        })
+        .collect();
+    for visit in visits {
+        visit.await.expect("a visitor");
+    }
+    let mut other = home.other().await;
+    let end = tokio::time::Instant::now() + Duration::from_secs(20);
+    while progress(&mut other).await != (CLICKS, CLICKS) {
+        assert!(tokio::time::Instant::now() < end, "{:?} are folded", progress(&mut other).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let gathered = counts(&mut other).await;
+    for table in ["click_hours", "click_days", "click_facets", "click_facet_days"] {
+        other.run_all(format!("DELETE FROM {table}")).await;
+    }
+    other.run("UPDATE click_marks SET position = 0 WHERE name = 'folded'").await;
+    fold_all(&db).await;
+    assert_eq!(gathered, counts(&mut other).await);
+    db.close().await;
+}
