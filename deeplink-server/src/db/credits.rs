@@ -86,15 +86,23 @@ pub(crate) async fn credit_since(db: &mut Conn<'_>, user: i64, since: i64, now: 
         return Ok(false);
     }
     let since = Place::before(since);
-    let left = left(db, user).await?;
-    go_on(db, user, left.map_or(since, |left| left.min(since)), left.is_some(), now).await
+    match left(db, user).await? {
+        None => go_on(db, user, Left { place: since, again_at: None }, false, now).await,
+        // What is under way goes on to its end first: who is bound again and again would never get there otherwise.
+        Some(mut left) => {
+            if since < left.place {
+                left.again_at = Some(left.again_at.map_or(since.at, |at| at.min(since.at)));
+            }
+            go_on(db, user, left, true, now).await
+        }
+    }
 }
 
 /// Goes on with what earlier writes left of a user's conversions; `true` when more is left.
 pub(crate) async fn resume(db: &mut Conn<'_>, user: i64, now: Timestamp) -> Result<bool, DbError> {
     conversions::hold(db, user).await?;
     match left(db, user).await? {
-        Some(place) => go_on(db, user, place, true, now).await,
+        Some(left) => go_on(db, user, left, true, now).await,
         None => Ok(false),
     }
 }
@@ -105,20 +113,35 @@ pub(crate) async fn unfinished(db: &mut Conn<'_>) -> Result<Vec<i64>, DbError> {
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(USERS).fetch_all(c).await)?)
 }
 
-async fn left(db: &mut Conn<'_>, user: i64) -> Result<Option<Place>, DbError> {
-    const SQL: &str = "SELECT since_at AS at, since_position AS position FROM credit_work WHERE app_user = $1";
-    Ok(on!(db, c => sqlx::query_as(SQL).bind(user).fetch_optional(c).await)?)
+/// What earlier writes left of a user's conversions.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    /// Those after this place.
+    place: Place,
+    /// After them, those from this moment on once more: touches came to the user meanwhile.
+    again_at: Option<i64>,
+}
+
+async fn left(db: &mut Conn<'_>, user: i64) -> Result<Option<Left>, DbError> {
+    const SQL: &str = "SELECT since_at, since_position, again_at FROM credit_work WHERE app_user = $1";
+    let row: Option<(i64, i64, Option<i64>)> = on!(db, c => sqlx::query_as(SQL).bind(user).fetch_optional(c).await)?;
+    Ok(row.map(|(at, position, again_at)| Left { place: Place { at, position }, again_at }))
 }
 
 /// Does as much as one write may, and notes what it leaves.
-async fn go_on(db: &mut Conn<'_>, user: i64, from: Place, noted: bool, now: Timestamp) -> Result<bool, DbError> {
+async fn go_on(db: &mut Conn<'_>, user: i64, from: Left, noted: bool, now: Timestamp) -> Result<bool, DbError> {
     const NOTE: &str = "
-        INSERT INTO credit_work (app_user, since_at, since_position) VALUES ($1, $2, $3)
-        ON CONFLICT (app_user) DO UPDATE SET since_at = excluded.since_at, since_position = excluded.since_position";
+        INSERT INTO credit_work (app_user, since_at, since_position, again_at) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (app_user) DO UPDATE SET since_at = excluded.since_at, since_position = excluded.since_position,
+            again_at = excluded.again_at";
     const END: &str = "DELETE FROM credit_work WHERE app_user = $1";
-    let left = credit_some(db, user, from, now).await?;
-    if let Some(place) = left {
-        on!(db, c => sqlx::query(NOTE).bind(user).bind(place.at).bind(place.position)
+    let left = match (credit_some(db, user, from.place, now).await?, from.again_at) {
+        (Some(place), again_at) => Some(Left { place, again_at }),
+        (None, Some(at)) => Some(Left { place: Place::before(at), again_at: None }),
+        (None, None) => None,
+    };
+    if let Some(Left { place, again_at }) = left {
+        on!(db, c => sqlx::query(NOTE).bind(user).bind(place.at).bind(place.position).bind(again_at)
             .execute(c).await.map(|_| ()))?;
     } else if noted {
         on!(db, c => sqlx::query(END).bind(user).execute(c).await.map(|_| ()))?;
@@ -328,9 +351,12 @@ mod tests {
         let oldest = "SELECT COUNT(*) FROM conversions WHERE emitted_at IS NOT NULL AND position < 500";
         assert_eq!(stage.number(oldest).await, 500, "the oldest first");
         assert!(stage.resume(6_000).await);
-        // Another install whose touch lies before them all: it begins anew, and makes no event again.
+        // Another install whose touch lies before them all: what is under way ends, then it begins anew, and makes no event
+        // again.
         assert_eq!(stage.bind(2, 7_000).await, Bound::Theirs { is_left: true });
-        assert_eq!((stage.number(credited).await, stage.number(events).await), (500 + 1_000, 1_000));
+        assert_eq!((stage.number(credited).await, stage.number(events).await), (1_000 + 400, 1_200));
+        assert!(stage.resume(8_000).await);
+        assert_eq!(stage.number(credited).await, 1_000 + 500 + 400);
         assert!(stage.resume(8_000).await);
         assert!(!stage.resume(9_000).await);
         assert!(!stage.resume(9_000).await);
@@ -341,11 +367,30 @@ mod tests {
             WHERE x.at = c.at AND x.is_first = (x.link = 7) AND x.is_last = (x.link = 8)
                 AND c.first_link = 7 AND c.last_link = 8";
         assert_eq!(stage.number(flags).await, 2_400);
-        for (position, nth) in [(0, 5_000), (499, 5_000), (500, 6_000), (999, 6_000), (1_000, 9_000), (1_199, 9_000)] {
+        for (position, nth) in [(0, 5_000), (499, 5_000), (500, 6_000), (999, 6_000), (1_000, 7_000), (1_199, 7_000)] {
             let sql = format!("SELECT emitted_at FROM conversions WHERE position = {position}");
             let at = stage.number(String::leak(sql)).await;
             assert_eq!(at, now().plus_millis(nth).as_millis(), "{position}");
         }
+    }
+
+    /// However often touches come to a user meanwhile, what is left is done in the end.
+    #[tokio::test]
+    async fn c3_bindings_without_end_keep_no_conversion_waiting() {
+        let stage = Stage::new().await;
+        stage.convert(0..2_000, 100).await;
+        for install in 1..=6 {
+            stage.touch(install, install, install).await;
+            stage.bind(install, 5_000 + install).await;
+        }
+        let events = "SELECT COUNT(*) FROM conversions WHERE emitted_at IS NOT NULL";
+        assert_eq!(stage.number(events).await, 2_000);
+        let mut writes = 0;
+        while stage.resume(6_000).await {
+            writes += 1;
+            assert!(writes < 20, "it does not end");
+        }
+        assert_eq!(stage.number("SELECT COUNT(*) FROM conversion_credits").await, 6 * 2_000);
     }
 
     /// Up to a hundred links are credited, each of them; of more the first, the last and the latest.
