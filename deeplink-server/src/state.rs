@@ -2,11 +2,15 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use deeplink_core::domain::DomainName;
 use deeplink_core::id::TenantId;
 use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use crate::brief::Brief;
@@ -15,7 +19,7 @@ use crate::certificates::Certificates;
 use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::Db;
+use crate::db::{Conn, Db, DbError};
 use crate::error::ApiError;
 use crate::happened::Happenings;
 use crate::http::auth::{Caller, KnownKey};
@@ -71,6 +75,8 @@ pub(crate) struct App {
     pub(crate) dns: Dns,
     /// Places for questions to DNS that somebody waits for.
     pub(crate) lookups: Arc<Places>,
+    /// Places for reports, of which a tenant has half.
+    pub(crate) reports: Arc<Places>,
     /// Calls what callers named.
     pub(crate) http: Http,
     /// Whom people can sign in with.
@@ -118,7 +124,34 @@ pub(crate) struct Limiters {
     pub(crate) sources: Limiter,
 }
 
+/// How long a report may take, the wait for its place included.
+const REPORT: Duration = Duration::from_secs(5);
+/// Reports of one tenant that may wait.
+const WAITING_REPORTS: usize = 64;
+
 impl App {
+    /// Runs a report of a tenant: see [`Db::report`]. Nobody waits for another tenant's reports alone.
+    pub(crate) async fn report<T, E, F>(&self, tenant: &TenantId, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+        F: for<'c> FnOnce(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
+    {
+        let until = Instant::now() + REPORT;
+        let place = self.reports.wait(tenant, WAITING_REPORTS).ok_or(DbError::Overloaded)?;
+        let place = timeout_at(until, place).await.map_err(|_| DbError::Overloaded)?;
+        let left = until.saturating_duration_since(Instant::now());
+        let report = self.db.report(left, move |db| {
+            let work = work(db);
+            async move {
+                let _place = place;
+                work.await
+            }
+            .boxed()
+        });
+        report.await
+    }
+
     /// Puts the parts together.
     pub(crate) fn new(
         config: Config,
@@ -142,6 +175,7 @@ impl App {
             codes: Codes::new(),
             dns: Dns::new(config.dns_server),
             lookups: Places::new(1_024, 32),
+            reports: Places::new(db.report_places(), db.report_places() / 2),
             http: Http::new(&config),
             providers: Providers::new(&config, &public_url),
             logos: Logos::new(),

@@ -1,7 +1,6 @@
 //! What links led to: the report on any set of links, and the earlier form for one.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -23,8 +22,6 @@ use crate::http::auth::{Caller, FullScope};
 use crate::http::extract::{Path, Query};
 use crate::state::{App, Shared};
 
-/// How long a report may take, all in all.
-const LIMIT: Duration = Duration::from_secs(5);
 /// Hosts that have a group of their own.
 const HOSTS: usize = 100;
 
@@ -86,7 +83,7 @@ fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
 /// The report on a caller's own links.
 pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -> Result<FunnelReport, ApiError> {
     let tenant = caller.tenant.clone();
-    let report = app.db.report(LIMIT, move |mut db| {
+    let report = app.report(&caller.tenant, move |mut db| {
         async move {
             let ids: Vec<&str> = scope.link_ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
             let positions = funnel::positions(&mut db, &tenant, &ids).await?;
@@ -231,7 +228,8 @@ pub(crate) async fn link(
     FullScope { caller, .. }: FullScope,
     Path(link_id): Path<String>,
 ) -> Result<Json<LinkStats>, ApiError> {
-    let stats = app.db.report(LIMIT, move |mut db| {
+    let tenant = caller.tenant.clone();
+    let stats = app.report(&tenant, move |mut db| {
         async move {
             let link = links::find(&mut db, &caller, &link_id).await?;
             let position = link.position;

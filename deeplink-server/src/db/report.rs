@@ -9,13 +9,16 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Postgres, Sqlite};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Conn, Db, DbError, Kind, Reader};
 
 /// How many reports are counted at one time: half of the readers, so that the others are there for links and keys.
 pub(super) const SQLITE_REPORTS: usize = 2;
 pub(super) const POSTGRES_REPORTS: usize = 4;
+
+/// How long the end of a report may take on PostgreSQL.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// Steps of SQLite's machine between two looks at the clock: about a millisecond.
 const STEPS: i32 = 20_000;
@@ -30,6 +33,11 @@ impl Drop for Waiting {
 }
 
 impl Db {
+    /// How many reports are counted at one time.
+    pub(crate) fn report_places(&self) -> usize {
+        if self.is_sqlite() { SQLITE_REPORTS } else { POSTGRES_REPORTS }
+    }
+
     /// Runs `work`, which only reads, in one snapshot. All of it has `limit`, the wait for a place among the reports and
     /// for a reader included; then it is refused as overload, and its statement ends. The same when nobody waits for it
     /// any longer.
@@ -101,7 +109,9 @@ where
         work(Conn::Postgres(&mut conn)).await
     };
     let counted = AssertUnwindSafe(timeout_at(until, counted)).catch_unwind().await;
-    if sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await.is_err() {
+    // A server that has vanished answers nothing, and the place among the reports must be free again.
+    let ended = timeout(ENDING, sqlx::raw_sql("ROLLBACK").execute(&mut *conn)).await;
+    if !matches!(ended, Ok(Ok(_))) {
         conn.close_on_drop();
     }
     result_of(counted)
