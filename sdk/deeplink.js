@@ -113,7 +113,7 @@
 
     attribute: async ({ linkId, appVersion, installId: given, context } = {}) => {
       ready();
-      if (given !== undefined && !isId(given)) {
+      if (given != null && !isId(given)) {
         refuse("invalid_input", "installId is no text of 1 to 255 characters", "install_id");
       }
       return report("POST", "attribute", {
