@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Ask, Caller, Role, World, code_in, eventually, spawn};
 use crate::lifecycle::page_of;
+use crate::webhooks::settled_delivery;
 
 const SOON: Duration = Duration::from_secs(15);
 
@@ -28,6 +29,8 @@ fn reads(world: &World, of_a: &Things) -> Vec<Ask> {
         ask("/v1/auth/users"),
         ask("/v1/sources"),
         ask(&of_a.source),
+        ask("/v1/webhooks"),
+        ask(&format!("{}/deliveries", of_a.webhook)),
         world.nobody.ask(Method::GET, "/v1/auth/me").session(&of_a.session),
         ask("/v1/affiliates"),
         ask(&format!("/v1/affiliates/{}", world.a1.affiliate_id())),
@@ -54,6 +57,9 @@ struct Things {
     /// The path of a source, and that of its address.
     source: String,
     address: String,
+    /// The path of a webhook, and that of a delivery to it.
+    webhook: String,
+    delivery: String,
     partner: String,
     credential: String,
     /// A session to be ended.
@@ -75,6 +81,10 @@ async fn things_of_a(world: &World) -> Things {
     let source = world.a.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await;
     let (source, address) = (format!("/v1/sources/{}", source.member("id")), source.member("webhook_url"));
     let address = address[address.find("/in/").expect("a token")..].to_owned();
+    let webhook = world.a.post("/v1/webhooks", &hook()).await;
+    let delivery = settled_delivery(world, &world.a, &webhook.member("id")).await;
+    let webhook = webhook.header("location").to_owned();
+    let delivery = format!("{webhook}/deliveries/{delivery}");
     let partner = world.a.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "summer"})).await;
     let partner = partner.member("id");
     let credential = world.a.post_nothing(&format!("/v1/affiliates/{partner}/credentials")).await.member("id");
@@ -98,6 +108,8 @@ async fn things_of_a(world: &World) -> Things {
         publishable,
         source,
         address,
+        webhook,
+        delivery,
         partner,
         credential,
         other_session,
@@ -125,6 +137,22 @@ fn key_writes(world: &World, of_a: &Things) -> Vec<Ask> {
         ask(Method::POST, &format!("{partner}/credentials")),
         ask(Method::DELETE, &format!("{partner}/credentials/{}", of_a.credential)),
         ask(Method::DELETE, &partner),
+    ]
+}
+
+fn hook() -> Value {
+    json!({"url": "https://hooks.example.com/", "events": ["conversion"]})
+}
+
+fn webhook_writes(world: &World, of_a: &Things) -> Vec<Ask> {
+    let ask = |method, path: &str| world.a.ask(method, path);
+    vec![
+        ask(Method::POST, "/v1/webhooks").json(&hook()),
+        ask(Method::PATCH, &of_a.webhook).json(&json!({"events": ["identify"]})),
+        ask(Method::POST, &format!("{}/rotate-secret", of_a.webhook)),
+        ask(Method::POST, &format!("{}/test", of_a.webhook)).json(&json!({})),
+        ask(Method::POST, &format!("{}/replay", of_a.delivery)),
+        ask(Method::DELETE, &of_a.webhook),
     ]
 }
 
@@ -177,6 +205,7 @@ fn writes(world: &World, app: &str, of_a: &Things) -> Vec<Ask> {
         world.a.ask(Method::DELETE, &format!("/v1/apps/{app}")),
         world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
     ]);
+    all.extend(webhook_writes(world, of_a));
     all.extend(key_writes(world, of_a));
     all.extend(people_writes(world, of_a));
     all

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::common::operations::{self, Operation};
 use crate::common::{Ask, Caller, Reply, Role, World, code_in, eventually, spawn};
+use crate::webhooks::settled_delivery;
 
 /// One row of the matrix: what each caller meets on a route, on something of A's.
 struct Row {
@@ -129,6 +130,14 @@ fn matrix() -> Vec<Row> {
         row("delete_source", OF_A),
         with("send_to_source", json!({"user_id": "user-1", "type": "purchase", "idempotency_key": "order-1"}), PUBLIC),
         row("sdk_script", PUBLIC),
+        row("list_webhooks", FULL),
+        with("create_webhook", json!({"url": "https://hooks.example.com/", "events": ["conversion"]}), FULL),
+        with("update_webhook", json!({"events": ["identify"]}), OF_A),
+        row("rotate_webhook_secret", OF_A),
+        row("list_deliveries", OF_A),
+        row("replay_delivery", OF_A),
+        with("test_webhook", json!({}), OF_A),
+        row("delete_webhook", OF_A),
         row("list_domains", FULL),
         with("create_domain", json!({"domain": "new.example.com"}), FULL),
         row("verify_domain", OF_A),
@@ -247,6 +256,13 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
         let address = made.member("webhook_url");
         let token = address.rsplit('/').next().expect("a token").to_owned();
         vec![if path.contains("{token}") { token } else { made.member("id") }]
+    } else if path.contains("{webhook_id}") {
+        // There can be two, and what was sent to the one before is over.
+        let tenant = &a.tenant;
+        world.db.execute(format!("DELETE FROM webhooks WHERE tenant_id = '{tenant}'")).await;
+        world.db.execute(format!("UPDATE deliveries SET state = 3 WHERE tenant_id = '{tenant}' AND state = 0")).await;
+        let webhook = a.post("/v1/webhooks", &json!({"url": SECRET, "events": ["conversion"]})).await;
+        vec![webhook.member("id"), settled_delivery(world, a, &webhook.member("id")).await]
     } else if path.contains("{provider}") {
         vec!["google".to_owned()]
     } else if body.as_ref().is_some_and(|body| body["link_id"].is_string()) {
@@ -295,7 +311,7 @@ async fn member_of(world: &World, of: &Caller, email: &str) -> String {
 async fn marks_of_a(world: &World) -> Vec<String> {
     let tenant = &world.a.tenant;
     let mut marks = vec![SECRET.to_owned(), tenant.to_string(), OWN_DOMAIN.to_owned(), "a@example.com".to_owned()];
-    for table in ["affiliates", "secret_keys", "publishable_keys", "users", "apps"] {
+    for table in ["affiliates", "secret_keys", "publishable_keys", "users", "apps", "webhooks", "deliveries"] {
         marks.extend(world.db.texts(format!("SELECT id FROM {table} WHERE tenant_id = '{tenant}'")).await);
     }
     marks

@@ -49,3 +49,4 @@ mod timeseries;
 mod urls;
 #[path = "../visit/mod.rs"]
 mod visit;
+mod webhooks;

@@ -98,6 +98,7 @@ async fn every_page_fits_every_screen_without_content() {
             ("android-app", "/account/new-app?platform=android"),
             ("keys", "/account/keys"),
             ("sources", "/account/sources"),
+            ("webhooks", "/account/webhooks"),
             ("team", "/account/team"),
             ("nothing", "/account/links/no-such-link"),
         ];
@@ -155,6 +156,14 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
     for name in ["Shop", "Till in the greenhouse"] {
         source = owner.post("/v1/sources", &json!({"name": name, "source_type": "custom"})).await.member("id");
     }
+    let webhook = json!({"url": "https://hooks.example.com/deeplink", "events": ["click", "conversion"]});
+    let webhook = owner.post("/v1/webhooks", &webhook).await.member("id");
+    let delivery = owner.post(&format!("/v1/webhooks/{webhook}/test"), &json!({})).await.member("id");
+    let log = json!([
+        {"at": world.clock.now().as_millis(), "ms": 250, "status": 500, "answer": "Something went wrong"},
+        {"at": world.clock.now().as_millis(), "ms": 10_000, "error": "there was no valid answer"},
+    ]);
+    world.db.execute(format!("UPDATE deliveries SET state = 2, log = '{log}'")).await;
     let user = owner.post("/v1/auth/users", &json!({"email": "new@example.com"})).await.member("id");
     browse(world, async |browser| {
         enter(browser, &browser.world.b).await;
@@ -175,6 +184,11 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             ("affiliate", affiliate),
             ("sources", "/account/sources?done=source-deleted".to_owned()),
             ("delete-source", format!("/account/sources/{source}/delete")),
+            ("webhooks", "/account/webhooks?done=webhook-deleted".to_owned()),
+            ("webhook", format!("/account/webhooks/{webhook}")),
+            ("delete-webhook", format!("/account/webhooks/{webhook}/delete")),
+            ("deliveries", format!("/account/webhooks/{webhook}/deliveries")),
+            ("delivery", format!("/account/webhooks/{webhook}/deliveries/{delivery}")),
             ("team", "/account/team".to_owned()),
             ("remove", format!("/account/team/{user}/remove")),
         ];
@@ -244,6 +258,11 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
     for name in [sentence(long, 64), sentence("تخفيضات الربيع ", 64)] {
         owner.post("/v1/sources", &json!({"name": name, "source_type": "custom"})).await;
     }
+    let webhook = json!({"url": format!("https://hooks.example.com/{}", "x".repeat(2_000)), "events": ["click", "attribute", "identify", "conversion"]});
+    let webhook = owner.post("/v1/webhooks", &webhook).await.member("id");
+    let delivery = owner.post(&format!("/v1/webhooks/{webhook}/test"), &json!({})).await.member("id");
+    let log = json!([{"at": world.clock.now().as_millis(), "ms": 250, "status": 500, "answer": sentence(long, 1_024)}]);
+    world.db.execute(format!("UPDATE deliveries SET state = 2, log = '{log}'")).await;
     let email = format!("{}@{}.example.com", "e".repeat(64), "f".repeat(63));
     world.db.execute(format!("UPDATE users SET email = '{email}' WHERE email = 'a@example.com'")).await;
     browse(world, async |browser| {
@@ -262,6 +281,10 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
             ("sources", "/account/sources".to_owned()),
             ("affiliates", "/account/affiliates".to_owned()),
             ("affiliate", format!("/account/affiliates/{affiliate}")),
+            ("webhooks", "/account/webhooks".to_owned()),
+            ("webhook", format!("/account/webhooks/{webhook}")),
+            ("deliveries", format!("/account/webhooks/{webhook}/deliveries")),
+            ("delivery", format!("/account/webhooks/{webhook}/deliveries/{delivery}")),
             ("team", "/account/team".to_owned()),
         ];
         look_at_all(browser, "longest", &pages).await;

@@ -83,9 +83,10 @@ impl Watched {
             return;
         }
         let made = serde_json::from_slice::<Value>(body).ok().filter(|_| issues(method, uri.path()));
-        let issued = made.as_ref().and_then(|made| made["api_key"].as_str().or(made["key"].as_str()));
-        match issued.filter(|_| status == StatusCode::CREATED) {
-            Some(key) => self.secrets.note(key),
+        let secret =
+            |made: &Value| ["api_key", "key", "secret"].iter().find_map(|name| Some(made[name].as_str()?.to_owned()));
+        match made.as_ref().and_then(secret).filter(|_| status.is_success()) {
+            Some(secret) => self.secrets.note(&secret),
             // X19: a secret stands in the one answer that issues it, and in no other.
             None if shows_its_own && status == StatusCode::OK => {}
             None => assert_eq!(self.secrets.found_in(body), None, "{method} {uri} shows a secret"),
@@ -95,12 +96,14 @@ impl Watched {
 
 /// Whether an operation gives a secret out.
 fn issues(method: &Method, path: &str) -> bool {
-    const OPERATIONS: [&str; 5] = [
+    const OPERATIONS: [&str; 7] = [
         "/v1/auth/signup",
         "/v1/auth/secret-keys/issue",
         "/v1/auth/secret-keys/confirm",
         "/v1/auth/publishable-keys",
         "/credentials",
+        "/v1/webhooks",
+        "/rotate-secret",
     ];
     *method == Method::POST && OPERATIONS.iter().any(|operation| path.ends_with(operation))
 }

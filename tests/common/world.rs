@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deeplink_client::{Client, Links, Public, Retry, Sessions};
+use deeplink_client::{Client, Links, Public, Retry, Sessions, Webhooks};
 use deeplink_core::id::{AffiliateId, SessionId, TenantId};
 use deeplink_core::secret::{Random, SecretKey, Token};
 use deeplink_core::session::SESSION_SECS;
@@ -350,6 +350,11 @@ impl Caller {
         self.client.links()
     }
 
+    /// Webhooks, by the typed client.
+    pub(crate) fn webhooks(&self) -> Webhooks {
+        self.client.webhooks()
+    }
+
     /// What everybody may ask, by the typed client.
     pub(crate) fn public(&self) -> Public {
         self.client.public()
@@ -404,6 +409,10 @@ impl Caller {
 
     pub(crate) async fn put(&self, path: &str, body: &Value) -> Reply {
         self.ask(Method::PUT, path).json(body).send().await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Reply {
+        self.ask(Method::PATCH, path).json(body).send().await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Reply {

@@ -83,6 +83,8 @@ pub(super) enum Kind {
     Line(&'static str),
     /// Several lines.
     Area,
+    /// A box to tick; ticked it is sent as `yes`, otherwise not at all.
+    Tick,
     /// One of these: value and what people read.
     Choice(Vec<(Cow<'static, str>, Cow<'static, str>)>),
 }
@@ -136,6 +138,11 @@ impl Field {
     /// A field that takes several lines.
     pub(super) fn area(name: &'static str, label: &'static str, hint: &'static str) -> Self {
         Self { kind: Kind::Area, ..Self::line(name, label, hint) }
+    }
+
+    /// A box to tick.
+    pub(super) fn tick(name: &'static str, label: &'static str) -> Self {
+        Self { kind: Kind::Tick, ..Self::line(name, label, "") }
     }
 
     /// A field whose value is one of a few.
@@ -253,6 +260,7 @@ fn words(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     let fixed = match code {
         ErrorCode::MissingFields => "Fill this in.",
         ErrorCode::LinkIdTaken => "This id is taken. Choose another one.",
+        ErrorCode::EmptyEvents => "Choose at least one kind of event.",
         ErrorCode::EmptyUpdate => "Nothing was changed.",
         ErrorCode::InvalidEmail => "This is not an e-mail address.",
         ErrorCode::KeyLimit => "There are as many keys as there can be. Delete one that you no longer use first.",

@@ -60,19 +60,22 @@ impl Section {
     };
     pub(super) const SOURCES: Self =
         Self { name: "Sources", path: "/account/sources", sign: "M12 4v10.5M7.5 10.5 12 15l4.5-4.5M4.5 14.5v5h15v-5" };
+    pub(super) const WEBHOOKS: Self =
+        Self { name: "Webhooks", path: "/account/webhooks", sign: "M12 20V9.5M7.5 13.5 12 9l4.5 4.5M4.5 9.5v-5h15v5" };
     pub(super) const TEAM: Self = Self {
         name: "Team",
         path: "/account/team",
         sign: "M9 5a3.5 3.5 0 1 0 0 7 3.5 3.5 0 0 0 0-7M3 19.5c.5-3.5 3-5 6-5s5.5 1.5 6 5M16 5.5a3.3 3.3 0 0 1 0 6M17.5 14.8c2 .7 3.2 2.2 3.5 4.7",
     };
     /// In the order of the way around.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::OVERVIEW,
         Self::LINKS,
         Self::DOMAINS,
         Self::APPS,
         Self::KEYS,
         Self::SOURCES,
+        Self::WEBHOOKS,
         Self::AFFILIATES,
         Self::TEAM,
     ];

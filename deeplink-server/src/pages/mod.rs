@@ -11,6 +11,7 @@ mod around;
 pub(crate) mod auth;
 mod chart;
 mod confirm;
+mod deliveries;
 mod domains;
 mod form;
 mod frame;
@@ -24,6 +25,7 @@ mod secret;
 mod signin;
 mod sources;
 mod team;
+mod webhooks;
 mod when;
 
 use axum::Router;
@@ -77,6 +79,16 @@ table! {
     .route("/account/sources", get(sources::list).post(sources::create))
     .route("/account/sources/{id}", get(sources::back).post(sources::reveal))
     .route("/account/sources/{id}/delete", get(sources::confirm).post(sources::delete))
+    .route("/account/webhooks", get(webhooks::list).post(webhooks::create))
+    .route("/account/webhooks/{webhook_id}", get(webhooks::show).post(webhooks::update))
+    .route("/account/webhooks/{webhook_id}/secret", get(webhooks::back).post(webhooks::rotate))
+    .route("/account/webhooks/{webhook_id}/test", get(webhooks::back).post(webhooks::test))
+    .route("/account/webhooks/{webhook_id}/delete", get(webhooks::confirm).post(webhooks::delete))
+    .route("/account/webhooks/{webhook_id}/deliveries", get(deliveries::list))
+    .route(
+        "/account/webhooks/{webhook_id}/deliveries/{delivery_id}",
+        get(deliveries::show).post(deliveries::replay)
+    )
     .route("/account/team", get(team::list).post(team::invite))
     .route("/account/team/{user_id}/remove", get(team::confirm).post(team::remove))
 }

@@ -20,6 +20,14 @@ pub(super) fn sentence(word: &str) -> Option<&'static str> {
         }
         "source-made" => "The source is there. Its address is behind the button beside its name.",
         "source-deleted" => "The source is deleted, and its address is dead.",
+        "webhook-secret-shown" => {
+            "That form was sent already. A secret is shown only once; if you have lost it, make a new one on the webhook’s page."
+        }
+        "webhook-saved" => "The webhook is changed. What is sent from now on goes there.",
+        "webhook-on" => "The webhook is on. It is told of what happens from now on.",
+        "webhook-off" => "The webhook is off. Nothing is sent to it, and what waited is given up.",
+        "webhook-deleted" => "The webhook is deleted. Nothing more is sent to it.",
+        "event-sent" => "The event is on its way. Load this page again to see what becomes of it.",
         "invited" => "The invitation is on its way. It works for 7 days.",
         "person-removed" => "They are removed from the team and signed out everywhere.",
         "affiliate-made" => "The affiliate is added. Make a credential for it below.",

@@ -4,13 +4,15 @@ use askama::Template;
 
 use super::frame::Frame;
 
-/// Who carries a key, and so what the page shows of its use.
+/// Who carries a secret, and so what the page shows of its use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carrier {
     /// Programs that call.
     Programs,
     /// Apps and pages that report.
     Pages,
+    /// Receivers of events, which verify with it.
+    Receivers,
 }
 
 /// A new secret. The page is the form's own answer and is kept nowhere: to load it again sends the form again, which

@@ -13,6 +13,13 @@ impl When {
         self.exact().split('T').next().unwrap_or_default().to_owned()
     }
 
+    /// The day and the time to the second, such as `20 Nov 2026, 09:30:00`.
+    pub(super) fn to_the_second(&self) -> String {
+        let exact = self.exact();
+        let time = exact.split(['T', '.']).nth(1).unwrap_or_default();
+        format!("{self}, {time}")
+    }
+
     /// The moment as RFC 3339.
     pub(super) fn exact(&self) -> String {
         self.0.to_string()
@@ -47,5 +54,7 @@ mod tests {
         for (text, shown) in [("2026-11-20T23:59:59.999Z", "20 Nov 2026"), ("2027-01-01T00:00:00Z", "1 Jan 2027")] {
             assert_eq!(When::from(text.parse::<Timestamp>().expect("RFC 3339")).to_string(), shown);
         }
+        let moment: Timestamp = "2026-11-20T09:30:05.999Z".parse().expect("RFC 3339");
+        assert_eq!(When::from(moment).to_the_second(), "20 Nov 2026, 09:30:05");
     }
 }

@@ -5,6 +5,7 @@ mod guards;
 mod links;
 mod numbers;
 mod signin;
+mod webhooks;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use http::Method;
 use serde_json::json;
 
 use crate::common::{Ask, Caller, Reply, Role, World};
+use crate::webhooks::settled_delivery;
 
 /// Somebody's browser.
 struct Visitor<'a> {
@@ -108,11 +110,25 @@ async fn all_pages(world: &World, caller: &Caller) -> Vec<String> {
     let key = keys["keys"][0]["id"].as_str().expect("a key").to_owned();
     let user = caller.post("/v1/auth/users", &json!({"email": "new@example.com"})).await.member("id");
     let source = caller.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await.member("id");
-    let mut pages: Vec<String> =
-        ["", "/links", "/new-link", "/domains", "/apps", "/new-app", "/keys", "/sources", "/affiliates", "/team"]
-            .iter()
-            .map(|path| format!("/account{path}"))
-            .collect();
+    let webhook = json!({"url": "https://hooks.example.com/", "events": ["conversion"]});
+    let webhook = caller.post("/v1/webhooks", &webhook).await.member("id");
+    let delivery = settled_delivery(world, caller, &webhook).await;
+    let mut pages: Vec<String> = [
+        "",
+        "/links",
+        "/new-link",
+        "/domains",
+        "/apps",
+        "/new-app",
+        "/keys",
+        "/sources",
+        "/webhooks",
+        "/affiliates",
+        "/team",
+    ]
+    .iter()
+    .map(|path| format!("/account{path}"))
+    .collect();
     pages.extend([
         format!("/account/links/{link}"),
         format!("/account/links/{link}/edit"),
@@ -123,6 +139,10 @@ async fn all_pages(world: &World, caller: &Caller) -> Vec<String> {
         format!("/account/keys/{key}/delete"),
         format!("/account/keys/publishable/{publishable}/delete"),
         format!("/account/sources/{source}/delete"),
+        format!("/account/webhooks/{webhook}"),
+        format!("/account/webhooks/{webhook}/delete"),
+        format!("/account/webhooks/{webhook}/deliveries"),
+        format!("/account/webhooks/{webhook}/deliveries/{delivery}"),
         format!("/account/affiliates/{affiliate}"),
         format!("/account/affiliates/{affiliate}/delete"),
         format!("/account/affiliates/{affiliate}/credentials/{credential}/delete"),
@@ -144,6 +164,10 @@ fn all_forms(pages: &[String]) -> Vec<(String, Vec<(&'static str, &'static str)>
         ("/account/keys".to_owned(), vec![("form", "1")]),
         ("/account/keys/publishable".to_owned(), vec![("form", "2"), ("domain", "go.example.com")]),
         ("/account/sources".to_owned(), vec![("form", "3"), ("name", "Other")]),
+        (
+            "/account/webhooks".to_owned(),
+            vec![("form", "4"), ("url", "https://hooks.example.com/b"), ("event_click", "yes")],
+        ),
         ("/account/affiliates".to_owned(), vec![("name", "Q"), ("partner_key", "qq")]),
         ("/account/team".to_owned(), vec![("email", "other@example.com")]),
     ];
@@ -152,6 +176,12 @@ fn all_forms(pages: &[String]) -> Vec<(String, Vec<(&'static str, &'static str)>
             vec![("web_url", "https://example.com/elsewhere")]
         } else if page.ends_with("/delete") || page.ends_with("/remove") || page.starts_with("/account/domains/") {
             vec![]
+        } else if page.contains("/deliveries/") {
+            vec![("form", "5")]
+        } else if page.ends_with("/deliveries") {
+            continue;
+        } else if page.starts_with("/account/webhooks/") {
+            vec![("active", "no")]
         } else if page.starts_with("/account/affiliates/") {
             vec![("name", "R"), ("status", "disabled")]
         } else {

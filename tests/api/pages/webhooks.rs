@@ -1,0 +1,160 @@
+//! Webhooks and what was sent to them, as the account's pages show it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Visitor, secret_in, text_of, went};
+use crate::common::spawn;
+use crate::webhooks::settled_delivery;
+
+const LIST: &str = "/account/webhooks";
+const URL: (&str, &str) = ("url", "https://hooks.example.com/deeplink");
+
+#[tokio::test]
+async fn a_webhook_is_added_changed_switched_and_deleted() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    world.dns.addresses("inside.example.com", &["10.0.0.1"]);
+    for (fields, text) in [
+        ([URL, ("x", "y")], "Choose at least one kind of event."),
+        ([("url", "http://example.com/"), ("event_click", "yes")], "This must start with https://."),
+        (
+            [("url", "https://inside.example.com/"), ("event_click", "yes")],
+            "This leads to an address that is not public.",
+        ),
+    ] {
+        let reply = visitor.post(LIST, &fields).await;
+        assert_eq!(reply.status, 400);
+        assert!(text_of(&reply).contains(text), "{text}: {}", reply.text());
+        let kept = format!("value=\"{}\"", fields[0].1);
+        assert!(reply.text().contains(&kept), "what was filled in stays: {}", reply.text());
+    }
+    let id = visitor.form_id(LIST).await;
+    let fields = [("form", &*id), URL, ("event_click", "yes"), ("event_conversion", "yes")];
+    let added = visitor.post(LIST, &fields).await;
+    assert_eq!((added.status, added.header("cache-control")), (200, "no-store"), "{}", added.text());
+    let secret = secret_in(&added);
+    assert!(secret.starts_with("whsec_"), "{secret}");
+    world.note_secret(&secret);
+    let again = visitor.post(LIST, &fields).await;
+    assert_eq!(went(&again), (303, "/account/webhooks?done=webhook-secret-shown"), "it is shown once");
+    let list = visitor.get(LIST).await.text();
+    assert!(list.contains("https://hooks.example.com/deeplink") && list.contains("click, conversion"), "{list}");
+    let made = world.a.get("/v1/webhooks").await.json()["webhooks"][0].clone();
+    let path = format!("{LIST}/{}", made["id"].as_str().expect("an id"));
+    let page = visitor.get(&path).await.text();
+    assert_eq!(page.matches(" checked>").count(), 2, "{page}");
+
+    let affiliate = world.a1.affiliate_id();
+    let change = [("url", "https://e.io/"), ("event_identify", "yes"), ("filters.affiliate_id", affiliate)];
+    assert_eq!(went(&visitor.post(&path, &change).await), (303, &*format!("{path}?done=webhook-saved")));
+    let now = world.a.get("/v1/webhooks").await.json()["webhooks"][0].clone();
+    assert_eq!((&now["url"], &now["events"]), (&json!("https://e.io/"), &json!(["identify"])));
+    assert_eq!(now["filters"]["affiliate_id"], affiliate);
+    for (active, done) in [("no", "webhook-off"), ("yes", "webhook-on")] {
+        let switched = visitor.post(&path, &[("active", active)]).await;
+        assert_eq!(went(&switched), (303, &*format!("{path}?done={done}")));
+        let now = world.a.get("/v1/webhooks").await.json()["webhooks"][0].clone();
+        assert_eq!((&now["active"], &now["url"]), (&json!(active == "yes"), &json!("https://e.io/")));
+    }
+    let secret_path = format!("{path}/secret");
+    let id = visitor.form_id(&path).await;
+    let form = [("form", &*id)];
+    let rotated = visitor.post(&secret_path, &form).await;
+    let new = secret_in(&rotated);
+    assert!(rotated.status == 200 && new.starts_with("whsec_") && new != secret);
+    world.note_secret(&new);
+    let again = visitor.post(&secret_path, &form).await;
+    assert_eq!(went(&again), (303, &*format!("{path}?done=webhook-secret-shown")));
+    assert_eq!(went(&visitor.get(&secret_path).await), (303, &*path));
+    assert!(text_of(&visitor.get(&format!("{path}/delete")).await).contains("Delete this webhook?"));
+    let other = Visitor::signed_in(&world, &world.b).await;
+    for refused in [
+        other.get(&path).await,
+        other.post(&path, &[("active", "no")]).await,
+        other.post(&secret_path, &[("form", "1")]).await,
+        other.post(&format!("{path}/test"), &[("form", "1")]).await,
+        other.get(&format!("{path}/deliveries")).await,
+    ] {
+        assert_eq!(refused.status, 404);
+    }
+    for done in ["webhook-deleted", "gone"] {
+        let gone = visitor.post(&format!("{path}/delete"), &[]).await;
+        assert_eq!(went(&gone), (303, &*format!("{LIST}?done={done}")));
+    }
+}
+
+/// Two webhooks are all there can be; the page says so instead of asking for one more.
+#[tokio::test]
+async fn a_full_account_is_asked_for_no_other_webhook() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for name in ["one", "two"] {
+        let url = format!("https://hooks.example.com/{name}");
+        assert_eq!(world.a.post("/v1/webhooks", &json!({"url": url, "events": ["click"]})).await.status, 201);
+    }
+    let list = visitor.get(LIST).await;
+    assert!(!list.text().contains("name=\"url\"") && text_of(&list).contains("as many webhooks as there can be"));
+    let refused = visitor.post(LIST, &[("form", "1"), URL, ("event_click", "yes")]).await;
+    assert!(refused.status == 400 && text_of(&refused).contains("There are 2 webhooks"), "{}", refused.text());
+}
+
+/// Q9: what a receiver said is text, for people alone; an event that is sent again is a delivery of its own.
+#[tokio::test]
+async fn a_delivery_is_shown_and_sent_again() {
+    let world = spawn().await;
+    let made = world.a.post("/v1/webhooks", &json!({"url": URL.1, "events": ["conversion"]})).await;
+    let id = made.member("id");
+    let delivery = settled_delivery(&world, &world.a, &id).await;
+    let log = json!([
+        {"at": 1_000, "ms": 250, "status": 500, "error": "x", "answer": "earlier"},
+        {"at": 2_000, "ms": 12, "error": "there was no valid answer"},
+        {"at": 3_000, "ms": 13, "status": 200, "answer": "<b>thanks</b>"},
+    ]);
+    world.db.execute(format!("UPDATE deliveries SET log = '{log}'")).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let list = format!("{LIST}/{id}/deliveries");
+    let page = visitor.get(&format!("{list}/{delivery}")).await;
+    let text = text_of(&page);
+    for shown in [
+        "Status 500",
+        "there was no valid answer",
+        "Status 200",
+        "1 Jan 1970, 00:00:02",
+        "&#60;b&#62;thanks&#60;/b&#62;",
+        "Send it again",
+    ] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    assert!(!text.contains("earlier"), "{text}");
+    world.clock.advance(Duration::from_millis(1));
+    let form_id = visitor.form_id(&format!("{list}/{delivery}")).await;
+    let mut places = Vec::new();
+    for _ in 0..2 {
+        let again = visitor.post(&format!("{list}/{delivery}"), &[("form", &form_id)]).await;
+        assert_eq!(again.status, 303);
+        places.push(again.header("location").to_owned());
+    }
+    assert!(
+        places[0] == places[1] && places[0].ends_with("?done=event-sent"),
+        "a second press sends it once: {places:?}"
+    );
+    assert!(!places[0].contains(&delivery));
+    let tested = visitor.post(&format!("{LIST}/{id}/test"), &[("form", &form_id)]).await;
+    assert!(tested.header("location").ends_with("?done=event-sent"), "{}", tested.text());
+    let shown = visitor.get(&list).await.text();
+    assert_eq!(shown.matches("/deliveries/dlv_").count(), 3, "{shown}");
+    for _ in 0..25 {
+        settled_delivery(&world, &world.a, &id).await;
+    }
+    let first = visitor.get(&list).await.text();
+    let older = first.split("deliveries?cursor=").nth(1).and_then(|rest| rest.split('"').next()).expect("older ones");
+    let rest = visitor.get(&format!("{list}?cursor={older}")).await.text();
+    assert_eq!((first.matches("/deliveries/dlv_").count(), rest.matches("/deliveries/dlv_").count()), (25, 3));
+    world.a.patch(&format!("/v1/webhooks/{id}"), &json!({"active": false})).await;
+    let off = visitor.get(&format!("{list}/{delivery}")).await;
+    assert!(!text_of(&off).contains("Send it again"), "{}", off.text());
+    let refused = visitor.post(&format!("{list}/{delivery}"), &[("form", "other")]).await;
+    assert!(refused.status == 400 && text_of(&refused).contains("The webhook is not active"), "{}", refused.text());
+}
