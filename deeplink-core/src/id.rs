@@ -50,6 +50,12 @@ macro_rules! ids {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+
+            /// When it was made, in unix milliseconds; 0 where an id of another form does not say.
+            pub fn millis(&self) -> i64 {
+                let digits = self.0.strip_prefix(concat!($prefix, "_")).and_then(|hex| hex.get(..12));
+                digits.and_then(|digits| i64::from_str_radix(digits, 16).ok()).unwrap_or(0)
+            }
         }
 
         #[cfg(feature = "openapi")]

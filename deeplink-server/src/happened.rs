@@ -15,8 +15,6 @@ pub(crate) enum Happened {
     Events(TenantId),
     /// Deliveries of a tenant, with their events.
     Deliveries(TenantId),
-    /// Clicks reached the log.
-    Clicks,
 }
 
 /// Spreads the word on this node.

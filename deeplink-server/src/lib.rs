@@ -11,6 +11,7 @@
 //! | `clicks`, `uses` | the click log's way in; when keys were last used |
 //! | `cache`, `brief` | what is kept in memory |
 //! | `certificates` | TLS of our own: what is served by name, how it is ordered |
+//! | `stream` | events as they happen, for whoever reads along |
 //! | `http` | connections, credentials, bodies, limits |
 //! | `outbound` | what the service calls |
 //! | [`qr`] | links drawn as QR codes |
@@ -39,6 +40,7 @@ mod routes;
 mod service;
 pub mod start;
 mod state;
+mod stream;
 pub mod threats;
 mod uses;
 pub mod vault;

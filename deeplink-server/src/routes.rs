@@ -11,9 +11,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    affiliates, analytics, apps, bulk, callback, credentials, deliveries, domain_verify, domains, earlier, health,
-    invites, key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup,
-    sources, timeseries, users, webhooks,
+    affiliates, analytics, apps, bulk, callback, credentials, deliveries, domain_verify, domains, earlier, events,
+    health, invites, key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin,
+    signup, sources, timeseries, users, webhooks,
 };
 use crate::error::ApiError;
 use crate::openapi;
@@ -90,6 +90,7 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(domain_verify::verify))
         .routes(routes!(users::list, users::invite))
         .routes(routes!(users::remove))
+        .routes(routes!(events::stream))
 }
 
 /// The description of every route.

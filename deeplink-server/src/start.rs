@@ -133,6 +133,7 @@ impl Running {
     /// Asks for a stop, and can ask for a faster one later.
     pub fn ask_to_stop(&self, how: Stop) {
         self.app.stopping.store(true, Ordering::Relaxed);
+        self.app.streams.stop();
         self.stop.send_if_modified(|now| {
             let sooner = how > *now;
             *now = how.max(*now);

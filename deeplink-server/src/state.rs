@@ -19,9 +19,10 @@ use crate::certificates::Certificates;
 use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::db::events::Telling;
 use crate::db::{Conn, Db, DbError};
 use crate::error::ApiError;
-use crate::happened::Happenings;
+use crate::happened::{Happened, Happenings};
 use crate::http::auth::{Caller, KnownKey};
 use crate::http::metrics::Metrics;
 use crate::http::rate_limit::Limiter;
@@ -31,6 +32,7 @@ use crate::outbound::places::Places;
 use crate::outbound::providers::Providers;
 use crate::qr::Codes;
 use crate::qr::logos::Logos;
+use crate::stream::Streams;
 use crate::threats::Threats;
 use crate::uses::Uses;
 use crate::vault::Vault;
@@ -96,9 +98,11 @@ pub(crate) struct App {
     pub(crate) credit_waits: tokio::sync::Notify,
     /// Spreads what just happened on this node.
     pub(crate) happened: Arc<Happenings>,
+    /// Whoever reads the event stream on this node.
+    pub(crate) streams: Arc<Streams>,
     /// Set once the service is asked to stop: `/ready` says so at once.
     pub(crate) stopping: std::sync::atomic::AtomicBool,
-    random: Mutex<Random>,
+    random: Arc<Mutex<Random>>,
 }
 
 /// A verified custom host.
@@ -195,7 +199,8 @@ impl App {
             happened: Arc::new(Happenings::new()),
             credit_waits: tokio::sync::Notify::new(),
             stopping: std::sync::atomic::AtomicBool::new(false),
-            random: Mutex::new(random),
+            random: Arc::new(Mutex::new(random)),
+            streams: Arc::new(Streams::new()),
             service_host: public_url.host_str().unwrap_or_default().to_owned(),
             is_loopback: crate::config::is_loopback(&public_url),
             is_https: public_url.scheme() == "https",
@@ -253,6 +258,21 @@ impl App {
     /// Uses the source of randomness.
     pub(crate) fn random<T>(&self, draw: impl FnOnce(&mut Random) -> T) -> T {
         draw(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What a write of this moment tells with.
+    pub(crate) fn telling(&self, now: Timestamp) -> Telling {
+        Telling::new(self.clicks.head(), Arc::clone(&self.random), now)
+    }
+
+    /// Says, after the commit, what a write has told.
+    pub(crate) fn told(&self, telling: &Telling, tenant: &TenantId) {
+        if telling.is_told() {
+            self.happened.say(Happened::Events(tenant.clone()));
+        }
+        if telling.is_delivered() {
+            self.happened.say(Happened::Deliveries(tenant.clone()));
+        }
     }
 
     /// The address of a link: its tenant's oldest verified primary domain, else the service's own host. A link without

@@ -17,6 +17,7 @@ use futures_util::FutureExt;
 use crate::cache::Known;
 use crate::clicks::Click;
 use crate::db::conversions::{self, Stored};
+use crate::db::events::Telling;
 use crate::db::installs::{self, Bound, NewBinding, NewTouch};
 use crate::db::replies::Reply;
 use crate::db::tenants::{self, Counted};
@@ -157,8 +158,8 @@ pub(super) async fn attribute_for(app: &Shared, caller: Arc<Caller>, request: Re
     let context = asked.context.as_ref().filter(|context| **context != InstallContext::new());
     let context = context.map(serde_json::to_string).transpose().map_err(|e| ApiError::Internal(e.to_string()))?;
     let now = app.clock.now();
-    let is_left = AtomicBool::new(false);
-    once.run(&app.db, now, Touch { app: Arc::clone(app), caller, asked, link, context, now, is_left }).await
+    let (telling, is_left) = (app.telling(now), AtomicBool::new(false));
+    once.run(&app.db, now, Touch { app: Arc::clone(app), caller, asked, link, context, telling, is_left }).await
 }
 
 struct Touch {
@@ -168,7 +169,7 @@ struct Touch {
     /// `None` where there is no such link, or not any more.
     link: Option<i64>,
     context: Option<String>,
-    now: Timestamp,
+    telling: Telling,
     /// Whether a part of the credit is left for later.
     is_left: AtomicBool,
 }
@@ -176,23 +177,26 @@ struct Touch {
 impl Work for Touch {
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
         let link = self.link.ok_or_else(ApiError::not_found)?;
-        let [position] = drawn(&self.app, self.now);
+        let now = self.telling.now();
+        let [position] = drawn(&self.app, now);
         let touch = NewTouch {
             tenant: &self.caller.tenant,
             position,
             install_id: &self.asked.install_id,
             link,
+            link_id: &self.asked.link_id,
             app_version: &self.asked.app_version,
             device_model: self.asked.context.as_ref().and_then(|context| context.device_model.as_deref()),
             context: self.context.as_deref(),
-            at: self.now,
+            at: now,
         };
-        let is_left = installs::touch(tx, &touch).await?;
+        let is_left = installs::touch(tx, &self.telling, &touch).await?;
         self.is_left.store(is_left, Ordering::Relaxed);
         done(&Done::new())
     }
 
     fn committed(&self) {
+        self.app.told(&self.telling, &self.caller.tenant);
         if self.is_left.load(Ordering::Relaxed) {
             self.app.credit_waits.notify_one();
         }
@@ -245,12 +249,10 @@ pub(super) async fn identify_for(app: &Shared, caller: Arc<Caller>, request: Req
     let is_bound = match user {
         Some(user) => user == asked.user_id,
         None => {
-            let job = Arc::new((Arc::clone(app), caller, asked, app.clock.now()));
-            let bound = app.db.write(move |tx| {
-                let job = Arc::clone(&job);
-                async move { bind(tx, &job.0, &job.1, &job.2, job.3).await }.boxed()
-            });
-            let bound = bound.await?;
+            let binding =
+                Arc::new(Binding { telling: app.telling(app.clock.now()), app: Arc::clone(app), caller, asked });
+            let bound = Arc::clone(&binding).run().await?;
+            app.told(&binding.telling, &binding.caller.tenant);
             if bound == (Bound::Theirs { is_left: true }) {
                 app.credit_waits.notify_one();
             }
@@ -264,21 +266,36 @@ pub(super) async fn identify_for(app: &Shared, caller: Arc<Caller>, request: Req
     }
 }
 
-async fn bind(
-    mut tx: Conn<'_>,
-    app: &App,
-    caller: &Caller,
-    asked: &Identify,
-    now: Timestamp,
-) -> Result<Bound, DbError> {
-    let binding = NewBinding {
-        tenant: &caller.tenant,
-        positions: drawn(app, now),
-        install_id: &asked.install_id,
-        user_id: &asked.user_id,
-        at: now,
-    };
-    installs::bind(&mut tx, &binding).await
+/// A user says that an install is theirs.
+struct Binding {
+    app: Shared,
+    caller: Arc<Caller>,
+    asked: Identify,
+    telling: Telling,
+}
+
+impl Binding {
+    async fn run(self: Arc<Self>) -> Result<Bound, DbError> {
+        let app = Arc::clone(&self.app);
+        app.db
+            .write(move |mut tx| {
+                let job = Arc::clone(&self);
+                async move { job.bind(&mut tx).await }.boxed()
+            })
+            .await
+    }
+
+    async fn bind(&self, tx: &mut Conn<'_>) -> Result<Bound, DbError> {
+        let now = self.telling.now();
+        let binding = NewBinding {
+            tenant: &self.caller.tenant,
+            positions: drawn(&self.app, now),
+            install_id: &self.asked.install_id,
+            user_id: &self.asked.user_id,
+            at: now,
+        };
+        installs::bind(tx, &self.telling, &binding).await
+    }
 }
 
 /// Records a conversion.
@@ -352,7 +369,8 @@ async fn store(
         new.moment(now)?;
     }
     let id = app.random(|random| EventId::new(now, random));
-    let work = Conversion { app: Arc::clone(app), tenant: tenant.clone(), source, id, new, now };
+    let telling = app.telling(now);
+    let work = Conversion { app: Arc::clone(app), tenant: tenant.clone(), source, id, new, telling };
     match once.run(&app.db, now, work).await {
         // Nothing of it stays, so it can be sent again when there is room.
         Err(ApiError::Quota { .. }) => Ok(Answer::first(done(&Converted::failed())?)),
@@ -366,29 +384,34 @@ struct Conversion {
     source: Option<SourceId>,
     id: EventId,
     new: NewConversion,
-    now: Timestamp,
+    telling: Telling,
 }
 
 impl Work for Conversion {
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
         done(&self.store(tx).await?)
     }
+
+    fn committed(&self) {
+        self.app.told(&self.telling, &self.tenant);
+    }
 }
 
 impl Conversion {
     async fn store(&self, tx: &mut Conn<'_>) -> Result<Converted, ApiError> {
-        let Self { tenant, id, new, now, .. } = self;
+        let Self { tenant, id, new, .. } = self;
+        let now = self.telling.now();
         if let Some(key) = &new.idempotency_key
-            && let Some(first) = conversions::claim_key(tx, tenant, key, id, *now).await?
+            && let Some(first) = conversions::claim_key(tx, tenant, key, id, now).await?
         {
             return Ok(Converted::deduped(first));
         }
         // Judged only now: what is a repeat has grown older since it was taken.
-        let at = new.moment(*now)?;
-        let [user, position] = drawn(&self.app, *now);
-        let user = conversions::hold_user(tx, tenant, &new.user_id, user, *now).await?;
-        let stored = Stored { id, tenant, user, position, source: self.source.as_ref(), new, at, now: *now };
-        let is_known = conversions::insert(tx, &stored).await?;
+        let at = new.moment(now)?;
+        let [user, position] = drawn(&self.app, now);
+        let user = conversions::hold_user(tx, tenant, &new.user_id, user, now).await?;
+        let stored = Stored { id, tenant, user, position, source: self.source.as_ref(), new, at };
+        let is_known = conversions::insert(tx, &self.telling, &stored).await?;
         // Last, because all of the account's conversions wait for this row.
         if self.app.config.enforce_quotas
             && let Counted::Over { limit, current } = tenants::count_events(tx, tenant, now.month(), 1).await?

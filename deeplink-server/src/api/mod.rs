@@ -10,6 +10,7 @@ pub(crate) mod deliveries;
 pub(crate) mod domain_verify;
 pub(crate) mod domains;
 pub(crate) mod earlier;
+pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod invites;
 pub(crate) mod key_requests;

@@ -1,7 +1,6 @@
 //! Clicks that somebody reports, who is answered once they are on disk: by themselves, or together with the reply that is
 //! kept for a repeat.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
@@ -85,13 +84,6 @@ impl Clicks {
     /// The transaction is committed.
     pub(crate) fn stored_alongside(&self) {
         self.intake.have_stored(1);
-    }
-}
-
-impl Intake {
-    fn have_stored(&self, clicks: u64) {
-        self.stored.fetch_add(clicks, Ordering::Relaxed);
-        self.wake_fold.notify_one();
     }
 }
 

@@ -196,13 +196,12 @@ impl Job for Store {
                     for text in new_texts {
                         text.set_stored(mark);
                     }
-                    intake.stored.fetch_add(running.clicks.len() as u64, Ordering::Relaxed);
                     running.fate.settle();
                     if let (Some(gathered), Some(first)) = (&intake.gathered, running.mark()) {
                         let most = intake.fold_groups.load(Ordering::Relaxed);
                         gathered.add(&running.clicks, first.position, append, most);
                     }
-                    intake.wake_fold.notify_one();
+                    intake.have_stored(running.clicks.len() as u64);
                 }
                 intake.end_spilling();
             }

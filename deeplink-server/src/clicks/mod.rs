@@ -40,7 +40,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deeplink_core::secret::Random;
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
+use tokio::sync::watch::{Receiver, Sender};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -52,7 +54,7 @@ use self::queue::{Queue, lock};
 use self::spill::Spill;
 use crate::clock::Clock;
 use crate::db::clicks::{Head, MAX_GAP, Mark, NewClick, Place, place};
-use crate::db::{Db, DbError};
+use crate::db::{Conn, Db, DbError};
 
 pub(crate) use self::fold::Retention;
 pub(crate) use self::queue::Recorded;
@@ -129,7 +131,7 @@ struct Intake {
     spilling: AtomicBool,
     /// Whether the watch sleeps until a click comes.
     unwatched: AtomicBool,
-    head: Head,
+    head: Arc<Head>,
     /// Only on SQLite, where nobody else appends.
     gathered: Option<Gathered>,
     /// How many groups a fold adds at one time.
@@ -147,6 +149,8 @@ struct Intake {
     wake_sync: Notify,
     /// Something was stored.
     wake_fold: Notify,
+    /// The same for those who tell of clicks, while there are any.
+    news: Sender<()>,
 }
 
 impl Clicks {
@@ -176,6 +180,26 @@ impl Clicks {
     /// Takes a click. It is accounted for from now on, whether or not the result is awaited.
     pub(crate) fn record(&self, click: Click) -> Recorded {
         self.intake.record(click)
+    }
+
+    /// Where the log ends, for whoever stores what has a place in its order.
+    pub(crate) fn head(&self) -> Arc<Head> {
+        Arc::clone(&self.intake.head)
+    }
+
+    /// Changes whenever this process has stored clicks.
+    pub(crate) fn news(&self) -> Receiver<()> {
+        self.intake.news.subscribe()
+    }
+
+    /// Runs `work` in a transaction that goes the way of the clicks: committed when this returns, if not yet on the disk.
+    /// For what can be done again from the log.
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, DbError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(Conn<'c>) -> BoxFuture<'c, Result<T, DbError>> + Send + 'static,
+    {
+        self.intake.write(&self.db, work).await
     }
 
     /// The user agents and referers known.
@@ -241,7 +265,7 @@ impl Intake {
             aside: Mutex::default(),
             spilling: AtomicBool::new(false),
             unwatched: AtomicBool::new(false),
-            head: Head::default(),
+            head: Arc::default(),
             gathered: None,
             fold_groups: AtomicUsize::new(fold::FIRST_GROUPS),
             random: Mutex::new(Random::system()),
@@ -253,6 +277,7 @@ impl Intake {
             wake_replay: Notify::new(),
             wake_sync: Notify::new(),
             wake_fold: Notify::new(),
+            news: Sender::new(()),
         }
     }
 
@@ -318,6 +343,16 @@ impl Intake {
         let latest = clicks.iter().map(|click| click.at).max().map_or(now, |at| at.max(now));
         let gap = i64::try_from(lock(&self.random).below(MAX_GAP)).unwrap_or(0);
         Place { after: place(latest), gap }
+    }
+
+    /// So many clicks are in the log now.
+    fn have_stored(&self, clicks: u64) {
+        self.stored.fetch_add(clicks, Ordering::Relaxed);
+        self.wake_fold.notify_one();
+        // Nobody listens where nobody is told of clicks, and then this is one look.
+        if self.news.receiver_count() > 0 {
+            self.news.send_replace(());
+        }
     }
 
     /// Whether every click is in the log.

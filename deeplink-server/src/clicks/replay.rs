@@ -137,12 +137,14 @@ async fn store(intake: &Arc<Intake>, db: &Db, pieces: &Arc<Pieces>) -> Result<()
         };
         match stored {
             Stored::Now(clicks) => {
-                intake.stored.fetch_add(clicks as u64, Ordering::Relaxed);
+                intake.have_stored(clicks as u64);
                 from = to;
             }
-            Stored::Before(clicks) => from = usize::try_from(clicks).unwrap_or(0),
+            Stored::Before(clicks) => {
+                intake.have_stored(0);
+                from = usize::try_from(clicks).unwrap_or(0);
+            }
         }
-        intake.wake_fold.notify_one();
         intake.end_spilling();
     }
     Ok(())

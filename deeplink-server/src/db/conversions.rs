@@ -10,6 +10,7 @@ use deeplink_core::metadata::Metadata;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
+use super::events::{self, Telling};
 use super::{Conn, DbError, credits, on};
 
 /// How long an idempotency key is known.
@@ -81,7 +82,6 @@ pub(crate) struct Stored<'a> {
     pub(crate) new: &'a NewConversion,
     /// When it counts as having happened.
     pub(crate) at: Timestamp,
-    pub(crate) now: Timestamp,
 }
 
 /// An install's touches up to a moment, at their ends.
@@ -95,7 +95,7 @@ struct Ends {
 }
 
 /// Stores a conversion and credits links with it. `true`: an install is bound to its user, so it is an event at once.
-pub(crate) async fn insert(db: &mut Conn<'_>, stored: &Stored<'_>) -> Result<bool, DbError> {
+pub(crate) async fn insert(db: &mut Conn<'_>, telling: &Telling, stored: &Stored<'_>) -> Result<bool, DbError> {
     // Two looks into an index for each end of an install's touches, however many it has.
     const ENDS: &str = "
         SELECT position,
@@ -115,7 +115,7 @@ pub(crate) async fn insert(db: &mut Conn<'_>, stored: &Stored<'_>) -> Result<boo
             currency, at, received_at, emitted_at, first_link, last_link)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
     let new = stored.new;
-    let at = stored.at.as_millis();
+    let (at, now) = (stored.at.as_millis(), telling.now().as_millis());
     let ends: Vec<Ends> = on!(db, c => sqlx::query_as(ENDS).bind(stored.user).bind(at).fetch_all(c).await)?;
     // One that no link has touched tells who the user is, and nothing of links.
     let is_known =
@@ -128,12 +128,15 @@ pub(crate) async fn insert(db: &mut Conn<'_>, stored: &Stored<'_>) -> Result<boo
         .bind(stored.source.map(SourceId::as_str)).bind(&new.conversion_type)
         .bind(new.metadata.as_ref().map(Metadata::as_str))
         .bind(new.amount.as_ref().map(|(cents, _)| *cents)).bind(new.amount.as_ref().map(|(_, currency)| currency))
-        .bind(at).bind(stored.now.as_millis()).bind(is_known.then_some(stored.now.as_millis()))
+        .bind(at).bind(now).bind(is_known.then_some(now))
         .bind(first).bind(last)
         .execute(c).await.map(|_| ()))
     .map_err(DbError::drawn)?;
     if first.is_some() {
         credits::credit_one(db, stored.user, at, stored.position).await?;
+    }
+    if is_known {
+        events::tell_one(db, telling, stored.tenant, stored.position).await?;
     }
     Ok(is_known)
 }

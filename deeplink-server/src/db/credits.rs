@@ -4,9 +4,10 @@
 //! many links at most, and so many conversions are credited anew at one time. What is left stands in `credit_work`, and
 //! whoever holds the user's row goes on with it. Everything here is called with that row held.
 
-use deeplink_core::time::Timestamp;
+use deeplink_core::id::TenantId;
 use sqlx::FromRow;
 
+use super::events::{self, Telling};
 use super::{Conn, DbError, conversions, on};
 
 /// Conversions that one write credits anew at most; fewer where each takes many looks.
@@ -21,8 +22,8 @@ const USERS: i64 = 1_000;
 /// A place among a user's conversions, which are ordered by when they happened, and then by their positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromRow)]
 pub(crate) struct Place {
-    at: i64,
-    position: i64,
+    pub(super) at: i64,
+    pub(super) position: i64,
 }
 
 impl Place {
@@ -34,10 +35,10 @@ impl Place {
 
 /// Conversions of a user after one place and up to another.
 #[derive(Debug, Clone, Copy)]
-struct Range {
-    user: i64,
-    after: Place,
-    upto: Place,
+pub(super) struct Range {
+    pub(super) user: i64,
+    pub(super) after: Place,
+    pub(super) upto: Place,
 }
 
 /// Credits links with a conversion that was just stored with its first and last touch.
@@ -80,37 +81,52 @@ async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> 
 /// Touches came to a user: credits the conversions since then anew, and makes events of those that are none yet. `true`: some
 /// are left for later. Seldom is there anything to do: a conversion is newer than the touches before it, unless it came
 /// before its user was known or a clock was set.
-pub(crate) async fn credit_since(db: &mut Conn<'_>, user: i64, since: i64, now: Timestamp) -> Result<bool, DbError> {
+pub(crate) async fn credit_since(db: &mut Conn<'_>, telling: &Telling, user: i64, since: i64) -> Result<bool, DbError> {
     const ANY: &str = "SELECT EXISTS (SELECT 1 FROM conversions WHERE app_user = $1 AND at >= $2)";
     if !on!(db, c => sqlx::query_scalar::<_, bool>(ANY).bind(user).bind(since).fetch_one(c).await)? {
         return Ok(false);
     }
     let since = Place::before(since);
     match left(db, user).await? {
-        None => go_on(db, user, Left { place: since, again_at: None }, false, now).await,
+        None => go_on(db, telling, user, Left { place: since, again_at: None }, false).await,
         // What is under way goes on to its end first: who is bound again and again would never get there otherwise.
         Some(mut left) => {
             if since < left.place {
                 left.again_at = Some(left.again_at.map_or(since.at, |at| at.min(since.at)));
             }
-            go_on(db, user, left, true, now).await
+            go_on(db, telling, user, left, true).await
         }
     }
 }
 
 /// Goes on with what earlier writes left of a user's conversions; `true` when more is left.
-pub(crate) async fn resume(db: &mut Conn<'_>, user: i64, now: Timestamp) -> Result<bool, DbError> {
+pub(crate) async fn resume(db: &mut Conn<'_>, telling: &Telling, user: i64) -> Result<bool, DbError> {
     conversions::hold(db, user).await?;
     match left(db, user).await? {
-        Some(left) => go_on(db, user, left, true, now).await,
+        Some(left) => go_on(db, telling, user, left, true).await,
         None => Ok(false),
     }
 }
 
+/// Somebody of whose conversions something is left.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    /// `app_users.position`.
+    pub(crate) position: i64,
+    pub(crate) tenant: TenantId,
+}
+
 /// Some users of whose conversions something is left.
-pub(crate) async fn unfinished(db: &mut Conn<'_>) -> Result<Vec<i64>, DbError> {
-    const SQL: &str = "SELECT app_user FROM credit_work ORDER BY app_user LIMIT $1";
-    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(USERS).fetch_all(c).await)?)
+pub(crate) async fn unfinished(db: &mut Conn<'_>) -> Result<Vec<Unfinished>, DbError> {
+    const SQL: &str = "
+        SELECT w.app_user, u.tenant_id FROM credit_work w JOIN app_users u ON u.position = w.app_user
+        ORDER BY w.app_user LIMIT $1";
+    let rows: Vec<(i64, String)> = on!(db, c => sqlx::query_as(SQL).bind(USERS).fetch_all(c).await)?;
+    let read = |(position, tenant): (i64, String)| {
+        let tenant = tenant.parse().map_err(|_| DbError::corrupt("app_users", "tenant_id", &tenant))?;
+        Ok(Unfinished { position, tenant })
+    };
+    rows.into_iter().map(read).collect()
 }
 
 /// What earlier writes left of a user's conversions.
@@ -129,13 +145,13 @@ async fn left(db: &mut Conn<'_>, user: i64) -> Result<Option<Left>, DbError> {
 }
 
 /// Does as much as one write may, and notes what it leaves.
-async fn go_on(db: &mut Conn<'_>, user: i64, from: Left, noted: bool, now: Timestamp) -> Result<bool, DbError> {
+async fn go_on(db: &mut Conn<'_>, telling: &Telling, user: i64, from: Left, noted: bool) -> Result<bool, DbError> {
     const NOTE: &str = "
         INSERT INTO credit_work (app_user, since_at, since_position, again_at) VALUES ($1, $2, $3, $4)
         ON CONFLICT (app_user) DO UPDATE SET since_at = excluded.since_at, since_position = excluded.since_position,
             again_at = excluded.again_at";
     const END: &str = "DELETE FROM credit_work WHERE app_user = $1";
-    let left = match (credit_some(db, user, from.place, now).await?, from.again_at) {
+    let left = match (credit_some(db, telling, user, from.place).await?, from.again_at) {
         (Some(place), again_at) => Some(Left { place, again_at }),
         (None, Some(at)) => Some(Left { place: Place::before(at), again_at: None }),
         (None, None) => None,
@@ -158,7 +174,7 @@ struct First {
 }
 
 /// Credits some conversions anew. Gives how far it came, if more may be left.
-async fn credit_some(db: &mut Conn<'_>, user: i64, after: Place, now: Timestamp) -> Result<Option<Place>, DbError> {
+async fn credit_some(db: &mut Conn<'_>, telling: &Telling, user: i64, after: Place) -> Result<Option<Place>, DbError> {
     const FIRSTS: &str = "
         SELECT i.position AS install,
             (SELECT t.at FROM touches t WHERE t.install = i.position ORDER BY t.at, t.number LIMIT 1) AS at,
@@ -190,18 +206,18 @@ async fn credit_some(db: &mut Conn<'_>, user: i64, after: Place, now: Timestamp)
     on!(db, c => sqlx::query(FORGET)
         .bind(user).bind(after.at).bind(after.position).bind(upto.at).bind(upto.position)
         .execute(c).await.map(|_| ()))?;
-    settle(db, range, first.map(|((at, _), link)| (at, link)), now).await?;
+    settle(db, range, first.map(|((at, _), link)| (at, link))).await?;
     credit_range(db, range).await?;
+    events::tell_range(db, telling, range).await?;
     Ok((i64::try_from(due.len()).unwrap_or(i64::MAX) == most).then_some(upto))
 }
 
-/// Finds the first and the last touch of each conversion of a range, by looks into indexes, and makes events of them. `first`
-/// is when and by which link the user was touched at first.
-async fn settle(db: &mut Conn<'_>, range: Range, first: Option<(i64, i64)>, now: Timestamp) -> Result<(), DbError> {
+/// Finds the first and the last touch of each conversion of a range, by looks into indexes. `first` is when and by which link
+/// the user was touched at first.
+async fn settle(db: &mut Conn<'_>, range: Range, first: Option<(i64, i64)>) -> Result<(), DbError> {
     const SQL: &str = "
         UPDATE conversions SET
-            emitted_at = COALESCE(emitted_at, $6),
-            first_link = CASE WHEN at >= $7 THEN $8 END,
+            first_link = CASE WHEN at >= $6 THEN $7 END,
             last_link = (
                 SELECT t.link FROM touches t
                 WHERE t.at <= conversions.at AND t.install = (
@@ -217,16 +233,19 @@ async fn settle(db: &mut Conn<'_>, range: Range, first: Option<(i64, i64)>, now:
     let (first_at, first_link) = first.unzip();
     on!(db, c => sqlx::query(SQL)
         .bind(user).bind(after.at).bind(after.position).bind(upto.at).bind(upto.position)
-        .bind(now.as_millis()).bind(first_at).bind(first_link)
+        .bind(first_at).bind(first_link)
         .execute(c).await.map(|_| ()))?;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use deeplink_core::id::{EventId, TenantId};
+    use std::sync::{Arc, Mutex};
+
+    use deeplink_core::id::EventId;
     use deeplink_core::lifecycle::Convert;
     use deeplink_core::secret::Random;
+    use deeplink_core::time::Timestamp;
     use futures_util::FutureExt;
 
     use crate::db::conversions::{self, Stored};
@@ -234,6 +253,10 @@ mod tests {
     use crate::db::tests::{Scratch, now};
 
     use super::*;
+
+    fn telling(now: Timestamp) -> Telling {
+        Telling::new(Arc::default(), Arc::new(Mutex::new(Random::system())), now)
+    }
 
     /// A tenant with one user, and no task that does what is left.
     struct Stage {
@@ -261,17 +284,19 @@ mod tests {
                 .write(move |mut tx| {
                     let (tenant, install_id) = (tenant.clone(), format!("install-{install}"));
                     async move {
+                        let telling = telling(now().plus_millis(nth));
                         let new = NewTouch {
                             tenant: &tenant,
                             position: install,
                             install_id: &install_id,
                             link,
+                            link_id: "x",
                             app_version: "1",
                             device_model: None,
                             context: None,
                             at: now().plus_millis(nth),
                         };
-                        installs::touch(&mut tx, &new).await
+                        installs::touch(&mut tx, &telling, &new).await
                     }
                     .boxed()
                 })
@@ -285,6 +310,7 @@ mod tests {
                 .write(move |mut tx| {
                     let (tenant, install_id) = (tenant.clone(), format!("install-{install}"));
                     async move {
+                        let telling = telling(now().plus_millis(nth));
                         let new = NewBinding {
                             tenant: &tenant,
                             positions: [install, 1],
@@ -292,7 +318,7 @@ mod tests {
                             user_id: "ann",
                             at: now().plus_millis(nth),
                         };
-                        installs::bind(&mut tx, &new).await
+                        installs::bind(&mut tx, &telling, &new).await
                     }
                     .boxed()
                 })
@@ -312,17 +338,9 @@ mod tests {
                         for position in positions {
                             let at = now().plus_millis(nth + position - begin);
                             let id = EventId::new(at, &mut Random::system());
-                            let stored = Stored {
-                                id: &id,
-                                tenant: &tenant,
-                                user,
-                                position,
-                                source: None,
-                                new: &new,
-                                at,
-                                now: at,
-                            };
-                            conversions::insert(&mut tx, &stored).await?;
+                            let stored =
+                                Stored { id: &id, tenant: &tenant, user, position, source: None, new: &new, at };
+                            conversions::insert(&mut tx, &telling(at), &stored).await?;
                         }
                         Ok(())
                     }
@@ -333,7 +351,7 @@ mod tests {
 
         async fn resume(&self, nth: i64) -> bool {
             let at = now().plus_millis(nth);
-            self.scratch.write(move |mut tx| async move { resume(&mut tx, 1, at).await }.boxed()).await
+            self.scratch.write(move |mut tx| async move { resume(&mut tx, &telling(at), 1).await }.boxed()).await
         }
     }
 

@@ -1,8 +1,13 @@
 //! Events on their way to webhooks.
 
+use std::collections::BTreeMap;
+
 use deeplink_core::id::{DeliveryId, EventId, TenantId, WebhookId};
 use deeplink_core::time::Timestamp;
 
+use sqlx::QueryBuilder;
+
+use super::rows::pieces;
 use super::{Conn, DbError, on};
 
 /// A delivery to store, in the transaction of what it tells of.
@@ -19,18 +24,40 @@ pub(crate) struct NewDelivery<'a> {
 
 /// Stores a delivery, due at once. The event's row is stored with it or before it.
 pub(crate) async fn insert(db: &mut Conn<'_>, new: &NewDelivery<'_>) -> Result<(), DbError> {
+    insert_all(db, std::slice::from_ref(new)).await
+}
+
+/// Stores deliveries, due at once.
+pub(crate) async fn insert_all(db: &mut Conn<'_>, new: &[NewDelivery<'_>]) -> Result<(), DbError> {
     const SQL: &str = "
-        INSERT INTO deliveries (id, tenant_id, webhook_id, event_id, state, tries, due_at, log, created_at)
-        VALUES ($1, $2, $3, $4, $5, 0, $6, '[]', $6)";
-    const COUNT: &str = "UPDATE webhooks SET dropped = dropped + 1 WHERE id = $1";
-    let state = if new.is_dropped { 4 } else { 0 };
-    on!(db, c => sqlx::query(SQL)
-        .bind(new.id.as_str()).bind(new.tenant.as_str()).bind(new.webhook.as_str()).bind(new.event.as_str())
-        .bind(state).bind(new.now.as_millis())
-        .execute(c).await.map(|_| ()))
-    .map_err(DbError::drawn)?;
-    if new.is_dropped {
-        on!(db, c => sqlx::query(COUNT).bind(new.webhook.as_str()).execute(c).await.map(|_| ()))?;
+        INSERT INTO deliveries (id, tenant_id, webhook_id, event_id, state, tries, due_at, log, created_at) ";
+    const COUNT: &str = "UPDATE webhooks SET dropped = dropped + $2 WHERE id = $1";
+    for piece in pieces(new) {
+        on!(db, c => {
+            let mut query = QueryBuilder::new(SQL);
+            query.push_values(piece, |mut values, new| {
+                let (state, now) = (if new.is_dropped { 4_i64 } else { 0 }, new.now.as_millis());
+                values
+                    .push_bind(new.id.as_str())
+                    .push_bind(new.tenant.as_str())
+                    .push_bind(new.webhook.as_str())
+                    .push_bind(new.event.as_str())
+                    .push_bind(state)
+                    .push("0")
+                    .push_bind(now)
+                    .push("'[]'")
+                    .push_bind(now);
+            });
+            query.build().execute(c).await.map(|_| ())
+        })
+        .map_err(DbError::drawn)?;
+    }
+    let mut dropped = BTreeMap::new();
+    for new in new.iter().filter(|new| new.is_dropped) {
+        *dropped.entry(new.webhook.as_str()).or_insert(0_i64) += 1;
+    }
+    for (webhook, count) in dropped {
+        on!(db, c => sqlx::query(COUNT).bind(webhook).bind(count).execute(c).await.map(|_| ()))?;
     }
     Ok(())
 }

@@ -4,14 +4,15 @@
 use deeplink_core::time::Timestamp;
 
 use super::{
-    Conn, DbError, conversions, key_requests, mail_allowances, oauth_states, on, replies, sessions, sign_ins, tokens,
+    Conn, DbError, conversions, events, key_requests, mail_allowances, oauth_states, on, replies, sessions, sign_ins,
+    tokens,
 };
 
 /// Rows that one sweep removes, so that no write waits long behind it.
 const ROWS: i64 = 500;
 
 /// The statement of every table whose rows end by themselves.
-pub(crate) const STATEMENTS: [&str; 8] = [
+pub(crate) const STATEMENTS: [&str; 9] = [
     replies::EXPIRED,
     tokens::EXPIRED,
     sessions::EXPIRED,
@@ -20,6 +21,7 @@ pub(crate) const STATEMENTS: [&str; 8] = [
     mail_allowances::EXPIRED,
     oauth_states::EXPIRED,
     conversions::EXPIRED_KEYS,
+    events::EXPIRED,
 ];
 
 /// Removes some rows whose time is over; `true` when more may be left.

@@ -2,10 +2,12 @@
 //!
 //! Whoever changes an install holds its row first, and then its user's where it has one: see [`super::conversions`].
 
+use deeplink_core::event::AttributeData;
 use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
+use super::events::{self, Telling};
 use super::{Conn, DbError, conversions, credits, on};
 
 /// A link opened an install.
@@ -15,8 +17,9 @@ pub(crate) struct NewTouch<'a> {
     /// The position of the install, if this is its first touch.
     pub(crate) position: i64,
     pub(crate) install_id: &'a str,
-    /// `links.position`.
+    /// `links.position`, and the link's id.
     pub(crate) link: i64,
+    pub(crate) link_id: &'a str,
     pub(crate) app_version: &'a str,
     pub(crate) device_model: Option<&'a str>,
     /// The whole context as JSON.
@@ -33,7 +36,7 @@ struct Touched {
 }
 
 /// Stores a touch. What its user is credited with follows; `true`: a part of that later.
-pub(crate) async fn touch(db: &mut Conn<'_>, new: &NewTouch<'_>) -> Result<bool, DbError> {
+pub(crate) async fn touch(db: &mut Conn<'_>, telling: &Telling, new: &NewTouch<'_>) -> Result<bool, DbError> {
     const INSTALL: &str = "
         INSERT INTO installs
             (position, tenant_id, install_id, touches, first_link, last_link, device_model, context, created_at)
@@ -58,9 +61,18 @@ pub(crate) async fn touch(db: &mut Conn<'_>, new: &NewTouch<'_>) -> Result<bool,
         .bind(install.position).bind(new.at.as_millis()).bind(install.touches).bind(new.link)
         .bind(install.first_link).bind(before).bind(new.app_version)
         .execute(c).await.map(|_| ()))?;
+    let told = AttributeData {
+        tenant_id: new.tenant.clone(),
+        link_id: new.link_id.to_owned(),
+        install_id: new.install_id.to_owned(),
+        app_version: new.app_version.to_owned(),
+        timestamp: new.at,
+        user_id: None,
+    };
+    events::tell_attribute(db, telling, told, install.app_user).await?;
     let Some(user) = install.app_user else { return Ok(false) };
     conversions::hold(db, user).await?;
-    credits::credit_since(db, user, new.at.as_millis(), new.at).await
+    credits::credit_since(db, telling, user, new.at.as_millis()).await
 }
 
 /// Links of an install that may be credited.
@@ -171,7 +183,7 @@ pub(crate) enum Bound {
 }
 
 /// Binds an install to a user.
-pub(crate) async fn bind(db: &mut Conn<'_>, new: &NewBinding<'_>) -> Result<Bound, DbError> {
+pub(crate) async fn bind(db: &mut Conn<'_>, telling: &Telling, new: &NewBinding<'_>) -> Result<Bound, DbError> {
     const HOLD: &str = "
         INSERT INTO installs (position, tenant_id, install_id, touches, created_at) VALUES ($1, $2, $3, 0, $4)
         ON CONFLICT (tenant_id, install_id) DO UPDATE SET touches = installs.touches
@@ -205,13 +217,15 @@ pub(crate) async fn bind(db: &mut Conn<'_>, new: &NewBinding<'_>) -> Result<Boun
             .bind(install.position).bind(at).bind(bound_as as i64).bind(install.first_link).bind(install.last_link)
             .bind(LINKS).execute(c).await.map(|_| ()))?;
     }
+    let names = (new.install_id, new.user_id);
+    events::tell_identify(db, telling, new.tenant, names, install.first_link).await?;
     let since: Option<i64> = match bound_as {
         // Whatever the user did waits to become an event.
         BoundAs::Identified => Some(i64::MIN),
         _ => on!(db, c => sqlx::query_scalar(SINCE).bind(install.position).fetch_one(c).await)?,
     };
     let is_left = match since {
-        Some(since) => credits::credit_since(db, user, since, new.at).await?,
+        Some(since) => credits::credit_since(db, telling, user, since).await?,
         None => false,
     };
     Ok(Bound::Theirs { is_left })

@@ -7,6 +7,7 @@ mod checkpoint;
 mod error;
 mod open;
 mod report;
+mod rows;
 mod sets;
 mod writer;
 
@@ -22,6 +23,7 @@ pub(crate) mod deliveries;
 pub(crate) mod delivery_log;
 pub(crate) mod domain_proofs;
 pub(crate) mod domains;
+pub(crate) mod events;
 pub(crate) mod expired;
 pub(crate) mod funnel;
 pub(crate) mod hosts;

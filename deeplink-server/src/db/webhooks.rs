@@ -8,6 +8,7 @@ use deeplink_core::webhook::{
 };
 use sqlx::FromRow;
 
+use super::clicks::head;
 use super::{Conn, DbError, on};
 
 /// The bit of a kind in `webhooks.kinds`; 0 for a kind this build does not know.
@@ -145,14 +146,6 @@ impl TryFrom<FullRow> for StoredWebhook {
 
 fn bits(kinds: &[EventKind]) -> i64 {
     kinds.iter().map(bit).fold(0, |all, bit| all | bit)
-}
-
-/// Where the click log ends.
-async fn head(db: &mut Conn<'_>) -> Result<i64, DbError> {
-    const SQL: &str = "
-        SELECT MAX(position) FROM
-            (SELECT MAX(position) AS position FROM clicks UNION ALL SELECT position FROM click_marks) AS places";
-    Ok(on!(db, c => sqlx::query_scalar(SQL).fetch_one(c).await)?)
 }
 
 /// How many webhooks an account has.

@@ -3,8 +3,8 @@
 //!
 //! How far it came stands in the database and is moved under the user's row, so nodes share the work and any start goes on.
 
-use std::sync::Weak;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -42,11 +42,16 @@ async fn look(app: &App) -> Result<(), DbError> {
             if app.stopping.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let now = app.clock.now();
-            let gone_on = app.db.write(move |mut tx| async move { credits::resume(&mut tx, user, now).await }.boxed());
-            // One user's trouble holds up nobody else.
-            if let Err(error) = gone_on.await {
-                failed = Err(error);
+            let telling = Arc::new(app.telling(app.clock.now()));
+            let job = Arc::clone(&telling);
+            let gone_on = app.db.write(move |mut tx| {
+                let telling = Arc::clone(&job);
+                async move { credits::resume(&mut tx, &telling, user.position).await }.boxed()
+            });
+            match gone_on.await {
+                Ok(_) => app.told(&telling, &user.tenant),
+                // One user's trouble holds up nobody else.
+                Err(error) => failed = Err(error),
             }
             tokio::time::sleep(PAUSE).await;
         }

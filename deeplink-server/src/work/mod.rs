@@ -7,6 +7,7 @@ pub(crate) mod link_expiry;
 pub(crate) mod mail;
 pub(crate) mod recheck;
 mod sweep;
+mod tell;
 mod threats;
 mod uses;
 
@@ -17,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::state::Shared;
+use crate::stream::tail;
 
 /// The tasks that run.
 pub(crate) struct Work {
@@ -31,6 +33,10 @@ pub(crate) struct Work {
     _uses: AbortOnDropHandle<()>,
     /// Likewise.
     _credit: AbortOnDropHandle<()>,
+    /// Likewise.
+    _tell: AbortOnDropHandle<()>,
+    /// Likewise.
+    _tail: AbortOnDropHandle<()>,
     /// Likewise; only with a threat list.
     _threats: Option<AbortOnDropHandle<()>>,
 }
@@ -45,6 +51,8 @@ pub(crate) fn start(app: &Shared) -> Work {
         _recheck: AbortOnDropHandle::new(tokio::spawn(recheck::run(Arc::downgrade(app)))),
         _uses: AbortOnDropHandle::new(tokio::spawn(uses::run(Arc::downgrade(app)))),
         _credit: AbortOnDropHandle::new(tokio::spawn(credit::run(Arc::downgrade(app)))),
+        _tell: AbortOnDropHandle::new(tokio::spawn(tell::run(Arc::downgrade(app)))),
+        _tail: AbortOnDropHandle::new(tokio::spawn(tail::run(Arc::downgrade(app)))),
         _threats: threats.map(AbortOnDropHandle::new),
     }
 }

@@ -91,7 +91,7 @@ impl Head {
     }
 
     /// The first of `count` new positions.
-    async fn draw(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, DbError> {
+    pub(super) async fn draw(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, DbError> {
         // Jobs run one after the other, on the writer's task alone.
         self.draws.fetch_add(1, Ordering::Relaxed);
         let mut end = self.end();
@@ -106,6 +106,17 @@ impl Head {
         self.end.store(before + count, Ordering::Relaxed);
         Ok(before + 1)
     }
+}
+
+/// Where the log ends: nothing that is committed stands behind it, and what comes later does. In a write as well as in a
+/// read.
+pub(crate) async fn head(db: &mut Conn<'_>) -> Result<i64, DbError> {
+    // On SQLite the mark says no more than where the last event other than a click stands.
+    const SQL: &str = "
+        SELECT MAX(position) FROM (
+            SELECT MAX(position) AS position FROM clicks
+            UNION ALL SELECT position FROM click_marks WHERE name = 'head') AS places";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).fetch_one(c).await)?)
 }
 
 /// Whether a batch is in the log. See [`hold_log`].

@@ -1,0 +1,253 @@
+//! Whoever reads the event stream on this node.
+//!
+//! One task (`tail`) follows the log and the events for all of them and keeps the last frames of each account that somebody
+//! reads. A reader takes from there what comes behind the place that it has reached; one that is further behind, because it
+//! has just come or reads slowly, asks the database for the next page. So nothing is kept for anybody who does not read, and
+//! the log is read once, however many do.
+
+pub(crate) mod tail;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use deeplink_core::event::EventKind;
+use deeplink_core::id::TenantId;
+use tokio::sync::{Notify, Semaphore, watch};
+
+use crate::db::events::{Told, page};
+use crate::db::{Db, DbError, clicks};
+
+/// Most readers of an account on a node.
+pub(crate) const MAX_READERS: usize = 10;
+/// Bytes of frames that are kept for an account's readers.
+const MAX_KEPT: usize = 256 * 1024;
+/// Bytes of frames that a reader takes at one time, about.
+const PIECE: usize = 64 * 1024;
+/// Readers that ask the database for what they missed at one time.
+const CATCHING_UP: usize = 4;
+
+/// An event as a reader gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) position: i64,
+    pub(crate) kind: EventKind,
+    /// In the form of server-sent events.
+    pub(crate) text: Bytes,
+}
+
+impl From<&Told> for Frame {
+    fn from(told: &Told) -> Self {
+        // A body has no line breaks: white space between tokens is never written.
+        let text = format!("id: {}\nevent: {}\ndata: {}\n\n", told.id, told.kind, told.body);
+        Self { position: told.position, kind: told.kind.clone(), text: text.into() }
+    }
+}
+
+/// Everybody who reads.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    audiences: Mutex<HashMap<TenantId, Arc<Audience>>>,
+    /// Somebody has come.
+    opened: Notify,
+    stopping: watch::Sender<bool>,
+    catching_up: Semaphore,
+}
+
+/// Those who read one account's events.
+#[derive(Debug)]
+struct Audience {
+    ring: Mutex<Ring>,
+    /// Something was added.
+    news: watch::Sender<()>,
+}
+
+/// The last frames of an account.
+#[derive(Debug, Default)]
+struct Ring {
+    readers: usize,
+    /// Every frame behind this place is here; `None` until the tail has come by.
+    since: Option<i64>,
+    /// Nothing up to this place is missing any more.
+    upto: i64,
+    frames: VecDeque<Frame>,
+    bytes: usize,
+}
+
+impl Ring {
+    fn add(&mut self, frame: Frame) {
+        self.bytes += frame.text.len();
+        self.frames.push_back(frame);
+        while self.bytes > MAX_KEPT
+            && let Some(oldest) = self.frames.pop_front()
+        {
+            self.bytes -= oldest.text.len();
+            self.since = Some(oldest.position);
+        }
+    }
+
+    /// The frames behind a place, as many as are taken at one time; `None` when some of them are not here.
+    fn behind(&self, place: i64) -> Option<Vec<Frame>> {
+        if self.since.is_none_or(|since| place < since) {
+            return None;
+        }
+        let first = self.frames.partition_point(|frame| frame.position <= place);
+        let mut bytes = 0;
+        let fits = |frame: &&Frame| {
+            bytes += frame.text.len();
+            bytes <= PIECE || bytes == frame.text.len()
+        };
+        Some(self.frames.range(first..).take_while(fits).cloned().collect())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Streams {
+    pub(crate) fn new() -> Self {
+        Self {
+            audiences: Mutex::default(),
+            opened: Notify::new(),
+            stopping: watch::Sender::new(false),
+            catching_up: Semaphore::new(CATCHING_UP),
+        }
+    }
+
+    /// A reader's place, unless the account has as many readers as it may.
+    pub(crate) fn open(self: &Arc<Self>, tenant: &TenantId) -> Option<Seat> {
+        let mut audiences = lock(&self.audiences);
+        let audience = audiences
+            .entry(tenant.clone())
+            .or_insert_with(|| Arc::new(Audience { ring: Mutex::default(), news: watch::Sender::new(()) }));
+        let mut ring = lock(&audience.ring);
+        if ring.readers >= MAX_READERS {
+            return None;
+        }
+        ring.readers += 1;
+        drop(ring);
+        let (news, stopping) = (audience.news.subscribe(), self.stopping.subscribe());
+        let seat =
+            Seat { streams: Arc::clone(self), tenant: tenant.clone(), audience: Arc::clone(audience), news, stopping };
+        self.opened.notify_one();
+        Some(seat)
+    }
+
+    /// Lets every reader go, and nobody in.
+    pub(crate) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// How many read.
+    pub(crate) fn readers(&self) -> usize {
+        lock(&self.audiences).values().map(|audience| lock(&audience.ring).readers).sum()
+    }
+
+    /// Whose events are read.
+    fn audiences(&self) -> Vec<(TenantId, Arc<Audience>)> {
+        lock(&self.audiences).iter().map(|(tenant, audience)| (tenant.clone(), Arc::clone(audience))).collect()
+    }
+}
+
+/// A reader's place; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    streams: Arc<Streams>,
+    tenant: TenantId,
+    audience: Arc<Audience>,
+    news: watch::Receiver<()>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Seat {
+    /// Whether the service stops.
+    pub(crate) fn is_over(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// What comes behind a place, and the place that was reached: some frames, or none when there are no more for now.
+    /// What is added from here on ends [`Seat::wait`].
+    pub(crate) async fn next(&mut self, db: &Db, mut after: i64) -> Result<(Vec<Frame>, i64), DbError> {
+        self.news.borrow_and_update();
+        loop {
+            let kept = lock(&self.audience.ring).behind(after);
+            if let Some(frames) = kept {
+                let reached = frames.last().map_or(after, |frame| frame.position);
+                return Ok((frames, reached));
+            }
+            let _turn = self.streams.catching_up.acquire().await;
+            let mut reader = db.read().await?;
+            let end = clicks::head(&mut reader.conn()).await?;
+            let (told, upto) = page(&mut reader.conn(), &[&self.tenant], after, end).await?;
+            drop(reader);
+            if !told.is_empty() || upto >= end {
+                return Ok((told.iter().map(Frame::from).collect(), upto.max(after)));
+            }
+            after = upto;
+            if self.is_over() {
+                return Ok((Vec::new(), after));
+            }
+        }
+    }
+
+    /// Waits until there may be more, or the service stops.
+    pub(crate) async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.news.changed() => {}
+            _ = self.stopping.wait_for(|stopping| *stopping) => {}
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut audiences = lock(&self.streams.audiences);
+        let mut ring = lock(&self.audience.ring);
+        ring.readers -= 1;
+        if ring.readers == 0 {
+            audiences.remove(&self.tenant);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(position: i64, bytes: usize) -> Frame {
+        Frame { position, kind: EventKind::Click, text: vec![b'x'; bytes].into() }
+    }
+
+    #[test]
+    fn a_ring_says_when_something_is_not_in_it() {
+        let mut ring = Ring::default();
+        assert_eq!(ring.behind(i64::MAX), None, "before the tail has come by");
+        ring.since = Some(10);
+        assert_eq!(ring.behind(9), None);
+        assert_eq!(ring.behind(10), Some(vec![]));
+        for position in 11..=15 {
+            ring.add(frame(position, MAX_KEPT / 4));
+        }
+        assert_eq!(ring.since, Some(11));
+        assert_eq!(ring.behind(10), None);
+        let positions = |frames: Option<Vec<Frame>>| frames.map(|frames| frames.iter().map(|f| f.position).collect());
+        assert_eq!(positions(ring.behind(11)), Some(vec![12]), "one at least, whatever its size");
+        assert_eq!(positions(ring.behind(15)), Some(vec![]));
+    }
+
+    #[test]
+    fn the_eleventh_reader_of_an_account_waits_for_one_to_leave() {
+        let streams = Arc::new(Streams::new());
+        let [a, b] =
+            ["tnt_0123456789abcdef01234567", "tnt_0123456789abcdef01234568"].map(|id| id.parse().expect("an id"));
+        let mut seats: Vec<Seat> = (0..MAX_READERS).map(|_| streams.open(&a).expect("a place")).collect();
+        assert!(streams.open(&a).is_none());
+        assert!(streams.open(&b).is_some(), "others have their own");
+        seats.pop();
+        seats.extend(streams.open(&a));
+        assert_eq!((seats.len(), streams.readers()), (MAX_READERS, MAX_READERS));
+        seats.clear();
+        assert!(lock(&streams.audiences).is_empty());
+    }
+}
