@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::api::{
-    Affiliates, Analytics, Apps, Domains, Keys, Lifecycle, Links, Public, PublishableKeys, Sessions, Sources, Team,
-    Webhooks,
+    Affiliates, Analytics, Apps, Domains, Events, Keys, Lifecycle, Links, Public, PublishableKeys, Sessions, Sources,
+    Team, Webhooks,
 };
 use crate::auth::{Auth, AuthKind};
 use crate::builder::{ClientBuilder, check_secure};
@@ -179,6 +179,11 @@ impl Client {
     /// Addresses that events are posted to.
     pub fn webhooks(&self) -> Webhooks {
         Webhooks(self.clone())
+    }
+
+    /// Events as they happen.
+    pub fn events(&self) -> Events {
+        Events(self.clone())
     }
 
     /// What links led to.

@@ -51,8 +51,9 @@ pub mod webhook;
 #[cfg(feature = "http")]
 pub use {
     api::{
-        Acceptance, Affiliates, Analytics, Apps, Credentials, Domains, Earlier, Ids, Keys, Lifecycle, Links, Public,
-        PublishableKeys, Resolution, Sessions, SignIn, Sources, Team, Webhooks,
+        Acceptance, Affiliates, Analytics, Apps, Credentials, Domains, Earlier, EventStream, Events, Ids, Keys,
+        Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources, StreamedEvent, Team,
+        Webhooks,
     },
     auth::{Auth, AuthKind, CredentialProvider},
     builder::ClientBuilder,

@@ -19,7 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::place;
 use crate::retry::{Ending, LONGEST_WAIT, Repeat, Retry, retry_after};
 use crate::trace;
-use crate::transport::{Failure, TransportError};
+use crate::transport::{BodyStream, Failure, TransportError};
 
 /// Largest body of a reply.
 pub(crate) const MAX_BODY: usize = 16 * 1024 * 1024;
@@ -268,6 +268,52 @@ async fn exchange(inner: &Inner, draft: &Draft, headers: HeaderMap) -> Attempt {
             Err(failure) => return Attempt::Failed(failure),
         }
     }
+}
+
+/// Asks once for a reply without end, and gives its body as it comes. Other attempts are the caller's.
+pub(crate) async fn open(client: &Client, draft: &Draft) -> Result<BodyStream> {
+    let inner = client.inner();
+    let mut headers = draft.headers.clone();
+    let request_id = common_headers(inner, &mut headers);
+    let mut proof = credential(inner, draft, None).await?;
+    let mut asked_again = false;
+    loop {
+        authorize(&mut headers, proof.as_ref())?;
+        let mut request = Request::new(Bytes::new());
+        *request.method_mut() = draft.method.clone();
+        *request.uri_mut() = place::uri(&inner.base, &draft.target)?;
+        *request.headers_mut() = headers.clone();
+        let late = || TransportError::new(Failure::Timeout, "no reply within the time limit");
+        let reply = timeout(inner.limits.attempt, inner.shared.transport.send(request)).await;
+        let failed = |why: TransportError| Error::transport(why).after(1, true, false).with_request_id(&request_id);
+        let (parts, body) = reply.unwrap_or_else(|_| Err(late())).map_err(failed)?.into_parts();
+        if parts.status == StatusCode::OK {
+            return Ok(body);
+        }
+        if parts.status == StatusCode::UNAUTHORIZED && !asked_again && matches!(inner.auth, Auth::Provider(_)) {
+            asked_again = true;
+            proof = credential(inner, draft, proof.as_ref()).await?;
+            continue;
+        }
+        let (asked, body) = (retry_after(&parts.headers), read_some(inner, body).await);
+        let retryable = refusal(parts.status, &body, asked.is_some()).may_repeat(Repeat::Safe);
+        let error = Error::reply(parts.status, &parts.headers, body, asked);
+        return Err(error.with_request_id(&request_id).after(1, retryable, false));
+    }
+}
+
+/// What comes of a refusal's body in time, up to the size of any that the service makes.
+async fn read_some(inner: &Inner, mut body: BodyStream) -> Bytes {
+    const MOST: usize = 64 * 1024;
+    let mut read = BytesMut::new();
+    let reading = async {
+        while let Ok(Some(chunk)) = body.try_next().await {
+            read.extend_from_slice(&chunk[..chunk.len().min(MOST - read.len())]);
+        }
+    };
+    // What has come by then says enough.
+    drop(timeout(inner.limits.attempt, reading).await);
+    read.freeze()
 }
 
 /// What shows the service who calls.

@@ -10,6 +10,7 @@ use deeplink_client::{
     LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, RequestSecretKey, SecretKey, Signin, Signup, TestWebhook,
     TimeseriesQuery, TrackClick, UpdateAffiliate, UpdateLink, UpdateWebhook,
 };
+use futures_util::StreamExt;
 
 const AFFILIATE: &str = "aff_0123456789abcdef01234567";
 const KEY: &str = "skid_0123456789abcdef01234567";
@@ -116,6 +117,7 @@ async fn webhook(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "rotate_webhook_secret" => webhooks.rotate_secret(WEBHOOK).await.map(drop),
         "test_webhook" => webhooks.test(WEBHOOK, &TestWebhook::new()).await.map(drop),
         "list_deliveries" => webhooks.deliveries(WEBHOOK).first_page().await.map(drop),
+        "event_stream" => dl.events().stream().next().await.unwrap().map(drop),
         "replay_delivery" => webhooks.replay(WEBHOOK, "dlv_0123456789abcdef01234567").await.map(drop),
         _ => return None,
     })

@@ -14,6 +14,7 @@ mod cursors;
 #[path = "../domains/mod.rs"]
 mod domains;
 mod errors;
+mod events;
 mod funnel;
 mod headers;
 mod health;

@@ -22,7 +22,9 @@ async fn c3_thousands_of_early_conversions() {
     let others = "
         WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1999)
         INSERT INTO conversions (position, id, tenant_id, app_user, conversion_type, at, received_at)
-        SELECT position + n, id || n, tenant_id, app_user, conversion_type, at + n / 2, received_at FROM conversions, n";
+        SELECT position + n, substr(id, 1, 23) || CAST(10000 + n AS TEXT), tenant_id, app_user, conversion_type, at + n / 2,
+            received_at
+        FROM conversions, n";
     world.db.execute(others).await;
     world.clock.advance(Duration::from_secs(10));
     let bound_at = world.clock.now().as_millis();

@@ -1,0 +1,87 @@
+//! The stream of events: what it gives, when it comes again, and when it gives up.
+#![cfg(feature = "mock")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use deeplink_client::mock::{MockTransport, fixtures};
+use deeplink_client::{Client, EventKind, Kind, SecretKey};
+use futures_util::StreamExt;
+use http::Method;
+use tokio::time::Instant;
+
+const STREAM: &str = "/v1/events/stream";
+const SSE: &str = "text/event-stream";
+
+fn mock() -> MockTransport {
+    MockTransport::new().on(Method::GET, STREAM)
+}
+
+fn client(mock: &MockTransport) -> Client {
+    let key = SecretKey::new("dl_live_0123456789");
+    Client::builder("https://api.example.com").secret_key(key).transport(mock.clone()).build().unwrap()
+}
+
+/// A stream that breaks is asked for again behind the last event, and nothing is given twice.
+#[tokio::test(start_paused = true)]
+async fn a_stream_comes_again_behind_its_last_event() {
+    let [first, second] = [EventKind::Click, EventKind::Conversion].map(|kind| fixtures::streamed_event(&kind));
+    let mock = mock()
+        .bytes(200, SSE, format!(": begin\n\n{first}"))
+        .unreachable()
+        .status(503)
+        .retry_after(40)
+        .bytes(200, SSE, second);
+    let mut events = client(&mock).events().stream().kinds([EventKind::Click, EventKind::Conversion]);
+    let told = events.next().await.unwrap().unwrap();
+    assert_eq!((told.event.kind, told.id.as_str().len()), (EventKind::Click, 28));
+    let begin = Instant::now();
+    let next = events.next().await.unwrap().unwrap();
+    assert_eq!(next.event.kind, EventKind::Conversion);
+    assert!(begin.elapsed() >= Duration::from_secs(40), "what the service asks for is waited for");
+    assert_eq!(events.last_id(), Some(&next.id));
+    let calls = mock.calls();
+    assert_eq!(calls[0].path(), "/v1/events/stream?events=click%2Cconversion");
+    let asked: Vec<&str> = calls.iter().map(|call| call.header("last-event-id")).collect();
+    assert_eq!(asked, ["", told.id.as_str(), told.id.as_str(), told.id.as_str()]);
+}
+
+/// 45 seconds of silence are a broken connection.
+#[tokio::test(start_paused = true)]
+async fn silence_is_a_break() {
+    let mock = mock().silence().bytes(200, SSE, fixtures::streamed_event(&EventKind::Identify));
+    let begin = Instant::now();
+    let mut events = client(&mock).events().stream();
+    assert_eq!(events.next().await.unwrap().unwrap().event.kind, EventKind::Identify);
+    assert!(begin.elapsed() >= Duration::from_secs(30), "{:?}", begin.elapsed());
+}
+
+/// A refusal ends the stream, at once or later, and a service that is never there ends it too.
+#[tokio::test(start_paused = true)]
+async fn refusals_end_the_stream() {
+    for (status, kind) in [(401, Kind::Auth), (403, Kind::Forbidden), (400, Kind::BadRequest)] {
+        let mock = mock().bytes(200, SSE, fixtures::streamed_event(&EventKind::Click)).status(status);
+        let mut events = client(&mock).events().stream();
+        events.next().await.unwrap().unwrap();
+        assert_eq!(events.next().await.unwrap().unwrap_err().kind(), kind);
+        assert!(events.next().await.is_none());
+    }
+    let mock = mock().unreachable();
+    let mut events = client(&mock).events().stream();
+    assert_eq!(events.next().await.unwrap().unwrap_err().kind(), Kind::Connect);
+    assert_eq!(mock.calls().len(), 3);
+    let mock = self::mock().bytes(200, SSE, "id: evt_1\ndata: x\n\n");
+    assert_eq!(client(&mock).events().stream().next().await.unwrap().unwrap_err().kind(), Kind::Decode);
+    let odd = client(&mock).events().stream().kinds(["opened".into()]).next().await;
+    assert_eq!(odd.unwrap().unwrap_err().kind(), Kind::Validation);
+}
+
+/// It goes on where an earlier one ended.
+#[tokio::test(start_paused = true)]
+async fn a_stream_begins_where_it_is_told_to() {
+    let mock = mock().bytes(200, SSE, fixtures::streamed_event(&EventKind::Click));
+    let id = "evt_0123456789abcdef01234567";
+    let mut events = client(&mock).events().stream().after(id.parse().unwrap());
+    events.next().await.unwrap().unwrap();
+    assert_eq!(mock.calls()[0].header("last-event-id"), id);
+}

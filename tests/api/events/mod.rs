@@ -1,0 +1,142 @@
+//! Events: what is told of what happens, once, in order, to whom it belongs.
+
+mod data;
+mod once;
+mod order;
+mod reading;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::common::{Caller, World, eventually};
+
+pub(super) const STREAM: &str = "/v1/events/stream";
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A frame of the stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Frame {
+    pub(super) id: String,
+    pub(super) kind: String,
+    pub(super) body: Value,
+}
+
+/// A stream that has begun.
+pub(super) struct Reading {
+    answer: reqwest::Response,
+    text: String,
+    /// Comments that came.
+    pub(super) comments: Vec<String>,
+}
+
+impl Reading {
+    /// Asks for the stream, with a query and the id of the last event, where they are not empty.
+    pub(super) async fn ask(caller: &Caller, query: &str, last: &str) -> reqwest::Response {
+        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().expect("an HTTP client");
+        let mut ask =
+            http.get(format!("{}{STREAM}{query}", caller.base())).bearer_auth(caller.key().unwrap_or_default());
+        if !last.is_empty() {
+            ask = ask.header("last-event-id", last);
+        }
+        ask.send().await.expect("an answer")
+    }
+
+    pub(super) async fn of(caller: &Caller) -> Self {
+        Self::after(caller, "").await
+    }
+
+    pub(super) async fn after(caller: &Caller, last: &str) -> Self {
+        let answer = Self::ask(caller, "", last).await;
+        assert_eq!(answer.status(), 200, "{:?}", answer.text().await);
+        Self::from(answer)
+    }
+
+    /// Some text of the stream up to an empty line; `None` at its end.
+    async fn piece(&mut self) -> Option<String> {
+        loop {
+            if let Some((piece, rest)) = self.text.split_once("\n\n") {
+                let (piece, rest) = (piece.to_owned(), rest.to_owned());
+                self.text = rest;
+                return Some(piece);
+            }
+            let chunk = tokio::time::timeout(PATIENCE, self.answer.chunk()).await.expect("something in time");
+            self.text.push_str(std::str::from_utf8(&chunk.ok()??).expect("UTF-8"));
+        }
+    }
+
+    /// The next event; `None` when the stream ends.
+    pub(super) async fn next(&mut self) -> Option<Frame> {
+        loop {
+            let piece = self.piece().await?;
+            if let Some(comment) = piece.strip_prefix(": ") {
+                self.comments.push(comment.to_owned());
+                continue;
+            }
+            let lines: Vec<&str> = piece.split('\n').collect();
+            let [id, kind, data] = lines[..] else { panic!("a frame has three lines: {piece}") };
+            let value = |line: &str, name: &str| {
+                line.strip_prefix(name).unwrap_or_else(|| panic!("no {name} in {piece}")).to_owned()
+            };
+            let body = serde_json::from_str(&value(data, "data: ")).expect("JSON");
+            return Some(Frame { id: value(id, "id: "), kind: value(kind, "event: "), body });
+        }
+    }
+
+    /// So many events.
+    pub(super) async fn take(&mut self, count: usize) -> Vec<Frame> {
+        let mut frames = Vec::with_capacity(count);
+        while frames.len() < count {
+            frames.push(self.next().await.expect("the stream goes on"));
+        }
+        frames
+    }
+
+    /// That nothing more comes is seen from what is made to happen now.
+    pub(super) async fn rest(&mut self, caller: &Caller) -> Vec<Frame> {
+        let install = format!("last-{}", rand_text());
+        let last = caller.put("/v1/lifecycle/identify", &json!({"install_id": install, "user_id": install})).await;
+        assert_eq!(last.status, 200, "{}", last.text());
+        let mut frames = Vec::new();
+        loop {
+            let frame = self.next().await.expect("the stream goes on");
+            if frame.body["data"]["install_id"] == install {
+                return frames;
+            }
+            frames.push(frame);
+        }
+    }
+}
+
+impl From<reqwest::Response> for Reading {
+    fn from(answer: reqwest::Response) -> Self {
+        Self { answer, text: String::new(), comments: Vec::new() }
+    }
+}
+
+fn rand_text() -> String {
+    format!("{:016x}", u64::from_ne_bytes(deeplink_core::secret::Random::system().bytes()))
+}
+
+/// A webhook of the caller's at an address that nobody has.
+pub(super) async fn webhook(caller: &Caller, name: &str, events: &[&str], filters: &Value) -> String {
+    let body = json!({"url": format!("https://{name}.example.com/"), "events": events, "filters": filters});
+    let made = caller.post("/v1/webhooks", &body).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    made.member("id")
+}
+
+/// What is on its way to a webhook or was: the events' bodies, in their order.
+pub(super) async fn deliveries(world: &World, webhook: &str) -> Vec<String> {
+    let sql = format!(
+        "SELECT e.body FROM deliveries d JOIN events e ON e.id = d.event_id WHERE d.webhook_id = '{webhook}' ORDER BY d.id"
+    );
+    world.db.texts(sql).await
+}
+
+/// Waits until so many deliveries are there.
+pub(super) async fn expect_deliveries(world: &World, webhook: &str, count: i64) {
+    let sql = format!("SELECT COUNT(*) FROM deliveries WHERE webhook_id = '{webhook}'");
+    eventually("deliveries are made", PATIENCE, || async { world.db.number(&sql).await >= count }).await;
+    assert_eq!(world.db.number(&sql).await, count);
+}
