@@ -39,6 +39,7 @@ use crate::state::Shared;
         (name = "affiliates", description = "Partners, and credentials that reach only their links"),
         (name = "sources", description = "Addresses that conversions can be posted to without a key"),
         (name = "webhooks", description = "Addresses that events are posted to, and the log of what was posted"),
+        (name = "events", description = "What happens, as it happens"),
         (name = "sdk", description = "The script that pages report with"),
         (name = "service", description = "The service itself"),
     ),

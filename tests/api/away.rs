@@ -30,6 +30,7 @@ fn reads(world: &World, of_a: &Things) -> Vec<Ask> {
         ask("/v1/sources"),
         ask(&of_a.source),
         ask("/v1/webhooks"),
+        ask("/v1/events/stream"),
         ask(&format!("{}/deliveries", of_a.webhook)),
         world.nobody.ask(Method::GET, "/v1/auth/me").session(&of_a.session),
         ask("/v1/affiliates"),

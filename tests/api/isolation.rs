@@ -138,6 +138,7 @@ fn matrix() -> Vec<Row> {
         row("replay_delivery", OF_A),
         with("test_webhook", json!({}), OF_A),
         row("delete_webhook", OF_A),
+        row("event_stream", FULL),
         row("list_domains", FULL),
         with("create_domain", json!({"domain": "new.example.com"}), FULL),
         row("verify_domain", OF_A),

@@ -38,9 +38,13 @@ impl Watched {
             .map(|host| host.to_str().unwrap_or_default().to_owned());
         self.note_sent(request.headers());
         let request = reqwest::Request::try_from(request)?;
-        let reply = self.http.execute(request).await?;
+        let mut reply = self.http.execute(request).await?;
         let (status, headers) = (reply.status(), reply.headers().clone());
-        let body = reply.bytes().await?;
+        // A stream has no end: its first words stand for it.
+        let body = match headers.get(header::CONTENT_TYPE) {
+            Some(kind) if kind == "text/event-stream" => reply.chunk().await?.unwrap_or_default(),
+            _ => reply.bytes().await?,
+        };
         self.check(&method, &uri, host.as_deref(), status, &headers, &body);
         let mut response = http::Response::new(body);
         *response.status_mut() = status;

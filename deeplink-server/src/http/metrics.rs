@@ -209,6 +209,7 @@ fn page(app: &App) -> String {
     page.single("deeplink_link_cache_entries", "gauge", "Links kept in memory.", app.links.len());
     page.single("deeplink_link_cache_bytes", "gauge", "Memory of the links kept.", app.links.bytes());
     clicks(&mut page, app);
+    page.single("deeplink_event_readers", "gauge", "Streams of events that are read.", app.streams.readers());
     process(&mut page);
     page.text
 }

@@ -90,10 +90,15 @@ impl Head {
         self.draws.load(Ordering::Relaxed)
     }
 
-    /// The first of `count` new positions.
-    pub(super) async fn draw(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, DbError> {
-        // Jobs run one after the other, on the writer's task alone.
+    /// The first of `count` new positions of clicks.
+    async fn draw(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, DbError> {
         self.draws.fetch_add(1, Ordering::Relaxed);
+        self.advance(conn, to, count).await
+    }
+
+    /// The first of `count` new positions, which need not be clicks.
+    pub(super) async fn advance(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, DbError> {
+        // Jobs run one after the other, on the writer's task alone.
         let mut end = self.end();
         if end == 0 {
             const SQL: &str = "

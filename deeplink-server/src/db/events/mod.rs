@@ -168,7 +168,7 @@ async fn first_position(db: &mut Conn<'_>, telling: &Telling, count: usize) -> R
     let Conn::Sqlite(conn) = db else { return Ok(None) };
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let to = Place { after: place(telling.now.as_millis()), gap: 0 };
-    let first = telling.head.draw(conn, to, count).await?;
+    let first = telling.head.advance(conn, to, count).await?;
     // So that the next process goes on behind it, and whoever asks for the end finds it.
     sqlx::query(MARK).bind(first + count - 1).execute(&mut **conn).await?;
     Ok(Some(first))
@@ -206,7 +206,7 @@ pub(crate) async fn number(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, Db
     const NUMBER: &str = "
         WITH due AS (
             SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS nth FROM (
-                SELECT id FROM events WHERE position IS NULL ORDER BY id LIMIT $2) AS some
+                SELECT id FROM events WHERE position IS NULL ORDER BY id LIMIT $2) AS waiting
         ), numbered AS (
             UPDATE events SET position = $1 + due.nth FROM due WHERE events.id = due.id RETURNING due.nth
         )
