@@ -102,13 +102,18 @@ impl Lane {
         self.known.remove(delivery);
     }
 
-    /// Reads what is due, if there may be some and few are left of what was read before.
-    pub(super) async fn read(&mut self, sending: &Sending, now: Timestamp) -> Result<(), DbError> {
+    /// Whether it is time to read what is due: there may be some, and few are left of what was read before.
+    pub(super) fn is_to_read(&mut self, now: Timestamp) -> bool {
         if self.next_due.is_some_and(|due| due <= now) {
             self.next_due = None;
             self.more = true;
         }
-        if self.more && self.waits.len() <= self.page / 4 {
+        self.more && self.waits.len() <= self.page / 4
+    }
+
+    /// Reads what is due, if it is time to.
+    pub(super) async fn read(&mut self, sending: &Sending, now: Timestamp) -> Result<(), DbError> {
+        if self.is_to_read(now) {
             self.read_page(sending, now).await?;
         }
         if (self.more || self.is_full) && self.count_at <= Instant::now() {

@@ -92,7 +92,7 @@ impl Task {
             if self.told.take() {
                 self.checked = None;
             }
-            self.check().await?;
+            self.check(now).await?;
             for lane in &mut self.lanes {
                 lane.read(&self.sending, now).await?;
             }
@@ -106,11 +106,13 @@ impl Task {
         Ok(())
     }
 
-    /// Looks at the webhooks again, when it is time: attempts begin only where one is as it was half a second ago.
-    async fn check(&mut self) -> Result<(), Trouble> {
+    /// Looks at the webhooks again, when it is time: before deliveries are read, and then every half second, so that attempts
+    /// begin only where one is as it was.
+    async fn check(&mut self, now: Timestamp) -> Result<(), Trouble> {
+        let is_to_read = self.lanes.iter_mut().any(|lane| lane.is_to_read(now));
         let is_busy = !self.attempts.is_empty() || self.lanes.iter().any(Lane::has_more);
         match self.checked {
-            Some(at) if !is_busy || at.elapsed() < CHECK => return Ok(()),
+            Some(at) if !is_to_read && (!is_busy || at.elapsed() < CHECK) => return Ok(()),
             Some(_) => {}
             None => self.lanes.iter_mut().for_each(Lane::look),
         }
