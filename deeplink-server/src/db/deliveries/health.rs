@@ -59,7 +59,7 @@ pub(crate) const FULL_NO_MORE: i64 = MAX_PENDING / 10 * 9;
 pub(crate) async fn count_waiting(db: &mut Conn<'_>, webhook: &WebhookId) -> Result<i64, DbError> {
     const SQL: &str = "
         SELECT CAST(COUNT(*) AS BIGINT) FROM
-            (SELECT due_at FROM deliveries WHERE webhook_id = $1 AND state = 0 LIMIT $2) AS some";
+            (SELECT due_at FROM deliveries WHERE webhook_id = $1 AND state = 0 LIMIT $2) AS waiting";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(webhook.as_str()).bind(MAX_PENDING).fetch_one(c).await)?)
 }
 
