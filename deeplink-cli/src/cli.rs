@@ -6,7 +6,7 @@ use crate::commands::{
     affiliates::Affiliates, api::Api, apps::Apps, completions::Completions, config::ConfigCommand, doctor::Doctor,
     domains::Domains, help::Help, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man,
     open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, sdk::Sdk, session::Session, signup::Signup,
-    sources::Sources, stats::Stats, team::Team, token::Token, wellknown::Wellknown, whoami::Whoami,
+    sources::Sources, stats::Stats, team::Team, token::Token, webhooks::Webhooks, wellknown::Wellknown, whoami::Whoami,
 };
 use crate::global::Global;
 
@@ -43,6 +43,7 @@ pub(crate) enum Command {
     Domains(Domains),
     Sdk(Sdk),
     Sources(Sources),
+    Webhooks(Webhooks),
     Affiliates(Affiliates),
     Team(Team),
     Keys(Keys),

@@ -99,6 +99,11 @@ impl Console {
         }
     }
 
+    /// Says a secret that was made to be seen; it is not masked, and `-q` does not hide it.
+    pub(crate) fn disclose(&self, text: &str) {
+        self.write(text);
+    }
+
     /// One of many faults: shown even when only errors are wanted.
     pub(crate) fn fault(&self, text: &str) {
         self.write(&self.clean(text));

@@ -223,7 +223,12 @@ impl Context {
     }
 
     /// Reads a file that holds a secret, or stdin: typed unseen, or piped in. Waiting for stdin leaves signals their way.
-    async fn read_secret(&self, path: &Path, asked_by: &'static str, question: &str) -> Outcome<Zeroizing<String>> {
+    pub(crate) async fn read_secret(
+        &self,
+        path: &Path,
+        asked_by: &'static str,
+        question: &str,
+    ) -> Outcome<Zeroizing<String>> {
         if !is_stdin(path) {
             return self.read_text(path, asked_by).map(Zeroizing::new);
         }

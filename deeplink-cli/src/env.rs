@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use deeplink_core::secret::SecretKey;
+use deeplink_core::signature::WebhookSecret;
 use zeroize::Zeroizing;
 
 use crate::error::{Failure, Outcome};
@@ -32,6 +33,9 @@ pub(crate) struct Env {
     pub(crate) api_key_file: Option<PathBuf>,
     pub(crate) publishable_key: Option<SecretKey>,
     pub(crate) publishable_key_file: Option<PathBuf>,
+    /// One signing secret, or several, a line each.
+    pub(crate) webhook_secret: Option<WebhookSecret>,
+    pub(crate) webhook_secret_file: Option<PathBuf>,
     pub(crate) output: Option<String>,
     pub(crate) progress: Option<String>,
     pub(crate) no_input: bool,
@@ -95,6 +99,8 @@ impl Env {
             api_key_file: path("DL_API_KEY_FILE"),
             publishable_key: key("DL_PUBLISHABLE_KEY")?,
             publishable_key_file: path("DL_PUBLISHABLE_KEY_FILE"),
+            webhook_secret: text("DL_WEBHOOK_SECRET")?.map(WebhookSecret::new),
+            webhook_secret_file: path("DL_WEBHOOK_SECRET_FILE"),
             output: text("DL_OUTPUT")?,
             progress: text("DL_PROGRESS")?,
             no_input: boolean("DL_NO_INPUT", text("DL_NO_INPUT")?.as_deref())?.unwrap_or(false),

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use deeplink_core::domain::DomainName;
-use deeplink_core::id::{AffiliateId, AppId, PublishableKeyId, SecretKeyId, SourceId, UserId};
+use deeplink_core::id::{AffiliateId, AppId, DeliveryId, PublishableKeyId, SecretKeyId, SourceId, UserId, WebhookId};
 use deeplink_core::link::is_link_id;
 use deeplink_core::user::Email;
 
@@ -87,6 +87,16 @@ pub(crate) fn source_id(text: &str) -> Outcome {
         "id",
         "dl sources list shows the ids; an address is never an argument: send - reads it from stdin",
     )
+}
+
+/// The id of a webhook.
+pub(crate) fn webhook_id(text: &str) -> Outcome {
+    id::<WebhookId>(text, "webhook_id", "dl webhooks list shows the ids of the webhooks")
+}
+
+/// The id of a delivery.
+pub(crate) fn delivery_id(text: &str) -> Outcome {
+    id::<DeliveryId>(text, "delivery_id", "dl webhooks deliveries shows the ids of what was sent")
 }
 
 /// An address of a person.

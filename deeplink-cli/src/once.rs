@@ -41,6 +41,11 @@ impl Kind {
         Self { member, delete: delete.to_owned(), what: "key", again: None }
     }
 
+    /// The secret of a webhook, which is shown this once; another can be made.
+    pub(crate) fn signing_secret() -> Self {
+        Self { member: "secret", delete: "dl webhooks rotate-secret".to_owned(), what: "secret", again: None }
+    }
+
     /// The address of a source, which can be shown again.
     pub(crate) fn address() -> Self {
         let again = Some(("dl sources get", "--reveal"));
@@ -85,7 +90,7 @@ impl SecretOut {
             Some(path) => Some(make(path)?),
             None if shown => None,
             None => {
-                let what = "the key is shown this once, and this form of output leaves it out";
+                let what = format!("the {} is shown this once, and this form of output leaves it out", kind.what);
                 return Err(Failure::usage(what).hint("--out-file FILE keeps it").into());
             }
         };
@@ -113,6 +118,7 @@ impl Place<'_> {
         let id = record.cell(sheet.noun.id).unwrap_or_default();
         let lost = |why: Stop| match self.kind.again {
             Some((command, flag)) => unshown(why, &format!("{command} {id} {flag}")),
+            None if self.kind.what == "secret" => lost_secret(self.ctx, &id, &self.kind.delete, why),
             None => lost(self.ctx, secret, &id, &format!("{} {id}", self.kind.delete), why),
         };
         let Some(mut empty) = self.file else { return sheet.created(&raw).map_err(lost) };
@@ -170,6 +176,17 @@ fn lost(ctx: &Context, secret: &str, id: &str, delete: &str, why: Stop) -> Stop 
     let shown = SecretKey::new(secret).shown_prefix();
     let what = format!("the key {shown} ({id}) was made and could not be shown");
     Failure::new(Exit::Failure, what).code("key_lost").hint(format!("it still works; delete it: {delete}")).into()
+}
+
+/// The same of a secret, of which nothing may be shown.
+fn lost_secret(ctx: &Context, id: &str, rotate: &str, why: Stop) -> Stop {
+    match why {
+        Stop::Failed(failure) => ctx.console.failure(&failure),
+        Stop::ClosedPipe => ctx.console.warn("whoever read stdout has left"),
+        other => return other,
+    }
+    let what = format!("the secret of {id} was made and could not be shown");
+    Failure::new(Exit::Failure, what).code("secret_lost").hint(format!("another one: {rotate} {id}")).into()
 }
 
 /// A key that could not be kept, of which the one answer is all there is: better on the screen than lost.

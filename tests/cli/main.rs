@@ -52,4 +52,6 @@ mod sources;
 mod startup;
 mod stats;
 mod terminal;
+mod webhook_tools;
+mod webhooks;
 mod wellknown;

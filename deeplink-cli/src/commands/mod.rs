@@ -26,6 +26,7 @@ pub(crate) mod sources;
 pub(crate) mod stats;
 pub(crate) mod team;
 pub(crate) mod token;
+pub(crate) mod webhooks;
 pub(crate) mod wellknown;
 pub(crate) mod whoami;
 
@@ -41,6 +42,7 @@ impl Command {
             Self::Imports(imports) => imports.minds_signals(),
             Self::Login(login) => login.minds_signals(),
             Self::Keys(keys) => keys.minds_signals(),
+            Self::Webhooks(webhooks) => webhooks.minds_signals(),
             _ => false,
         }
     }
@@ -65,6 +67,7 @@ impl Command {
             Self::Stats(command) => command.run(ctx).await,
             Self::Sdk(command) => command.run(ctx).await,
             Self::Sources(command) => command.run(ctx).await,
+            Self::Webhooks(command) => command.run(ctx).await,
             Self::Wellknown(command) => command.run(ctx).await,
             Self::Doctor(command) => command.run(ctx).await,
             Self::Login(command) => command.run(ctx).await,

@@ -10,6 +10,7 @@ mod record;
 mod reports;
 mod rows;
 mod table;
+mod webhooks;
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
@@ -23,6 +24,7 @@ pub(crate) use people::*;
 pub(crate) use record::{Record, indent, object};
 pub(crate) use reports::*;
 pub(crate) use rows::Rows;
+pub(crate) use webhooks::*;
 
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;

@@ -17,7 +17,7 @@ use deeplink_core::time::Timestamp;
 use http::HeaderMap;
 
 pub use post::{Answer, BadTarget, Fault, Post, Target};
-pub use relay::Relay;
+pub use relay::{Handed, Relay};
 pub use serve::Receiver;
 
 use crate::webhook;

@@ -1,0 +1,56 @@
+//! `dl webhooks create`.
+
+use clap::Args;
+use deeplink_core::event::EventKind;
+use deeplink_core::webhook::{CreateWebhook, WebhookFilters};
+
+use super::kinds;
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::once::{Kind, SecretOut};
+use crate::{given, output};
+
+/// Make a webhook and print its secret, this once
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Events are signed with the secret, so that the receiver can tell who sends them. It is not shown again.",
+    &[
+    "dl webhooks create --url https://hooks.example.com/deeplink --all-events",
+    "dl webhooks create --url https://hooks.example.com/ --event conversion --out-file s.txt",
+]
+))]
+pub(crate) struct Create {
+    /// Where events are posted to: https, a public host
+    #[arg(long, value_name = "URL")]
+    url: String,
+    /// Kind of events to send, as often as there are: click, attribute, identify or conversion
+    #[arg(long, value_name = "KIND", required_unless_present = "all_events")]
+    event: Vec<String>,
+    /// Send events of every kind
+    #[arg(long, conflicts_with = "event")]
+    all_events: bool,
+    /// Of conversions, send only those of this affiliate's links
+    #[arg(long, value_name = "ID")]
+    affiliate: Option<String>,
+    #[command(flatten)]
+    out: SecretOut,
+}
+
+impl Create {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::NEW_WEBHOOK)?;
+        let kinds = if self.all_events { EventKind::ALL.to_vec() } else { kinds::named(ctx, &self.event) };
+        let mut wanted = CreateWebhook::new(self.url, kinds);
+        if let Some(affiliate) = self.affiliate {
+            given::affiliate_id(&affiliate)?;
+            wanted = wanted.filters(WebhookFilters::new().affiliate_id(affiliate));
+        }
+        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        wanted.validate()?;
+        let client = ctx.client().await?;
+        let place = self.out.prepare(ctx, &sheet, Kind::signing_secret())?;
+        let made = client.webhooks().create(&wanted).full().await.map_err(|error| ctx.stop(&error))?;
+        place.take(&sheet, &made.raw, made.value.secret.expose())
+    }
+}

@@ -1,0 +1,35 @@
+//! `dl webhooks delete`.
+
+use clap::Args;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::{given, ids};
+
+/// Delete webhooks
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Nothing more is sent to them, not even what waits for its next attempt.",
+    &[
+    "dl webhooks delete wh_0123456789abcdef01234567 --yes",
+    "dl webhooks list -o id | dl webhooks delete - --yes",
+]
+))]
+pub(crate) struct Delete {
+    /// Ids of the webhooks, or - for ids on stdin
+    #[arg(value_name = "ID|-", required = true)]
+    ids: Vec<String>,
+}
+
+impl Delete {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let ids = ids::read(ctx, &self.ids, given::webhook_id).await?;
+        let question = match ids.as_slice() {
+            [id] => format!("Delete the webhook {id}? Nothing more is sent to it."),
+            _ => format!("Delete {} webhooks? Nothing more is sent to them.", ids.len()),
+        };
+        let delete = |client: &deeplink_client::Client, id: &str| client.webhooks().delete(id);
+        ids::delete(ctx, "webhooks", &self.ids, &ids, Some(&question), delete).await
+    }
+}

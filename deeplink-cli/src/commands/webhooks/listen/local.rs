@@ -1,0 +1,21 @@
+//! Listening on a port.
+
+use std::net::SocketAddr;
+
+use deeplink_client::receiver::Receiver;
+
+use super::{Listen, Source};
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+
+pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
+    let verifier = listen.secret.read(ctx).await?.verifier()?;
+    let forward = listen.forward(ctx)?;
+    let wanted = SocketAddr::new(listen.host, listen.port);
+    let receiver = Receiver::bind(wanted).await.map_err(|error| {
+        let failure = Failure::file("listen on", wanted, &error);
+        if error.kind() == std::io::ErrorKind::AddrInUse { failure.hint("--port takes another one") } else { failure }
+    })?;
+    ctx.console.say(&format!("listening on http://{}; Ctrl-C ends it", receiver.address()));
+    Ok(Source { receipts: receiver.run(verifier, forward), words: None })
+}

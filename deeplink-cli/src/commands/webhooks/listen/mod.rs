@@ -1,0 +1,205 @@
+//! `dl webhooks listen`: a receiver on this machine, or the stream of events in its place.
+
+mod local;
+mod save;
+mod show;
+mod stream;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use deeplink_client::receiver::{FORWARD_LIMIT, Post, Receipt, Target};
+use deeplink_core::event::EventKind;
+use tokio::sync::mpsc;
+
+use super::kinds;
+use super::secrets::SecretFile;
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::signals::Signals;
+
+use self::save::Folder;
+use self::show::Lines;
+
+/// Receive events on this machine, check them, and hand them on to a program
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "What is not signed is answered 401 and not handed on. --timeout ends it with 12. With --stream the service is asked for events, and no\n\
+     public address is needed: each is signed with a secret made for the session, which is shown at the start.",
+    &[
+    "dl webhooks listen --forward-to http://localhost:3000/hook --secret-file s.txt",
+    "dl webhooks listen --stream --forward-to http://localhost:3000/hook --secret-file s.txt",
+]
+))]
+pub(crate) struct Listen {
+    #[command(flatten)]
+    secret: SecretFile,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 4242, conflicts_with = "stream")]
+    port: u16,
+    /// Address to listen on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", conflicts_with = "stream")]
+    host: IpAddr,
+    /// Program to hand events on to: https://, or http:// to this machine
+    #[arg(long, value_name = "URL")]
+    forward_to: Option<Target>,
+    /// End after so many events; one that comes again does not count
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End at the first request that is not signed, with 11
+    #[arg(long, conflicts_with = "stream")]
+    strict: bool,
+    /// Folder to keep every signed request in: its body and its headers
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+    /// Ask the service for events in place of listening
+    #[arg(long)]
+    stream: bool,
+    /// With --stream, events of this kind only; as often as there are
+    #[arg(long, value_name = "KIND", value_parser = kinds::parse, requires = "stream")]
+    event: Vec<EventKind>,
+}
+
+/// What there was.
+#[derive(Debug, Default)]
+struct Tally {
+    valid: u64,
+    repeated: u64,
+    invalid: u64,
+    taken: u64,
+    refused: u64,
+    dropped: u64,
+}
+
+impl Tally {
+    fn add(&mut self, receipt: &Receipt) {
+        match (receipt.is_valid(), receipt.is_repeated) {
+            (false, _) => self.invalid += 1,
+            (true, true) => self.repeated += 1,
+            (true, false) => self.valid += 1,
+        }
+        match &receipt.forwarded {
+            Some(Ok(answer)) if answer.is_success() => self.taken += 1,
+            Some(_) => self.refused += 1,
+            None => {}
+        }
+    }
+
+    fn summary(&self) -> String {
+        let mut parts = vec![format!("{} valid", self.valid)];
+        for (count, what) in [
+            (self.repeated, "repeated"),
+            (self.invalid, "invalid"),
+            (self.taken, "taken by the program"),
+            (self.refused, "not taken by the program"),
+            (self.dropped, "dropped"),
+        ] {
+            if count > 0 {
+                parts.push(format!("{count} {what}"));
+            }
+        }
+        parts.join(", ")
+    }
+}
+
+impl Listen {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+        // Until it runs there is nothing to bring to an end.
+        let started = tokio::select! {
+            biased;
+            exit = signals.next() => return Err(Stop::Exit(exit)),
+            started = self.start(ctx) => started?,
+        };
+        started.follow(ctx, &self, &mut signals).await
+    }
+
+    async fn start(&self, ctx: &Context) -> Outcome<Source> {
+        // What is wrong with --fields is wrong before anything runs.
+        ctx.out.sheet(&crate::output::RECEIPTS)?;
+        if self.stream { stream::start(self, ctx).await } else { local::start(self, ctx).await }
+    }
+
+    fn forward(&self, ctx: &Context) -> Outcome<Option<(Post, Target)>> {
+        let Some(to) = &self.forward_to else { return Ok(None) };
+        let post = Post::new(FORWARD_LIMIT, &[]).map_err(|error| ctx.stop(&error))?;
+        Ok(Some((post, to.clone())))
+    }
+}
+
+/// Where receipts come from.
+struct Source {
+    receipts: mpsc::Receiver<Receipt>,
+    /// What the reader of the stream has to say.
+    words: Option<mpsc::Receiver<stream::Word>>,
+}
+
+impl Source {
+    async fn follow(mut self, ctx: &Context, listen: &Listen, signals: &mut Signals) -> Outcome {
+        let folder = listen.save.as_deref().map(Folder::open).transpose()?;
+        let sheet = ctx.out.sheet(&crate::output::RECEIPTS)?;
+        let mut lines = Lines::start(ctx, &sheet);
+        let mut tally = Tally::default();
+        let deadline = async {
+            match ctx.global.timeout {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(deadline);
+        let outcome = loop {
+            let word = async {
+                match &mut self.words {
+                    Some(words) => words.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                exit = signals.next() => break Err(Stop::Exit(exit)),
+                receipt = self.receipts.recv() => {
+                    let Some(receipt) = receipt else { break self.last_word(ctx).await };
+                    tally.add(&receipt);
+                    if let Some(folder) = &folder && receipt.is_valid() {
+                        folder.keep(&receipt)?;
+                    }
+                    lines.push(&receipt)?;
+                    if listen.strict && !receipt.is_valid() {
+                        let what = "a request came that the service did not sign";
+                        break Err(Failure::new(Exit::CheckFailed, what).code("invalid_signature").into());
+                    }
+                    if listen.count.is_some_and(|count| tally.valid >= count) {
+                        break Ok(());
+                    }
+                }
+                () = &mut deadline => {
+                    let wanted = listen.count.map_or_else(String::new, |count| format!(" of {count}"));
+                    let what = format!("{}{wanted} events came in time", tally.valid);
+                    break Err(Failure::new(Exit::Pending, what).code("timeout").into());
+                }
+                word = word => match word {
+                    Some(stream::Word::Dropped(dropped)) => tally.dropped = dropped,
+                    Some(stream::Word::Ended(error)) => break Err(ctx.stop(&error)),
+                    None => self.words = None,
+                },
+            }
+        };
+        lines.finish()?;
+        ctx.console.say(&tally.summary());
+        outcome
+    }
+
+    /// Why there are no more receipts: the reader of the stream has ended.
+    async fn last_word(&mut self, ctx: &Context) -> Outcome {
+        let Some(words) = &mut self.words else { return Ok(()) };
+        while let Some(word) = words.recv().await {
+            if let stream::Word::Ended(error) = word {
+                return Err(ctx.stop(&error));
+            }
+        }
+        Ok(())
+    }
+}

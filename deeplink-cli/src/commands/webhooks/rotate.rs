@@ -1,0 +1,39 @@
+//! `dl webhooks rotate-secret`.
+
+use clap::Args;
+
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::once::{Kind, SecretOut};
+use crate::{given, output};
+
+/// Give a webhook a new secret and print it, this once
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "For 24 hours webhook-signature is made with the old secret too; X-Service-Signature with the new one at once.",
+    &[
+    "dl webhooks rotate-secret wh_0123456789abcdef01234567 --yes",
+    "dl webhooks rotate-secret wh_0123456789abcdef01234567 --yes --out-file new.txt",
+]
+))]
+pub(crate) struct RotateSecret {
+    /// Id of the webhook
+    id: String,
+    #[command(flatten)]
+    out: SecretOut,
+}
+
+impl RotateSecret {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::ROTATED_SECRET)?;
+        given::webhook_id(&self.id)?;
+        ctx.confirm(&format!("Give the webhook {} a new secret? The old one signs for 24 hours more.", self.id))
+            .await?;
+        let client = ctx.client().await?;
+        let place = self.out.prepare(ctx, &sheet, Kind::signing_secret())?;
+        let made = client.webhooks().rotate_secret(&self.id).full().await;
+        let made = made.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
+        place.take(&sheet, &made.raw, made.value.secret.expose())
+    }
+}

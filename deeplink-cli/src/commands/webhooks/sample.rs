@@ -1,0 +1,100 @@
+//! `dl webhooks sample`: made-up events.
+
+use clap::Args;
+use deeplink_core::event::sample::{in_earlier_form, sample};
+use deeplink_core::event::{Event, EventKind};
+use serde_json::Value;
+
+use super::kinds;
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+
+/// How an event is made up.
+#[derive(Debug, Args)]
+pub(super) struct Made {
+    /// The form that earlier versions sent
+    #[arg(long)]
+    legacy: bool,
+    /// Another value for a member, such as data.user_id=user-7
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// The same number gives the same bytes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+impl Made {
+    /// The body of an event of this kind.
+    pub(super) fn body(&self, kind: &EventKind) -> Outcome<String> {
+        let unknown = || Failure::invalid("there is no event of this kind").code("invalid_event");
+        let event = sample(kind, self.seed).ok_or_else(unknown)?;
+        let body = if self.legacy { in_earlier_form(&event).ok_or_else(unknown)? } else { event.raw };
+        if self.set.is_empty() {
+            return Ok(body);
+        }
+        let mut json: Value = serde_json::from_str(&body).unwrap_or_default();
+        for pair in &self.set {
+            let (path, text) = pair
+                .split_once('=')
+                .ok_or_else(|| Failure::usage(format!("--set {pair}: it takes the form data.member=value")))?;
+            set(&mut json, path, text)?;
+        }
+        let body = json.to_string();
+        Event::parse(body.as_bytes()).map_err(|why| {
+            Failure::invalid(format!("--set: the body would be {why}")).code("invalid_event").field("set")
+        })?;
+        Ok(body)
+    }
+}
+
+/// Puts a value at a path: as the JSON that it is, unless there is a text already.
+fn set(json: &mut Value, path: &str, text: &str) -> Outcome {
+    let wrong = || Failure::usage(format!("--set: {path} is no member of an event")).field("set");
+    let mut at = json;
+    let mut parts = path.split('.').peekable();
+    while let Some(part) = parts.next() {
+        if part.is_empty() {
+            return Err(wrong().into());
+        }
+        let is_new_object = parts.peek().is_some() && at.get(part).is_none_or(Value::is_null);
+        let members = at.as_object_mut().ok_or_else(wrong)?;
+        at = members.entry(part).or_insert(Value::Null);
+        if is_new_object {
+            *at = Value::Object(serde_json::Map::new());
+        }
+    }
+    let typed = || serde_json::from_str(text).ok();
+    *at = if at.is_string() { None } else { typed() }.unwrap_or_else(|| text.into());
+    Ok(())
+}
+
+/// Print the body of a made-up event
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "The same kind and seed give the same bytes, in every version of this release.",
+    &[
+    "dl webhooks sample conversion --set data.user_id=user-7",
+    "dl webhooks sample attribute --legacy --seed 3",
+]
+))]
+pub(crate) struct Sample {
+    /// Kind of the event: click, attribute, identify or conversion
+    #[arg(value_name = "KIND", value_parser = kinds::parse)]
+    kind: EventKind,
+    #[command(flatten)]
+    made: Made,
+}
+
+impl Sample {
+    pub(crate) fn run(self, ctx: &Context) -> Outcome {
+        let body = self.made.body(&self.kind)?;
+        // No newline in a pipe: it would be a part of the body.
+        if ctx.out.terminal {
+            ctx.out.line(&body)?;
+        } else {
+            ctx.out.raw(body.as_bytes())?;
+        }
+        ctx.out.flush()
+    }
+}

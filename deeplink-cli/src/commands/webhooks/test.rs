@@ -1,0 +1,39 @@
+//! `dl webhooks test`.
+
+use clap::Args;
+use deeplink_core::event::EventKind;
+use deeplink_core::webhook::TestWebhook;
+
+use super::kinds;
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::{given, output};
+
+/// Let the service send a made-up event to a webhook, and print the delivery
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "It is signed, sent and tried again like any other. dl webhooks deliveries shows what became of it.",
+    &[
+    "dl webhooks test wh_0123456789abcdef01234567",
+    "dl webhooks test wh_0123456789abcdef01234567 --event conversion",
+]
+))]
+pub(crate) struct Test {
+    /// Id of the webhook
+    id: String,
+    /// Kind of the event [default: the first one that the webhook wants]
+    #[arg(long, value_name = "KIND", value_parser = kinds::parse)]
+    event: Option<EventKind>,
+}
+
+impl Test {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::DELIVERIES)?;
+        given::webhook_id(&self.id)?;
+        let asked = self.event.iter().fold(TestWebhook::new(), TestWebhook::event);
+        let call = ctx.client().await?.webhooks().test(&self.id, &asked).full();
+        let sent = call.await.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
+        sheet.created(&String::from_utf8_lossy(&sent.raw))
+    }
+}

@@ -1,0 +1,78 @@
+//! `dl webhooks update`.
+
+use clap::Args;
+use deeplink_core::event::EventKind;
+use deeplink_core::patch::Patch;
+use deeplink_core::webhook::{UpdateWebhook, WebhookFilters};
+
+use super::kinds;
+use crate::cli::help;
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::{given, output};
+
+/// Change where a webhook's events go and which ones, or stop and restart it
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Only what is named changes. --active true also ends a pause that the service began after three days of failures.",
+    &[
+    "dl webhooks update wh_0123456789abcdef01234567 --active false",
+    "dl webhooks update wh_0123456789abcdef01234567 --event click --event conversion",
+]
+))]
+pub(crate) struct Update {
+    /// Id of the webhook
+    id: String,
+    /// Where events are posted to: https, a public host
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Kind of events to send, in place of those so far; as often as there are
+    #[arg(long, value_name = "KIND")]
+    event: Vec<String>,
+    /// Send events of every kind
+    #[arg(long, conflicts_with = "event")]
+    all_events: bool,
+    /// Of conversions, send only those of this affiliate's links
+    #[arg(long, value_name = "ID")]
+    affiliate: Option<String>,
+    /// Send conversions of all links
+    #[arg(long, conflicts_with = "affiliate")]
+    no_filter: bool,
+    /// Whether anything is sent: true or false
+    #[arg(long, value_name = "BOOL")]
+    active: Option<bool>,
+}
+
+impl Update {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::WEBHOOKS)?;
+        given::webhook_id(&self.id)?;
+        let mut update = UpdateWebhook::new();
+        if let Some(url) = self.url {
+            update = update.url(url);
+        }
+        if self.all_events {
+            update = update.events(EventKind::ALL.iter().cloned());
+        } else if !self.event.is_empty() {
+            update = update.events(kinds::named(ctx, &self.event));
+        }
+        if let Some(affiliate) = self.affiliate {
+            given::affiliate_id(&affiliate)?;
+            update = update.filters(WebhookFilters::new().affiliate_id(affiliate));
+        }
+        if self.no_filter {
+            update.filters = Patch::Clear;
+        }
+        if let Some(active) = self.active {
+            update = update.active(active);
+        }
+        if update == UpdateWebhook::new() {
+            let hint = "--url, --event, --all-events, --affiliate, --no-filter, --active";
+            return Err(Failure::usage("nothing to change").hint(hint).into());
+        }
+        update.validate()?;
+        let call = ctx.client().await?.webhooks().update(&self.id, &update).full();
+        let now = call.await.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
+        sheet.one(&String::from_utf8_lossy(&now.raw))
+    }
+}

@@ -1,0 +1,118 @@
+//! `dl webhooks verify`.
+
+use clap::Args;
+use deeplink_client::webhook::{Error, Verifier};
+use deeplink_core::event::{Event, EventKind};
+use deeplink_core::signature::{SERVICE_SIGNATURE, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
+
+use super::diagnose::diagnose;
+use super::kinds;
+use super::request::{Received, Request};
+use super::secrets::{Given, SecretFile};
+use crate::cli::help;
+use crate::clock::parse_duration;
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::exit::Exit;
+use crate::output;
+
+/// Check the signature of a request that was received, and say what is wrong with it
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "The body is taken byte for byte. Ends with 0 if the service signed it, 11 if not, 3 if it signed what is no event.",
+    &[
+    "dl webhooks verify --raw request.txt --secret-file s.txt",
+    "dl webhooks verify --headers h.txt --body b.json --secret-file s.txt --print",
+]
+))]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    received: Received,
+    #[command(flatten)]
+    secret: SecretFile,
+    /// Refuse what was signed longer ago; needs webhook-timestamp
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    max_age: Option<std::time::Duration>,
+    /// Take events of this kind only
+    #[arg(long, value_name = "KIND", value_parser = kinds::parse)]
+    event: Option<EventKind>,
+    /// Print the body, as it is
+    #[arg(long)]
+    print: bool,
+}
+
+impl Verify {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::VERIFIED)?;
+        let given = self.secret.read(ctx).await?;
+        let request = self.received.read(ctx)?;
+        let mut verifier = given.verifier()?;
+        if let Some(age) = self.max_age {
+            if !request.headers.contains_key(WEBHOOK_TIMESTAMP) {
+                let what = "--max-age needs the header webhook-timestamp, which is not there";
+                return Err(Failure::usage(what).hint("--headers and --raw take it along").into());
+            }
+            verifier = verifier.require_timestamp(age).with_clock(crate::clock::now);
+        }
+        let id = Self::check(&verifier, &given, &request)?;
+        self.warn_of_others(ctx, &verifier, &request);
+        let event = Event::parse(&request.body).map_err(|why| {
+            Failure::invalid(format!("the signature is good, but the body is {why}")).code("invalid_event")
+        })?;
+        if let Some(wanted) = self.event.filter(|wanted| *wanted != event.kind) {
+            let what = format!("the signature is good, but the event is {}, not {wanted}", event.kind);
+            return Err(Failure::invalid(what).code("other_event").into());
+        }
+        if self.print {
+            if ctx.out.terminal {
+                ctx.out.line(&String::from_utf8_lossy(&request.body))?;
+            } else {
+                ctx.out.raw(&request.body)?;
+            }
+            return ctx.out.flush();
+        }
+        let id = id.or_else(|| event.event_id().map(|id| id.as_str().to_owned()));
+        sheet.one(&output::object(&[
+            ("valid", true.into()),
+            ("event", event.kind.as_str().into()),
+            ("id", id.into()),
+            ("timestamp", event.timestamp.to_string().into()),
+        ]))
+    }
+
+    /// The signed id, if the signature is good.
+    fn check(verifier: &Verifier, given: &Given, request: &Request) -> Outcome<Option<String>> {
+        let why = match verifier.verify(&request.headers, &request.body) {
+            Ok(_) if given.has_space() => Error::Mismatch,
+            Ok(verified) => return Ok(verified.id.map(str::to_owned)),
+            Err(why) => why,
+        };
+        if matches!(why, Error::Missing) {
+            let what = "there is no signature among the headers";
+            let hint = "X-Service-Signature, or webhook-signature with webhook-id and webhook-timestamp";
+            return Err(Failure::usage(what).code("no_signature").hint(hint).into());
+        }
+        let found = match why {
+            Error::TooOld => None,
+            _ => diagnose(given, request),
+        };
+        let failure = Failure::new(Exit::CheckFailed, why.to_string()).code("invalid_signature");
+        Err(match found {
+            Some(found) => failure.hint(found),
+            None => failure,
+        }
+        .into())
+    }
+
+    /// One good signature is enough, and a bad one beside it is worth a word.
+    fn warn_of_others(&self, ctx: &Context, verifier: &Verifier, request: &Request) {
+        for name in [SERVICE_SIGNATURE, WEBHOOK_SIGNATURE] {
+            let other = if name == SERVICE_SIGNATURE { WEBHOOK_SIGNATURE } else { SERVICE_SIGNATURE };
+            let mut alone = request.headers.clone();
+            alone.remove(other);
+            if self.max_age.is_none() && alone.contains_key(name) && verifier.verify(&alone, &request.body).is_err() {
+                ctx.console.warn(&format!("{other} is good, and {name} is not"));
+            }
+        }
+    }
+}

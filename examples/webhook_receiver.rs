@@ -1,0 +1,61 @@
+//! Receives webhooks: takes what the service signed, once, and refuses everything else.
+//!
+//! `WEBHOOK_SECRET=whsec_… cargo run --example webhook_receiver`, behind something that speaks https. To try it on this
+//! machine: `dl webhooks trigger conversion --to http://127.0.0.1:3000/hook --secret-file …`
+
+use std::io::Write;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{FromRef, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use deeplink_client::webhook::{EventData, Seen, SignedEvent, Verifier, WebhookSecret};
+
+/// How far the clocks of the service and of this machine may differ.
+const TOLERANCE: Duration = Duration::from_mins(5);
+
+#[derive(Clone)]
+struct Receiver {
+    verifier: Verifier,
+    seen: Seen,
+}
+
+impl FromRef<Receiver> for Verifier {
+    fn from_ref(receiver: &Receiver) -> Self {
+        receiver.verifier.clone()
+    }
+}
+
+/// Whatever reaches this was signed by the service within the last minutes.
+async fn hook(State(receiver): State<Receiver>, signed: SignedEvent) -> StatusCode {
+    let id = signed.id.unwrap_or_default();
+    let Ok(claim) = receiver.seen.claim(&id) else {
+        // Taken already: the service need not come again.
+        return StatusCode::NO_CONTENT;
+    };
+    let told = match &signed.event.data {
+        EventData::Conversion(sale) => format!("{} by {}", sale.conversion_type, sale.user_id),
+        other => other.to_string(),
+    };
+    // Stored, in a real receiver. If that fails, the claim is dropped, and the next attempt is let in.
+    if writeln!(std::io::stdout(), "{id} {told}").is_err() {
+        return StatusCode::INTERNAL_SERVER_ERROR;
+    }
+    claim.keep();
+    StatusCode::NO_CONTENT
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    #[expect(clippy::disallowed_methods, reason = "an example takes its settings where a program would")]
+    let setting = |name| std::env::var(name);
+    // After a rotation: both secrets, separated by a space.
+    let secrets = setting("WEBHOOK_SECRET")?;
+    let verifier = Verifier::new(secrets.split_whitespace().map(WebhookSecret::new))?.require_timestamp(TOLERANCE);
+    let address = setting("LISTEN").unwrap_or_else(|_| "127.0.0.1:3000".into());
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    writeln!(std::io::stdout(), "listening on http://{}", listener.local_addr()?)?;
+    let routes = Router::new().route("/hook", post(hook)).with_state(Receiver { verifier, seen: Seen::new(TOLERANCE) });
+    Ok(axum::serve(listener, routes).await?)
+}

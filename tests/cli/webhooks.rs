@@ -1,0 +1,148 @@
+//! `dl webhooks` against a service that says what the test wants said: what is managed there.
+
+use std::fmt::Write;
+
+use deeplink_client::mock::fixtures;
+use deeplink_core::event::EventKind;
+use deeplink_core::webhook::{CreatedWebhook, DeliveryList, RotatedSecret, WebhookList};
+use serde_json::{Value, json};
+
+use crate::dl::{Dl, mode};
+use crate::double::{Answer, Double, Request};
+
+/// The id of the webhook.
+pub(crate) const WEBHOOK: &str = "wh_0123456789abcdef01234567";
+/// The id of a delivery.
+pub(crate) const DELIVERY: &str = "dlv_0123456789abcdef01234567";
+
+fn json(value: impl serde::Serialize) -> Value {
+    serde_json::to_value(value).expect("JSON")
+}
+
+/// The secret that is given out.
+pub(crate) fn secret() -> String {
+    fixtures::webhook_secret().expose().to_owned()
+}
+
+/// The part of a service that is about webhooks; nothing for any other request.
+pub(crate) fn of_webhooks(request: &Request) -> Option<Answer> {
+    let webhook = fixtures::webhook_detail("https://hooks.example.com/deeplink");
+    let delivery = fixtures::delivery_detail(&webhook);
+    let of_one = format!("/v1/webhooks/{WEBHOOK}");
+    let rest = request.path().strip_prefix(&of_one);
+    Some(match (request.method.as_str(), rest, request.path()) {
+        ("GET", None, "/v1/webhooks") => Answer::json(200, &json(WebhookList::new(vec![webhook]))),
+        ("POST", None, "/v1/webhooks") => {
+            Answer::json(201, &json(CreatedWebhook::new(webhook, fixtures::webhook_secret())))
+        }
+        ("PATCH", Some(""), _) => Answer::json(200, &json(webhook)),
+        ("DELETE", Some(""), _) => Answer::new(204, ""),
+        ("POST", Some("/rotate-secret"), _) => {
+            Answer::json(200, &json(RotatedSecret::new(webhook.id, fixtures::webhook_secret())))
+        }
+        ("GET", Some("/deliveries"), _) => Answer::json(200, &json(DeliveryList::new(vec![delivery], None))),
+        ("POST", Some("/test"), _) => Answer::json(200, &json(delivery)),
+        ("POST", Some(rest), _) if rest == format!("/deliveries/{DELIVERY}/replay") => {
+            Answer::json(200, &json(delivery))
+        }
+        ("GET", None, "/v1/events/stream") => {
+            let mut frames = ": hello\n\n".to_owned();
+            for kind in [EventKind::Click, EventKind::Conversion] {
+                // Writing to a string cannot fail.
+                let _ = write!(frames, "{}", fixtures::streamed_event(&kind));
+            }
+            Answer::new(200, frames).header("content-type", "text/event-stream")
+        }
+        _ => return None,
+    })
+}
+
+fn service() -> Double {
+    Double::new(|request| of_webhooks(request).unwrap_or_else(|| Answer::error(404, "not_found", "no")))
+}
+
+#[test]
+fn a_secret_is_shown_once_and_nowhere_else() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let made = dl.run("webhooks create --url https://hooks.example.com/ --event click --event attribution -vv");
+    assert_eq!(made.ok(), format!("{}\n", secret()));
+    assert!(!made.stderr.contains(&secret()) && made.says("note: attribution is called attribute now"), "{made}");
+    let sent = double.only().json();
+    assert_eq!(sent, json!({"url": "https://hooks.example.com/", "events": ["click", "attribute"]}));
+    let ran = dl.run("webhooks create --url https://hooks.example.com/ --all-events --out-file s.txt");
+    assert_eq!(ran.ok(), format!("{}\n", fixtures::webhook_detail("").id));
+    assert!(ran.says("the secret is in s.txt"), "{ran}");
+    assert_eq!((dl.read("s.txt"), mode(&dl.dir().join("s.txt"))), (format!("{}\n", secret()), 0o600));
+    let hidden = dl.run("webhooks create --url https://hooks.example.com/ --all-events -o id");
+    assert!(hidden.fails(2).contains("the secret is shown this once"), "{hidden}");
+    assert!(dl.run(&format!("webhooks rotate-secret {WEBHOOK}")).fails(2).contains("--yes answers it"));
+    assert_eq!(dl.run(&format!("webhooks rotate-secret {WEBHOOK} --yes -o json")).json()["secret"], secret());
+    for line in ["webhooks list".to_owned(), format!("webhooks deliveries {WEBHOOK}")] {
+        for form in ["table", "json", "jsonl", "csv", "id"] {
+            let ran = dl.run(&format!("{line} -o {form} -vv"));
+            assert!(ran.code == Some(0) && !ran.to_string().contains("whsec_"), "{form}: {ran}");
+        }
+    }
+}
+
+/// An answer that cannot be shown leaves a secret that nobody has: how to get another is said, and nothing of it.
+#[test]
+fn a_secret_that_cannot_be_shown_is_said_to_be_lost() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let mut command = dl.command(&format!("webhooks rotate-secret {WEBHOOK} --yes"));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    let ran = command.stdout(full).output().expect("dl runs");
+    let stderr = String::from_utf8(ran.stderr).expect("UTF-8");
+    assert_eq!(ran.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("dl webhooks rotate-secret wh_") && !stderr.contains(&secret()[..12]), "{stderr}");
+}
+
+#[test]
+fn what_is_managed_is_sent_as_it_is_said() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    for (line, request, body) in [
+        ("update {} --active false", "PATCH {}", json!({"active": false})),
+        (
+            "update {} --no-filter --all-events",
+            "PATCH {}",
+            json!({"events": ["click", "attribute", "identify", "conversion"], "filters": null}),
+        ),
+        (
+            "update {} --affiliate aff_0123456789abcdef01234567",
+            "PATCH {}",
+            json!({"filters": {"affiliate_id": "aff_0123456789abcdef01234567"}}),
+        ),
+        ("test {}", "POST {}/test", json!({})),
+        ("test {} --event attribution", "POST {}/test", json!({"event": "attribute"})),
+    ] {
+        dl.run(&format!("webhooks {}", line.replace("{}", WEBHOOK))).ok();
+        let last = double.requests().pop().expect("a request");
+        assert_eq!(last.line(), request.replace("{}", &format!("/v1/webhooks/{WEBHOOK}")));
+        assert_eq!(last.json(), body, "{line}");
+    }
+    dl.run(&format!("webhooks replay {WEBHOOK} {DELIVERY}")).ok();
+    dl.run(&format!("webhooks deliveries {WEBHOOK} --status failed --limit 7")).ok();
+    let last = double.requests().pop().expect("a request");
+    assert_eq!((last.query("status"), last.query("limit")), (Some("failed"), Some("7")));
+    dl.run(&format!("webhooks delete {WEBHOOK} --yes")).ok();
+    let before = double.requests().len();
+    for (line, code) in [
+        (format!("update {WEBHOOK}"), 2),
+        ("update wh_1 --active true".to_owned(), 3),
+        (format!("update {WEBHOOK} --event clicks"), 3),
+        (format!("update {WEBHOOK} --active maybe"), 2),
+        ("create --url http://example.com/ --all-events".to_owned(), 3),
+        ("create --url https://example.com/".to_owned(), 2),
+        ("create --url https://example.com/ --event sale".to_owned(), 3),
+        (format!("deliveries {WEBHOOK} --status gone"), 3),
+        (format!("replay {WEBHOOK} {WEBHOOK}"), 3),
+        (format!("test {WEBHOOK} --event sale"), 2),
+        (format!("delete {WEBHOOK}"), 2),
+    ] {
+        assert_eq!(dl.run(&format!("webhooks {line}")).code, Some(code), "{line}");
+    }
+    assert_eq!(double.requests().len(), before, "nothing was sent");
+}
