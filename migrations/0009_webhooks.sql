@@ -68,7 +68,7 @@ CREATE TABLE deliveries (
     log        TEXT   NOT NULL,
     created_at BIGINT NOT NULL
 );
-CREATE INDEX deliveries_due ON deliveries (tenant_id, due_at) WHERE state = 0;
+CREATE INDEX deliveries_due ON deliveries (webhook_id, due_at) WHERE state = 0;
 CREATE INDEX deliveries_webhook ON deliveries (webhook_id, id);
 -- What did not arrive is looked for among what did.
 CREATE INDEX deliveries_ended ON deliveries (webhook_id, state, id) WHERE state > 1;

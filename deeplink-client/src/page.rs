@@ -181,9 +181,11 @@ impl<L: Listed> Pages<L> {
             cursor: Option<&'a str>,
         }
         let limit = self.limit;
-        let checked = self.list.check().and_then(|()| match (1..=MAX_LIMIT).contains(&limit) {
-            true => Ok(()),
-            false => Err(Error::validation("limit", format!("limit is a number from 1 to {MAX_LIMIT}"))),
+        let checked = self.list.check().and_then(|()| {
+            if (1..=MAX_LIMIT).contains(&limit) {
+                return Ok(());
+            }
+            Err(Error::validation("limit", format!("limit is a number from 1 to {MAX_LIMIT}")))
         });
         self.list.ask(&self.client).query(&Place { limit, cursor }).checked(checked)
     }

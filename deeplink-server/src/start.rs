@@ -134,6 +134,7 @@ impl Running {
     pub fn ask_to_stop(&self, how: Stop) {
         self.app.stopping.store(true, Ordering::Relaxed);
         self.app.streams.stop();
+        self.app.ending.cancel();
         self.stop.send_if_modified(|now| {
             let sooner = how > *now;
             *now = how.max(*now);
@@ -151,7 +152,11 @@ impl Running {
     pub async fn stopped(mut self) -> usize {
         let cut = (&mut self.serving).await.unwrap_or(0);
         self.app.stopping.store(true, Ordering::Relaxed);
-        self.work.finish(&self.app, LAST_WORK).await;
+        self.app.ending.cancel();
+        // Attempts to deliver have some more time, unless somebody is in a hurry.
+        let mut asked = self.stop.subscribe();
+        let hurry = async move { drop(asked.wait_for(|asked| *asked == Stop::AtOnce).await) };
+        self.work.finish(&self.app, LAST_WORK, hurry).await;
         self.app.clicks.drain(LAST_CLICKS).await;
         self.app.db.close().await;
         cut

@@ -11,6 +11,7 @@ use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::brief::Brief;
@@ -103,6 +104,8 @@ pub(crate) struct App {
     /// Set once the service is asked to stop: `/ready` says so at once.
     pub(crate) stopping: std::sync::atomic::AtomicBool,
     random: Arc<Mutex<Random>>,
+    /// Likewise, for whoever waits: what would go on for long ends.
+    pub(crate) ending: CancellationToken,
 }
 
 /// A verified custom host.
@@ -201,6 +204,7 @@ impl App {
             stopping: std::sync::atomic::AtomicBool::new(false),
             random: Arc::new(Mutex::new(random)),
             streams: Arc::new(Streams::new()),
+            ending: CancellationToken::new(),
             service_host: public_url.host_str().unwrap_or_default().to_owned(),
             is_loopback: crate::config::is_loopback(&public_url),
             is_https: public_url.scheme() == "https",

@@ -61,10 +61,9 @@ struct Credentials {
 }
 
 async fn credentials(world: &World) -> Credentials {
-    let webhook = json!({"url": "https://hooks.example.com/", "events": ["conversion"]});
     Credentials {
         session: world.session_of(&world.a).await,
-        webhook: world.a.post("/v1/webhooks", &webhook).await.member("id"),
+        webhook: world.a.post("/v1/webhooks", &hook()).await.member("id"),
         page: page_of(world, &world.a, "pages.example.com").await,
     }
 }
@@ -294,6 +293,25 @@ async fn l17_a_body_may_have_sixty_four_kibibytes() {
     }
 }
 
+fn hook() -> Value {
+    json!({"url": "https://hooks.example.com/", "events": ["conversion"]})
+}
+
+/// Every operation on webhooks, on the one at this path and its delivery of this id.
+fn on_webhooks(world: &World, webhook: &str, delivery: &str) -> Vec<Ask> {
+    let ask = |method, path: &str| world.a.ask(method, path);
+    vec![
+        ask(Method::GET, "/v1/webhooks"),
+        ask(Method::POST, "/v1/webhooks").json(&hook()),
+        ask(Method::PATCH, webhook).json(&json!({"active": false})),
+        ask(Method::DELETE, webhook),
+        ask(Method::POST, &format!("{webhook}/rotate-secret")),
+        ask(Method::POST, &format!("{webhook}/test")).json(&json!({})),
+        ask(Method::GET, &format!("{webhook}/deliveries")),
+        ask(Method::POST, &format!("{webhook}/deliveries/{delivery}/replay")),
+    ]
+}
+
 /// X2: when the store fails, the caller learns the request's id and nothing else; the cause is in the log.
 #[tokio::test]
 async fn x2_what_failed_inside_stays_inside() {
@@ -307,8 +325,7 @@ async fn x2_what_failed_inside_stays_inside() {
     let page = page_of(&world, &world.a, "pages.example.com").await;
     let token = "0".repeat(64);
     let form = |path: &str| world.nobody.ask(Method::POST, path).form(&[("token", &token)]);
-    let hook = json!({"url": "https://hooks.example.com/", "events": ["conversion"]});
-    let webhook = world.a.post("/v1/webhooks", &hook).await;
+    let webhook = world.a.post("/v1/webhooks", &hook()).await;
     let delivery = settled_delivery(&world, &world.a, &webhook.member("id")).await;
     // What tells whose a key is stays.
     let hide = "ALTER TABLE links RENAME TO hidden; ALTER TABLE users RENAME TO hidden_users;
@@ -328,17 +345,8 @@ async fn x2_what_failed_inside_stays_inside() {
         json!({"link_id": "spring-42", "install_id": "one", "app_version": "1", "user_id": "ann", "type": "purchase"});
     let source = "/v1/sources/src_0123456789abcdef01234567";
     let webhook = webhook.header("location").to_owned();
-    let to_test = json!({"event": "click"});
     let mut ids = Vec::new();
-    for ask in [
-        world.a.ask(Method::GET, "/v1/webhooks"),
-        world.a.ask(Method::POST, "/v1/webhooks").json(&hook),
-        world.a.ask(Method::PATCH, &webhook).json(&json!({"active": false})),
-        world.a.ask(Method::DELETE, &webhook),
-        world.a.ask(Method::POST, &format!("{webhook}/rotate-secret")),
-        world.a.ask(Method::POST, &format!("{webhook}/test")).json(&to_test),
-        world.a.ask(Method::GET, &format!("{webhook}/deliveries")),
-        world.a.ask(Method::POST, &format!("{webhook}/deliveries/{delivery}/replay")),
+    let others = [
         world.a.ask(Method::GET, "/v1/sources"),
         world.a.ask(Method::POST, "/v1/sources").json(&json!({"name": "Shop", "source_type": "custom"})),
         world.a.ask(Method::GET, source),
@@ -398,7 +406,8 @@ async fn x2_what_failed_inside_stays_inside() {
         page.ask(Method::POST, "/v1/attribution/report").json(&report),
         world.a.ask(Method::PUT, "/v1/attribution/link").json(&report),
         world.nobody.ask(Method::GET, "/r/other-one").header("accept", "application/json"),
-    ] {
+    ];
+    for ask in on_webhooks(&world, &webhook, &delivery).into_iter().chain(others) {
         let reply = ask.send().await;
         assert_eq!(reply.outcome(), "500 internal");
         ids.push(reply.member("request_id"));

@@ -1,16 +1,12 @@
 //! Mails on their way: what they look like, and how a mail server's answers are taken.
 
-#[path = "../common/authority.rs"]
-#[expect(dead_code, reason = "other suites ask it for more")]
-mod authority;
-
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use deeplink_server::config::{Config, MailTransport, TrustedRoots};
 use serde_json::json;
 
-use self::authority::{Authority, Identity};
+use crate::authority::{Authority, Identity};
 use crate::common::smtp::{MailServer, Mood};
 use crate::common::{World, eventually, log_mark, logged_since, spawn, spawn_with};
 

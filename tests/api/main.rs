@@ -7,10 +7,13 @@ mod common;
 mod affiliates;
 mod apps;
 mod auth;
+#[path = "../common/authority.rs"]
+mod authority;
 mod away;
 mod bulk;
 mod challenges;
 mod cursors;
+mod deliveries;
 #[path = "../domains/mod.rs"]
 mod domains;
 mod errors;

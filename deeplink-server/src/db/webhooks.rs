@@ -253,3 +253,25 @@ pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &WebhookId)
         .execute(c).await.map(|done| done.rows_affected()))?;
     Ok(rows == 1)
 }
+
+/// A webhook's secrets as they are stored.
+#[derive(Debug, Clone, FromRow)]
+pub(crate) struct SealedSecrets {
+    pub(crate) id: String,
+    pub(crate) sealed: String,
+    /// The secret before a rotation.
+    pub(crate) before: Option<String>,
+}
+
+/// Every webhook's sealed secrets, so that a new server key can take over.
+pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<SealedSecrets>, DbError> {
+    const SQL: &str = "SELECT id, sealed, sealed_before AS before FROM webhooks ORDER BY id";
+    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
+}
+
+/// Replaces a webhook's sealed secrets.
+pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str, before: Option<&str>) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE webhooks SET sealed = $2, sealed_before = $3 WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(id).bind(sealed).bind(before).execute(c).await.map(|_| ()))?;
+    Ok(())
+}

@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::fmt::{Display, Write};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -77,7 +77,25 @@ pub(crate) struct Metrics {
     pub(crate) certificates_issued: AtomicU64,
     /// Orders of certificates that came to nothing.
     pub(crate) certificates_failed: AtomicU64,
+    /// Attempts to deliver, by what came of them.
+    sent: [AtomicU64; SENT.len()],
+    /// Deliveries that this node has taken up and whose outcome is not stored.
+    pub(crate) deliveries_queued: AtomicUsize,
 }
+
+/// What came of an attempt to deliver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// The receiver took it.
+    Taken,
+    /// It answered with another status.
+    Refused,
+    /// There was no answer.
+    Unanswered,
+}
+
+/// The words for [`Sent`], in its order.
+const SENT: [&str; 3] = ["delivered", "refused", "unanswered"];
 
 impl Metrics {
     pub(crate) fn new() -> Self {
@@ -89,7 +107,14 @@ impl Metrics {
             stale_answers: AtomicU64::new(0),
             certificates_issued: AtomicU64::new(0),
             certificates_failed: AtomicU64::new(0),
+            sent: Default::default(),
+            deliveries_queued: AtomicUsize::new(0),
         }
+    }
+
+    /// Counts an attempt to deliver.
+    pub(crate) fn sent(&self, outcome: Sent) {
+        self.sent[outcome as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts a resolve; they are most of the traffic, so nothing else is done for them.
@@ -143,6 +168,16 @@ impl Metrics {
             "counter",
             "Orders of certificates that came to nothing.",
             failed.load(Relaxed),
+        );
+        page.family("deeplink_delivery_attempts_total", "counter", "Attempts to deliver events to webhooks.");
+        for (outcome, count) in SENT.iter().zip(&self.sent) {
+            page.labelled(&[("outcome", outcome)], count.load(Relaxed));
+        }
+        page.single(
+            "deeplink_deliveries_queued",
+            "gauge",
+            "Deliveries that this node has taken up and not settled.",
+            self.deliveries_queued.load(Relaxed),
         );
     }
 }

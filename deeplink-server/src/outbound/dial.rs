@@ -57,29 +57,36 @@ impl Dialler {
         Self { dial, trusted, tls: OnceCell::new() }
     }
 
-    /// A connection for a URL to one of these addresses, which are those of its host.
-    pub(super) async fn connect(&self, url: &Url, addresses: &[SocketAddr]) -> Result<Box<dyn Stream>, Failed> {
+    /// A connection for a URL to one of these addresses, which are those of its host, and to which.
+    pub(super) async fn connect(
+        &self,
+        url: &Url,
+        addresses: &[SocketAddr],
+    ) -> Result<(Box<dyn Stream>, SocketAddr), Failed> {
         let connect = async {
-            let stream = self.first_of(addresses).await.map_err(Failed::Connect)?;
+            let (address, stream) = self.first_of(addresses).await.map_err(Failed::Connect)?;
             // Whether small packets wait changes nothing but speed.
             let _ = stream.set_nodelay(true);
             if url.scheme() != "https" {
-                return Ok(Box::new(stream) as Box<dyn Stream>);
+                return Ok((Box::new(stream) as Box<dyn Stream>, address));
             }
             let secured = self.tls().await?.connect(server_name(url)?, stream).await.map_err(Failed::Tls)?;
-            Ok(Box::new(secured) as Box<dyn Stream>)
+            Ok((Box::new(secured) as Box<dyn Stream>, address))
         };
         timeout(CONNECT, connect).await.unwrap_or(Err(Failed::NotConnected))
     }
 
     /// The first connection that is there; each address has a head start before the next one.
-    async fn first_of(&self, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    async fn first_of(&self, addresses: &[SocketAddr]) -> io::Result<(SocketAddr, TcpStream)> {
         let mut waiting: VecDeque<_> = in_turns(addresses).take(MOST).collect();
         let mut tries = FuturesUnordered::new();
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         loop {
             match waiting.pop_front() {
-                Some(address) => tries.push((self.dial)(address)),
+                Some(address) => {
+                    let connection = (self.dial)(address);
+                    tries.push(async move { connection.await.map(|stream| (address, stream)) });
+                }
                 None if tries.is_empty() => return Err(last),
                 None => {}
             }

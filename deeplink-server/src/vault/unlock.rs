@@ -10,7 +10,7 @@ use url::Url;
 
 use super::{MasterKey, Unopened, Vault};
 use crate::config::{Config, is_loopback};
-use crate::db::{Db, DbError, acme, certificates, mails, replies, sources, vault_check};
+use crate::db::{Db, DbError, acme, certificates, mails, replies, sources, vault_check, webhooks};
 
 const CHECK: &[u8] = b"deeplink";
 
@@ -177,6 +177,15 @@ impl Vault {
                 for (id, sealed) in sources::all_sealed(&mut tx).await? {
                     if let Some(sealed) = vault.renewed("sources", &id, &sealed) {
                         sources::reseal(&mut tx, &id, &sealed).await?;
+                    }
+                }
+                for secrets in webhooks::all_sealed(&mut tx).await? {
+                    let renew = |sealed: &str| vault.renewed("webhooks", &secrets.id, sealed);
+                    let now = renew(&secrets.sealed);
+                    let before = secrets.before.as_deref().and_then(renew);
+                    if now.is_some() || before.is_some() {
+                        let (now, before) = (now.unwrap_or(secrets.sealed), before.or(secrets.before));
+                        webhooks::reseal(&mut tx, &secrets.id, &now, before.as_deref()).await?;
                     }
                 }
                 Ok(())

@@ -3,6 +3,7 @@
 
 mod certificates;
 mod credit;
+mod deliver;
 pub(crate) mod link_expiry;
 pub(crate) mod mail;
 pub(crate) mod recheck;
@@ -23,6 +24,7 @@ use crate::stream::tail;
 /// The tasks that run.
 pub(crate) struct Work {
     mail: JoinHandle<()>,
+    deliver: AbortOnDropHandle<()>,
     /// Only with TLS of our own.
     certificates: Option<JoinHandle<()>>,
     /// What it writes runs to its end by itself, so it may be cut anywhere.
@@ -46,6 +48,7 @@ pub(crate) fn start(app: &Shared) -> Work {
     let threats = app.config.threat_list.clone().map(|file| tokio::spawn(threats::run(Arc::downgrade(app), file)));
     Work {
         mail: tokio::spawn(mail::run(Arc::downgrade(app))),
+        deliver: AbortOnDropHandle::new(tokio::spawn(deliver::run(Arc::downgrade(app)))),
         certificates: app.config.tls.clone().map(|tls| tokio::spawn(certificates::run(Arc::downgrade(app), tls))),
         _sweep: AbortOnDropHandle::new(tokio::spawn(sweep::run(Arc::downgrade(app)))),
         _recheck: AbortOnDropHandle::new(tokio::spawn(recheck::run(Arc::downgrade(app)))),
@@ -58,9 +61,19 @@ pub(crate) fn start(app: &Shared) -> Work {
 }
 
 impl Work {
-    /// Lets a mail that is on its way be settled and a lease be given back, after the service was asked to stop and
-    /// before the database closes.
-    pub(crate) async fn finish(mut self, app: &Shared, within: Duration) {
+    /// Lets what is on its way be settled and leases be given back, after the service was asked to stop and before the
+    /// database closes: attempts to deliver for some seconds, or until somebody is in a hurry, and all else `within` a
+    /// moment.
+    pub(crate) async fn finish(mut self, app: &Shared, within: Duration, hurry: impl Future<Output = ()>) {
+        let delivered = async {
+            // They end by themselves in time; after that, what became of them is stored.
+            drop(tokio::time::timeout(deliver::LAST_ATTEMPTS + within, &mut self.deliver).await);
+        };
+        tokio::select! {
+            () = delivered => {}
+            () = async { hurry.await; tokio::time::sleep(within).await } => {}
+        }
+        self.deliver.abort();
         app.mail_waits.notify_one();
         app.certificates.stop.notify_one();
         let both = async {

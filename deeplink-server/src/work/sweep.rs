@@ -1,20 +1,24 @@
-//! Takes away what is over: kept replies, tokens, sessions and codes whose time has passed, clicks past their retention.
+//! Takes away what is over: kept replies, tokens, sessions and codes whose time has passed, clicks and deliveries past their
+//! retention.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use deeplink_core::webhook::DELIVERIES_KEPT_DAYS;
 use futures_util::FutureExt;
 
 use crate::clicks::Retention;
-use crate::db::{DbError, expired};
+use crate::db::{DbError, deliveries, expired};
 use crate::state::App;
 
+/// Between two batches of what there may be very many of, so that others come first.
+const PAUSE: Duration = Duration::from_millis(5);
 /// How long a stop may go unnoticed.
 const LOOK: Duration = Duration::from_secs(5);
 /// Looks between two sweeps of replies and tokens: a minute.
 const SMALL: u32 = 12;
-/// Looks between two sweeps of the click log: an hour.
+/// Looks between two sweeps of the click log and of deliveries: an hour.
 const LARGE: u32 = 720;
 
 pub(super) async fn run(app: Weak<App>) {
@@ -34,6 +38,7 @@ pub(super) async fn run(app: Weak<App>) {
         }
         if looks % LARGE == SMALL {
             report(clicks(&app).await);
+            report(old_deliveries(&app).await);
         }
     }
 }
@@ -55,4 +60,30 @@ async fn all(app: &App, statement: &'static str) -> Result<(), DbError> {
 async fn clicks(app: &App) -> Result<(), DbError> {
     let plans = app.config.enforce_quotas;
     app.clicks.sweep(if plans { Retention::Plans } else { Retention::Days(app.config.retention_days) }).await
+}
+
+/// Deliveries are shown for thirty days, or for fewer where the operator says so; those of a webhook that is gone, to nobody.
+async fn old_deliveries(app: &App) -> Result<(), DbError> {
+    let days = match i64::from(app.config.retention_days) {
+        0 => DELIVERIES_KEPT_DAYS,
+        days => days.min(DELIVERIES_KEPT_DAYS),
+    };
+    let before = app.clock.now().plus_days(-days);
+    while app.db.write(move |mut tx| async move { deliveries::remove_old(&mut tx, before).await }.boxed()).await? {
+        tokio::time::sleep(PAUSE).await;
+    }
+    let orphaned = deliveries::orphaned(&mut app.db.read().await?.conn()).await?;
+    for webhook in orphaned {
+        let some = || {
+            let webhook = webhook.clone();
+            app.db.write(move |mut tx| {
+                let webhook = webhook.clone();
+                async move { deliveries::remove_of(&mut tx, &webhook).await }.boxed()
+            })
+        };
+        while some().await? {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    Ok(())
 }

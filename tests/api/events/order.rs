@@ -70,6 +70,14 @@ async fn a_restart_loses_nothing() {
         seen.extend(stream.take(6).await);
     }
     assert!(stream.rest(&world.a).await.is_empty());
-    let kinds: Vec<&str> = seen.iter().map(|frame| frame.kind.as_str()).collect();
-    assert_eq!(kinds, ["click", "identify"].repeat(15));
+    let mut kinds: Vec<&str> = seen.iter().map(|frame| frame.kind.as_str()).collect();
+    // On PostgreSQL others than clicks get their places moments after they are stored.
+    if world.db.is_postgres() {
+        kinds.sort_unstable();
+        assert_eq!(kinds, [["click"; 15], ["identify"; 15]].concat());
+    } else {
+        assert_eq!(kinds, ["click", "identify"].repeat(15));
+    }
+    let ids: std::collections::BTreeSet<&str> = seen.iter().map(|frame| frame.id.as_str()).collect();
+    assert_eq!(ids.len(), 30);
 }

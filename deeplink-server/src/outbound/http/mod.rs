@@ -3,7 +3,11 @@
 //!
 //! The rules are one and the same for all who are called: http or https at ports 80, 443 and from 1024 on; every address
 //! of the host is public, and one of the addresses that were judged is the one that is dialled; the certificate is
-//! verified for the name; no proxy, no cookie, no redirect, no content encoding; a response head has 16 KiB at most.
+//! verified for the name; no proxy, no cookie, no redirect, no content encoding; a response head has 16 KiB at most. A
+//! [`Http::call`] makes a connection of its own; a [`Http::post`] may use one that was kept.
+
+mod kept;
+mod post;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -19,6 +23,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use url::{Host, Position, Url};
 
+pub(crate) use self::post::Post;
 use super::dial::{Dialler, Stream};
 use super::dns::{Dns, Unanswered};
 use crate::config::{Config, Networks};
@@ -128,6 +133,10 @@ pub(crate) struct Http {
     dns: Dns,
     allow: Networks,
     dialler: Dialler,
+    /// Connections that posts have used and may use again.
+    kept: kept::Pool,
+    /// How long it is believed where a kept connection's host is.
+    believes: Duration,
 }
 
 impl Http {
@@ -137,6 +146,8 @@ impl Http {
             dns: Dns::new(config.dns_server),
             allow: config.outbound_allow.clone(),
             dialler: Dialler::new(config.outbound_ca.clone()),
+            kept: kept::Pool::default(),
+            believes: post::JUDGED,
         }
     }
 
@@ -166,8 +177,10 @@ impl Http {
     async fn exchange(&self, call: Call<'_>) -> Result<Bytes, Failed> {
         let url = rules::outbound(call.url, |address| self.allow.contains(address)).map_err(Failed::Url)?;
         let addresses = self.addresses(&url).await?;
-        let stream = self.dialler.connect(&url, &addresses).await?;
-        speak(stream, request(&url, &call)?, &call).await
+        let (stream, _) = self.dialler.connect(&url, &addresses).await?;
+        let mut request = request(&url, &call.method, &call.headers, &call.body)?;
+        request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        speak(stream, request, &call).await
     }
 
     /// Whom to dial: every address of the host, if each of them may be.
@@ -201,19 +214,18 @@ impl Http {
     }
 }
 
-fn request(url: &Url, call: &Call<'_>) -> Result<Request<Full<Bytes>>, Failed> {
+fn request(url: &Url, method: &Method, with: &HeaderMap, body: &Bytes) -> Result<Request<Full<Bytes>>, Failed> {
     let mut request = Request::builder()
-        .method(call.method.clone())
+        .method(method.clone())
         .uri(&url[Position::BeforePath..Position::AfterQuery])
         .header(header::HOST, &url[Position::BeforeHost..Position::AfterPort])
-        .body(Full::new(call.body.clone()))
+        .body(Full::new(body.clone()))
         .map_err(Failed::Request)?;
     let headers = request.headers_mut();
-    headers.extend(call.headers.clone());
+    headers.extend(with.clone());
     headers
         .insert(header::USER_AGENT, HeaderValue::from_static(concat!("deeplink-server/", env!("CARGO_PKG_VERSION"))));
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     Ok(request)
 }
 

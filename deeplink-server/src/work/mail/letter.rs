@@ -45,6 +45,12 @@ enum Says {
         /// When the claim ends.
         until: Timestamp,
     },
+    /// A webhook has failed for days and is switched off.
+    WebhookPaused {
+        webhook_url: String,
+        /// Since when nothing has arrived.
+        failing_since: Timestamp,
+    },
     /// Confirm the address of a new account.
     Signup {
         /// The token of the link in it.
@@ -96,6 +102,11 @@ impl Mail {
     pub(crate) fn domain_lost(to: String, domain: &DomainName, token: &str, until: Timestamp) -> Self {
         let (domain, txt_record) = (domain.to_string(), domain.txt_record());
         Self { to, says: Says::DomainLost { domain, txt_record, verification_token: token.to_owned(), until } }
+    }
+
+    /// Tells an owner that a webhook is switched off, and how to have it back.
+    pub(crate) fn webhook_paused(to: String, url: &str, since: Timestamp) -> Self {
+        Self { to, says: Says::WebhookPaused { webhook_url: url.to_owned(), failing_since: since } }
     }
 
     /// The mail as it is stored.
@@ -157,10 +168,19 @@ impl Mail {
                 let html = DomainLostHtml { host, domain, txt_record, token, until }.render()?;
                 (format!("{domain} is no longer verified"), text, html)
             }
+            Says::WebhookPaused { webhook_url: url, failing_since } => {
+                let (link, since) = (&format!("{base}{WEBHOOKS}"), &day(*failing_since));
+                let text = WebhookPausedText { host, url, since, link }.render()?;
+                let html = WebhookPausedHtml { host, url, since, link }.render()?;
+                (format!("A webhook at {host} is switched off"), text, html)
+            }
         };
         Ok(Written { subject, text, html })
     }
 }
+
+/// Where people see to their webhooks.
+const WEBHOOKS: &str = "/account/webhooks";
 
 /// A mail's parts before they are put together.
 struct Written {
@@ -281,6 +301,24 @@ struct DomainLostHtml<'a> {
     until: &'a str,
 }
 
+#[derive(Template)]
+#[template(path = "mail/webhook_paused.txt")]
+struct WebhookPausedText<'a> {
+    host: &'a str,
+    url: &'a str,
+    since: &'a str,
+    link: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "mail/webhook_paused.html")]
+struct WebhookPausedHtml<'a> {
+    host: &'a str,
+    url: &'a str,
+    since: &'a str,
+    link: &'a str,
+}
+
 #[cfg(test)]
 mod tests {
     use deeplink_core::secret::Random;
@@ -313,6 +351,10 @@ mod tests {
                 Mail::domain_lost("a@example.com".into(), &domain, token.expose(), until()),
                 r#""domain":"go.example.com","txt_record":"_deeplink-verify.go.example.com","verification_token":"T","until":"U"}"#,
             ),
+            (
+                Mail::webhook_paused("a@example.com".into(), "https://hooks.example.com/in", until()),
+                r#""webhook_url":"https://hooks.example.com/in","failing_since":"U"}"#,
+            ),
         ]
     }
 
@@ -340,6 +382,7 @@ mod tests {
                 Says::Invite { .. } => format!("{base}/v1/auth/verify?token={token}"),
                 Says::Code { code, .. } => code.clone(),
                 Says::DomainLost { verification_token, .. } => verification_token.clone(),
+                Says::WebhookPaused { webhook_url, .. } => webhook_url.clone(),
             };
             assert_eq!(text.lines().filter(|line| *line == alone).count(), 1, "{text}");
             assert!(html.contains(&format!(">{alone}<")), "{html}");

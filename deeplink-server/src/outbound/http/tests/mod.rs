@@ -51,6 +51,8 @@ impl Bench {
             dns: Dns::new(Some(names.address())),
             allow: Networks::default(),
             dialler: Dialler::with(Arc::new(dial), None),
+            kept: kept::Pool::default(),
+            believes: post::JUDGED,
         };
         Self { http, names, dialled }
     }

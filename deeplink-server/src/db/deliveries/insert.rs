@@ -1,14 +1,13 @@
-//! Events on their way to webhooks.
+//! Deliveries that begin.
 
 use std::collections::BTreeMap;
 
 use deeplink_core::id::{DeliveryId, EventId, TenantId, WebhookId};
 use deeplink_core::time::Timestamp;
-
 use sqlx::QueryBuilder;
 
-use super::rows::pieces;
-use super::{Conn, DbError, on};
+use super::super::rows::pieces;
+use super::super::{Conn, DbError, on};
 
 /// A delivery to store, in the transaction of what it tells of.
 #[derive(Debug, Clone)]

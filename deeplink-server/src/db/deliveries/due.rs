@@ -1,0 +1,134 @@
+//! What is to be sent, to whom.
+
+use deeplink_core::id::{TenantId, WebhookId};
+use deeplink_core::time::Timestamp;
+use sqlx::FromRow;
+
+use super::super::{Conn, DbError, on};
+
+/// A delivery whose time has come.
+#[derive(Debug, Clone, FromRow)]
+pub(crate) struct Due {
+    pub(crate) id: String,
+    pub(crate) event_id: String,
+    /// Attempts so far.
+    pub(crate) tries: i64,
+    /// The attempts so far, as they are stored.
+    pub(crate) log: String,
+    /// What is sent; `None` if the event is not kept any more.
+    pub(crate) body: Option<String>,
+}
+
+/// A webhook's deliveries that are due, the one that waits longest first.
+pub(crate) async fn due(
+    db: &mut Conn<'_>,
+    webhook: &WebhookId,
+    now: Timestamp,
+    count: i64,
+) -> Result<Vec<Due>, DbError> {
+    const SQL: &str = "
+        SELECT d.id, d.event_id, d.tries, d.log, e.body FROM deliveries d LEFT JOIN events e ON e.id = d.event_id
+        WHERE d.webhook_id = $1 AND d.state = 0 AND d.due_at <= $2 ORDER BY d.due_at LIMIT $3";
+    Ok(on!(db, c => sqlx::query_as(SQL)
+        .bind(webhook.as_str()).bind(now.as_millis()).bind(count)
+        .fetch_all(c).await)?)
+}
+
+/// When the next of a webhook's deliveries is due that are not due yet.
+pub(crate) async fn next_due(
+    db: &mut Conn<'_>,
+    webhook: &WebhookId,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, DbError> {
+    const SQL: &str = "
+        SELECT due_at FROM deliveries WHERE webhook_id = $1 AND state = 0 AND due_at > $2 ORDER BY due_at LIMIT 1";
+    let at: Option<i64> =
+        on!(db, c => sqlx::query_scalar(SQL).bind(webhook.as_str()).bind(now.as_millis()).fetch_optional(c).await)?;
+    Ok(at.map(Timestamp::from_millis))
+}
+
+/// An active webhook as the sender needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) id: WebhookId,
+    pub(crate) url: String,
+    pub(crate) sealed: String,
+    /// The secret before, and until when it signs as well.
+    pub(crate) before: Option<(String, Timestamp)>,
+    pub(crate) is_full: bool,
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: String,
+    url: String,
+    sealed: String,
+    sealed_before: Option<String>,
+    before_until: Option<i64>,
+    is_full: bool,
+}
+
+/// A tenant's active webhooks.
+pub(crate) async fn targets(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Stored>, DbError> {
+    const SQL: &str = "
+        SELECT id, url, sealed, sealed_before, before_until, is_full FROM webhooks
+        WHERE tenant_id = $1 AND active = TRUE ORDER BY id";
+    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+    let read = |row: Row| {
+        Ok(Stored {
+            id: row.id.parse().map_err(|_| DbError::corrupt("webhooks", "id", &row.id))?,
+            url: row.url,
+            sealed: row.sealed,
+            before: row.sealed_before.zip(row.before_until.map(Timestamp::from_millis)),
+            is_full: row.is_full,
+        })
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// A webhook that deliveries wait for.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    pub(crate) tenant: TenantId,
+    pub(crate) webhook: WebhookId,
+    /// Whether it is there and switched on.
+    pub(crate) is_active: bool,
+    /// When the first of them is due.
+    pub(crate) due_at: Timestamp,
+}
+
+#[derive(FromRow)]
+struct Found {
+    webhook_id: String,
+    tenant_id: String,
+    is_active: bool,
+    due_at: i64,
+}
+
+/// Webhooks that deliveries wait for, in the order of their ids behind one of them. It takes a step of the index for each
+/// webhook and not for each delivery, so that what one has piled up costs the others nothing.
+pub(crate) async fn waiting(db: &mut Conn<'_>, after: &str, count: i64) -> Result<Vec<Waiting>, DbError> {
+    const SQL: &str = "
+        WITH RECURSIVE found (id) AS (
+            SELECT MIN(webhook_id) FROM deliveries WHERE state = 0 AND webhook_id > $1
+            UNION ALL
+            SELECT (SELECT MIN(d.webhook_id) FROM deliveries d WHERE d.state = 0 AND d.webhook_id > found.id)
+            FROM found WHERE found.id IS NOT NULL
+        )
+        SELECT found.id AS webhook_id,
+            (SELECT d.tenant_id FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id LIMIT 1) AS tenant_id,
+            COALESCE((SELECT w.active FROM webhooks w WHERE w.id = found.id), FALSE) AS is_active,
+            (SELECT MIN(d.due_at) FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id) AS due_at
+        FROM found WHERE found.id IS NOT NULL LIMIT $2";
+    let rows: Vec<Found> = on!(db, c => sqlx::query_as(SQL).bind(after).bind(count).fetch_all(c).await)?;
+    let read = |row: Found| {
+        let corrupt = |column| DbError::corrupt("deliveries", column, &row.webhook_id);
+        Ok(Waiting {
+            tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
+            webhook: row.webhook_id.parse().map_err(|_| corrupt("webhook_id"))?,
+            is_active: row.is_active,
+            due_at: Timestamp::from_millis(row.due_at),
+        })
+    };
+    rows.into_iter().map(read).collect()
+}

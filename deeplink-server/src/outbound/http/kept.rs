@@ -1,0 +1,250 @@
+//! Connections that are kept from one post to the next, for as long as what was found out about them holds.
+//!
+//! Nobody drives a connection while it waits here. Whatever came meanwhile, its end above all, is seen when it is taken.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, timeout};
+use url::Url;
+
+use super::{Failed, HEAD};
+use crate::outbound::dial::Stream;
+
+/// How long a connection waits for the next post. Some servers end theirs after five seconds.
+const IDLE: Duration = Duration::from_secs(4);
+/// Connections that may wait.
+const MOST: usize = 256;
+/// Bytes of an answer's body that are read so that its connection can be used again.
+const DRAIN: usize = 16 << 10;
+/// How long the rest of an answer may take once its status is known.
+const REST: Duration = Duration::from_secs(1);
+
+/// What connections are told apart by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    scheme: String,
+    host: String,
+    port: u16,
+}
+
+impl Place {
+    pub(super) fn of(url: &Url) -> Self {
+        Self {
+            scheme: url.scheme().to_owned(),
+            host: url.host_str().unwrap_or_default().to_owned(),
+            port: url.port_or_known_default().unwrap_or_default(),
+        }
+    }
+}
+
+/// The connections that wait.
+#[derive(Default)]
+pub(super) struct Pool(Mutex<HashMap<Place, Vec<Kept>>>);
+
+impl Pool {
+    /// A connection that has not ended, the one that was used last.
+    pub(super) fn take(&self, place: &Place) -> Option<Kept> {
+        let mut waiting = self.waiting();
+        let at_place = waiting.get_mut(place)?;
+        let taken = std::iter::from_fn(|| at_place.pop()).find_map(Kept::if_open);
+        if at_place.is_empty() {
+            waiting.remove(place);
+        }
+        taken
+    }
+
+    /// Keeps a connection, if there is room.
+    pub(super) fn put(&self, place: Place, mut kept: Kept) {
+        kept.used = Instant::now();
+        let mut waiting = self.waiting();
+        if waiting.values().map(Vec::len).sum::<usize>() < MOST {
+            waiting.entry(place).or_default().push(kept);
+        }
+    }
+
+    /// Ends the connections to a place.
+    pub(super) fn forget(&self, place: &Place) {
+        self.waiting().remove(place);
+    }
+
+    /// Ends what has waited for too long.
+    pub(super) fn tidy(&self) {
+        self.waiting().retain(|_, at_place| {
+            at_place.retain(|kept| kept.used.elapsed() < IDLE);
+            !at_place.is_empty()
+        });
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Place, Vec<Kept>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that can carry another post.
+pub(super) struct Kept {
+    sender: SendRequest<Full<Bytes>>,
+    connection: Pin<Box<Connection<TokioIo<Metered>, Full<Bytes>>>>,
+    /// What may still be read.
+    left: Arc<AtomicUsize>,
+    /// The address that was judged and dialled.
+    pub(super) peer: SocketAddr,
+    /// When the host's addresses were judged last.
+    pub(super) judged: Instant,
+    used: Instant,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    /// The first bytes of the body, as many as were asked for.
+    pub(crate) begin: Vec<u8>,
+}
+
+/// Most bytes of one answer, interim ones included.
+const ANSWER: usize = HEAD + DRAIN;
+
+impl Kept {
+    /// Speaks HTTP over a new connection.
+    pub(super) async fn new(stream: Box<dyn Stream>, peer: SocketAddr) -> Result<Self, Failed> {
+        let left = Arc::new(AtomicUsize::new(ANSWER));
+        let stream = Metered { stream, left: Arc::clone(&left) };
+        let mut client = http1::Builder::new();
+        client.max_buf_size(HEAD);
+        let (sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(Failed::Answer)?;
+        let now = Instant::now();
+        Ok(Self { sender, connection: Box::pin(connection), left, peer, judged: now, used: now })
+    }
+
+    /// Itself, unless it has waited for too long or was ended by the other side.
+    fn if_open(mut self) -> Option<Self> {
+        let is_open = self.used.elapsed() < IDLE && self.rests();
+        is_open.then_some(self)
+    }
+
+    /// Whether nothing more comes and the next request can be sent.
+    fn rests(&mut self) -> bool {
+        (&mut self.connection).now_or_never().is_none() && !self.sender.is_closed()
+    }
+
+    /// Whether not a byte came back of the last post: then nobody answered it.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == ANSWER
+    }
+
+    /// Sends a request and reads the answer, up to `begin` bytes of its body. Says also whether the connection can be kept.
+    pub(super) async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        begin: usize,
+    ) -> Result<(Answer, bool), Failed> {
+        self.left.store(ANSWER, Ordering::Relaxed);
+        let mut ended = false;
+        let (sender, connection) = (&mut self.sender, &mut self.connection);
+        let answer = async {
+            sender.ready().await.map_err(Failed::Answer)?;
+            let response = sender.send_request(request).await.map_err(Failed::Answer)?;
+            Ok::<_, Failed>(read(response, begin).await)
+        };
+        // The connection may end before the last of the body is read; how it ended, the answer says.
+        let driven = async {
+            drop(connection.await);
+            ended = true;
+            std::future::pending().await
+        };
+        let (answer, is_whole) = tokio::select! {
+            answer = answer => answer?,
+            never = driven => never,
+        };
+        let can_be_kept = is_whole && !ended && self.rests();
+        Ok((answer, can_be_kept))
+    }
+}
+
+/// The answer's beginning, and whether all of it was read. Once the status is known nothing fails any more: whoever took
+/// the post has said so, and how they go on is their affair.
+async fn read(response: Response<Incoming>, begin: usize) -> (Answer, bool) {
+    let mut answer = Answer { status: response.status(), begin: Vec::new() };
+    let mut body = response.into_body();
+    let rest = async {
+        let mut read = 0;
+        loop {
+            let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+            if read >= begin && read.saturating_add(announced) > DRAIN {
+                return false;
+            }
+            let piece = match body.frame().await {
+                None => return true,
+                Some(Err(_)) => return false,
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+            };
+            read += piece.len();
+            let room = begin.saturating_sub(answer.begin.len());
+            answer.begin.extend_from_slice(&piece[..piece.len().min(room)]);
+        }
+    };
+    let is_whole = timeout(REST, rest).await.unwrap_or(false);
+    (answer, is_whole)
+}
+
+/// A stream of which only so much is read: whatever the other side says before, in and after its answer, it ends.
+struct Metered {
+    stream: Box<dyn Stream>,
+    left: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Metered {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buf);
+        // One task at a time has the connection.
+        let left = self.left.load(Ordering::Relaxed);
+        let Some(left) = left.checked_sub(buf.filled().len() - before) else {
+            return Poll::Ready(Err(io::Error::other("more was said than is listened to")));
+        };
+        self.left.store(left, Ordering::Relaxed);
+        read
+    }
+}
+
+impl AsyncWrite for Metered {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

@@ -1,0 +1,165 @@
+//! One webhook's deliveries, as far as they are in memory.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deeplink_core::time::Timestamp;
+use deeplink_core::webhook::MAX_PENDING;
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
+use super::Sending;
+use super::target::Target;
+use crate::db::DbError;
+use crate::db::deliveries::{self, Due, Stored};
+use crate::vault::Vault;
+
+/// Deliveries that are read at once: few at first, and more for one who takes them quickly.
+const PAGES: std::ops::RangeInclusive<usize> = 32..=256;
+/// Which page is used up quickly.
+const QUICK: Duration = Duration::from_millis(200);
+/// Attempts whose results are not stored yet; when there are so many, no more are begun.
+const MOST_UNSETTLED: usize = 512;
+/// How long it takes at least until a webhook's waiting deliveries are counted again.
+const COUNT: Duration = Duration::from_secs(2);
+/// How many more may wait after a second.
+const PER_SECOND: i64 = 5_000;
+
+pub(super) struct Lane {
+    pub(super) target: Arc<Target>,
+    /// Attempts under way.
+    pub(super) in_flight: usize,
+    /// When the next delivery is due of those that are not due yet.
+    pub(super) next_due: Option<Timestamp>,
+    /// Read, and not begun.
+    waits: VecDeque<Due>,
+    /// Read, and what became of them is not stored.
+    known: HashSet<String>,
+    /// Whether some may be due that are not read.
+    more: bool,
+    page: usize,
+    read_at: Instant,
+    /// Whether newer ones are dropped, because so many wait.
+    is_full: bool,
+    count_at: Instant,
+}
+
+impl Lane {
+    pub(super) fn new(stored: Stored, vault: &Vault) -> Self {
+        let now = Instant::now();
+        Self {
+            is_full: stored.is_full,
+            target: Arc::new(Target::open(stored, vault)),
+            in_flight: 0,
+            next_due: None,
+            waits: VecDeque::new(),
+            known: HashSet::new(),
+            more: true,
+            page: *PAGES.start(),
+            read_at: now,
+            count_at: now,
+        }
+    }
+
+    /// Takes over what may have changed of the webhook.
+    pub(super) fn renew(&mut self, stored: Stored, vault: &Vault) {
+        self.is_full = stored.is_full;
+        if !self.target.is_still(&stored) {
+            self.target.end();
+            self.target = Arc::new(Target::open(stored, vault));
+        }
+    }
+
+    /// Some may be due that are not read.
+    pub(super) fn look(&mut self) {
+        self.more = true;
+    }
+
+    /// Whether there are some that have not been begun.
+    pub(super) fn has_more(&self) -> bool {
+        self.more || !self.waits.is_empty()
+    }
+
+    /// Whether nothing is under way and nothing waits, now or later.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.more && self.known.is_empty() && self.next_due.is_none() && !self.is_full
+    }
+
+    /// How many are in memory.
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// The next one to begin, unless too many results wait to be stored.
+    pub(super) fn next(&mut self) -> Option<Due> {
+        let unsettled = self.known.len() - self.waits.len();
+        if unsettled >= MOST_UNSETTLED { None } else { self.waits.pop_front() }
+    }
+
+    /// What became of one is stored, or it is to be read again.
+    pub(super) fn forget(&mut self, delivery: &str) {
+        self.known.remove(delivery);
+    }
+
+    /// Whether it is time to read what is due: there may be some, and few are left of what was read before.
+    pub(super) fn is_to_read(&mut self, now: Timestamp) -> bool {
+        if self.next_due.is_some_and(|due| due <= now) {
+            self.next_due = None;
+            self.more = true;
+        }
+        self.more && self.waits.len() <= self.page / 4
+    }
+
+    /// Reads what is due, if it is time to.
+    pub(super) async fn read(&mut self, sending: &Sending, now: Timestamp) -> Result<(), DbError> {
+        if self.is_to_read(now) {
+            self.read_page(sending, now).await?;
+        }
+        if (self.more || self.is_full) && self.count_at <= Instant::now() {
+            self.count(sending).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_page(&mut self, sending: &Sending, now: Timestamp) -> Result<(), DbError> {
+        let _place = sending.reads.acquire().await;
+        let mut reader = sending.app.db.read().await?;
+        // Those that are known stand among those that wait longest.
+        let count = i64::try_from(self.page + self.known.len()).unwrap_or(i64::MAX);
+        let id = self.target.id();
+        let rows = deliveries::due(&mut reader.conn(), id, now, count).await?;
+        self.more = i64::try_from(rows.len()) == Ok(count);
+        if !self.more {
+            self.next_due = deliveries::next_due(&mut reader.conn(), id, now).await?;
+        }
+        for row in rows {
+            if self.known.insert(row.id.clone()) {
+                self.waits.push_back(row);
+            }
+        }
+        let page = if self.more && self.read_at.elapsed() < QUICK { self.page * 2 } else { self.page / 2 };
+        self.page = page.clamp(*PAGES.start(), *PAGES.end());
+        self.read_at = Instant::now();
+        Ok(())
+    }
+
+    /// Counts what waits, and sets or takes away the flag that drops newer ones.
+    async fn count(&mut self, sending: &Sending) -> Result<(), DbError> {
+        let id = self.target.id().clone();
+        let waiting = deliveries::count_waiting(&mut sending.app.db.read().await?.conn(), &id).await?;
+        let seconds = u64::try_from((MAX_PENDING - waiting) / PER_SECOND).unwrap_or(0);
+        self.count_at = Instant::now() + COUNT + Duration::from_secs(if self.is_full { 0 } else { seconds });
+        let is_full = if self.is_full { waiting >= deliveries::FULL_NO_MORE } else { waiting >= MAX_PENDING };
+        if is_full != self.is_full {
+            let set = sending.app.db.write(move |mut tx| {
+                let id = id.clone();
+                async move { deliveries::set_full(&mut tx, &id, is_full).await }.boxed()
+            });
+            set.await?;
+            self.is_full = is_full;
+            tracing::warn!(webhook = %self.target.id(), is_full, waiting, "deliveries pile up, or do no longer");
+        }
+        Ok(())
+    }
+}

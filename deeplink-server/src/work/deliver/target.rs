@@ -1,0 +1,82 @@
+//! A webhook that is sent to: where it is, and what signs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deeplink_core::id::WebhookId;
+use deeplink_core::signature::{Signer, WebhookSecret};
+use deeplink_core::time::Timestamp;
+
+use crate::db::deliveries::Stored;
+use crate::vault::Vault;
+
+/// A webhook as it was when it was looked at last.
+#[derive(Debug)]
+pub(super) struct Target {
+    stored: Stored,
+    signer: Option<Signer>,
+    /// The signer before a rotation, and until when it signs as well.
+    before: Option<(Signer, Timestamp)>,
+    is_over: AtomicBool,
+}
+
+/// What the headers of one attempt say.
+#[derive(Debug)]
+pub(super) struct Signed {
+    pub(super) service: String,
+    pub(super) standard: String,
+}
+
+impl Target {
+    /// Opens a webhook's secrets.
+    pub(super) fn open(stored: Stored, vault: &Vault) -> Self {
+        let open = |sealed: &str| {
+            let plain = vault.open("webhooks", stored.id.as_str(), sealed).map_err(|error| error.to_string())?;
+            let text = String::from_utf8(plain).map_err(|_| "it is no text".to_owned())?;
+            Signer::new(&WebhookSecret::new(text)).map_err(|error| error.to_string())
+        };
+        let opened = |sealed: &str| {
+            open(sealed)
+                .inspect_err(|error| tracing::error!(webhook = %stored.id, error, "a secret cannot be opened"))
+                .ok()
+        };
+        let signer = opened(&stored.sealed);
+        let before = stored.before.as_ref().and_then(|(sealed, until)| Some((opened(sealed)?, *until)));
+        Self { stored, signer, before, is_over: AtomicBool::new(false) }
+    }
+
+    pub(super) fn id(&self) -> &WebhookId {
+        &self.stored.id
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.stored.url
+    }
+
+    /// Whether nothing has changed but what does not concern attempts.
+    pub(super) fn is_still(&self, stored: &Stored) -> bool {
+        let Stored { id, url, sealed, before, is_full: _ } = stored;
+        let ours = &self.stored;
+        (id, url, sealed, before) == (&ours.id, &ours.url, &ours.sealed, &ours.before)
+    }
+
+    /// No attempt begins any more that was to go here.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Signs a body for an attempt at this moment. `None` if the secret cannot be opened.
+    pub(super) fn sign(&self, event: &str, now: Timestamp, body: &[u8]) -> Option<Signed> {
+        let seconds = now.as_millis().div_euclid(1_000);
+        let signed = self.signer.as_ref()?.sign(event, seconds, body);
+        let mut standard = signed.standard;
+        if let Some((before, _)) = self.before.as_ref().filter(|(_, until)| now < *until) {
+            standard.push(' ');
+            standard.push_str(&before.standard(event, seconds, body));
+        }
+        Some(Signed { service: signed.service, standard })
+    }
+}

@@ -1,0 +1,186 @@
+//! Receivers that are slow, wrong or hostile.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::receiver::{Receiver, Say};
+use super::{HOST, Scene};
+use crate::authority::{Authority, Identity};
+use crate::common::dns::How;
+use crate::common::eventually;
+
+/// W6: an attempt ends within ten seconds, whatever the receiver does, and what has begun as an answer is not waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w6_an_attempt_ends_within_ten_seconds_whatever_the_receiver_does() {
+    let scene = Scene::new().await;
+    let world = &scene.world;
+    let other = Authority::new();
+    let say = |text: &str| text.as_bytes().to_vec();
+    let no_pause = Duration::ZERO;
+    let drip = Duration::from_millis(100);
+    let ok = "HTTP/1.1 200 OK\r\n";
+    // What it does, the status that is noted, and how long it may take.
+    let cases: Vec<(&str, Receiver, Option<u16>, i64)> = vec![
+        ("nothing", scene.receiver(Say::Nothing).await, None, 10_500),
+        ("close", scene.receiver(Say::Close).await, None, 2_000),
+        ("no http", scene.receiver(Say::Bytes(say("SSH-2.0-OpenSSH_9.9\r\n"))).await, None, 2_000),
+        ("half a head", scene.receiver(Say::Bytes(say(ok))).await, None, 2_000),
+        ("endless head", scene.receiver(Say::Endless(say(ok), say("X: yyyyyyyy\r\n"), no_pause)).await, None, 10_500),
+        ("drip head", scene.receiver(Say::Endless(say(ok), say("X"), drip)).await, None, 10_500),
+        (
+            "interim flood",
+            scene.receiver(Say::Endless(Vec::new(), say("HTTP/1.1 100 Continue\r\n\r\n"), no_pause)).await,
+            None,
+            10_500,
+        ),
+        (
+            "endless body",
+            scene.receiver(Say::Endless(say("HTTP/1.1 200 OK\r\n\r\n"), vec![b'x'; 8_192], no_pause)).await,
+            Some(200),
+            3_000,
+        ),
+        (
+            "drip body",
+            scene.receiver(Say::Endless(say("HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"), say("x"), drip)).await,
+            Some(200),
+            3_000,
+        ),
+        (
+            "ten gigabytes",
+            scene
+                .receiver(Say::Endless(
+                    say("HTTP/1.1 500 No\r\nContent-Length: 10000000000\r\n\r\n"),
+                    vec![b'x'; 8_192],
+                    no_pause,
+                ))
+                .await,
+            Some(500),
+            3_000,
+        ),
+        (
+            "gzip",
+            scene
+                .receiver(Say::Bytes(say(
+                    "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x0b\x08\x00",
+                )))
+                .await,
+            Some(200),
+            3_000,
+        ),
+        ("plain", Receiver::new(&scene.authority, Identity::Plain, |_, _| Say::Status(200)).await, None, 4_000),
+        ("ended", Receiver::new(&scene.authority, Identity::Ended, |_, _| Say::Status(200)).await, None, 4_000),
+        ("other name", Receiver::new(&scene.authority, Identity::Other, |_, _| Say::Status(200)).await, None, 4_000),
+        (
+            "self signed",
+            Receiver::new(&scene.authority, Identity::SelfSigned, |_, _| Say::Status(200)).await,
+            None,
+            4_000,
+        ),
+        ("other authority", Receiver::new(&other, Identity::Days(1), |_, _| Say::Status(200)).await, None, 4_000),
+    ];
+    // Two at a time, since an account has two webhooks.
+    let mut texts = std::collections::HashSet::new();
+    for pair in cases.chunks(4) {
+        let shown = join_all(pair.iter().enumerate().map(|(nth, (_, receiver, ..))| {
+            let scene = &scene;
+            async move {
+                let of = if nth % 2 == 0 { &world.a } else { &world.b };
+                let hook = scene.hook(of, &receiver.url(HOST, "/")).await;
+                scene.test(of, &hook).await;
+                scene.attempted(&hook, 1).await;
+                let shown = scene.deliveries(of, &hook).await.remove(0);
+                assert_eq!(of.delete(&format!("/v1/webhooks/{}", hook.id)).await.status, 204);
+                shown
+            }
+        }))
+        .await;
+        for ((what, _, status, millis), shown) in pair.iter().zip(shown) {
+            let first = &shown.attempts[0];
+            assert_eq!(first.status, *status, "{what}");
+            assert!(first.duration_ms <= *millis, "{what}: {} ms", first.duration_ms);
+            if status.is_none() {
+                // Q8: one text for every reason, and times in steps.
+                texts.insert(first.error.clone());
+                assert!(first.duration_ms % 100 <= 60, "{what}: {} ms", first.duration_ms);
+            }
+        }
+    }
+    assert_eq!(texts.len(), 1, "{texts:?}");
+}
+
+/// W1: the address is judged at every connection: one that has become private is not called.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w1_a_name_that_turns_private_is_not_called() {
+    let scene = Scene::new().await;
+    let world = &scene.world;
+    let closes = "HTTP/1.1 500 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let receiver = scene.receiver(Say::Bytes(closes.into())).await;
+    let hook = scene.hook(&world.a, &receiver.url(HOST, "/")).await;
+    scene.test(&world.a, &hook).await;
+    scene.attempted(&hook, 2).await;
+    let connections = receiver.connections();
+    for (attempts, wait, addresses) in
+        [(3, 1, &["127.0.0.1"][..]), (4, 5, &["127.0.0.2", "10.0.0.1"]), (5, 25, &["169.254.169.254"])]
+    {
+        world.dns.addresses(HOST, addresses);
+        world.clock.advance(Duration::from_secs(wait));
+        scene.attempted(&hook, attempts).await;
+    }
+    scene.settled(&hook, 2, 1).await;
+    assert_eq!((connections, receiver.connections(), receiver.hits()), (2, 2, 2));
+    let shown = scene.deliveries(&world.a, &hook).await.remove(0);
+    assert!(shown.attempts[2..].iter().all(|attempt| attempt.status.is_none() && attempt.error.is_some()));
+    // A name that cannot be asked for is a failure like any other.
+    world.dns.answer(HOST, How::ServFail);
+    scene.test(&world.a, &hook).await;
+    scene.attempted(&hook, 7).await;
+    assert_eq!(receiver.hits(), 2);
+}
+
+/// Q9: what a receiver says is kept for people, 1 KiB of it without control characters, and shown by no operation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn q9_what_a_receiver_says_is_not_shown_by_the_api() {
+    let scene = Scene::new().await;
+    let a = &scene.world.a;
+    let body = format!("marker-7731\u{1b}[2J\0\r\n{}", "y".repeat(4_000));
+    let answer = format!("HTTP/1.1 500 No\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let receiver = scene.receiver(Say::Bytes(answer.into_bytes())).await;
+    let hook = scene.hook(a, &receiver.url(HOST, "/")).await;
+    scene.test(a, &hook).await;
+    scene.attempted(&hook, 1).await;
+    let shown = a.get(&format!("/v1/webhooks/{}/deliveries", hook.id)).await;
+    assert!(!shown.text().contains("marker-7731"), "{}", shown.text());
+    let log = scene.world.db.texts(format!("SELECT log FROM deliveries WHERE webhook_id = '{}'", hook.id)).await;
+    let log: serde_json::Value = serde_json::from_str(&log[0]).expect("a log");
+    let answer = log[0]["answer"].as_str().expect("an answer");
+    assert!(answer.starts_with("marker-7731[2Jyyy") && answer.len() <= 1_024, "{answer}");
+    assert!(answer.chars().all(|char| !char.is_control()));
+}
+
+/// A connection that the receiver has ended meanwhile costs no attempt: the post goes over another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_has_ended_costs_no_attempt() {
+    let scene = Scene::new().await;
+    let a = &scene.world.a;
+    // It reads a post on a connection that it has answered on before, and then hangs up without a word.
+    let receiver = scene.receiver(Say::Status(200)).await;
+    let answered = std::sync::Mutex::new(std::collections::HashSet::new());
+    receiver.now(move |heard, _| {
+        let is_new = answered.lock().expect("a list").insert(heard.connection);
+        if is_new { Say::Status(200) } else { Say::Close }
+    });
+    let hook = scene.hook(a, &receiver.url(HOST, "/")).await;
+    for count in 1..=5 {
+        scene.test(a, &hook).await;
+        scene.settled(&hook, 1, count).await;
+    }
+    let shown = scene.deliveries(a, &hook).await;
+    assert!(shown.iter().all(|one| one.attempts.len() == 1), "{shown:?}");
+    eventually("health is noted", super::PATIENCE, || async {
+        let health = a.get("/v1/webhooks").await.json();
+        health["webhooks"][0]["health"]["status"] == json!("healthy")
+    })
+    .await;
+}

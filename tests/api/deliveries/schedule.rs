@@ -1,0 +1,170 @@
+//! When attempts happen, and when there are no more.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::receiver::{Receiver, Say};
+use super::{PATIENCE, Scene};
+use crate::authority::Identity;
+use crate::common::eventually;
+
+/// W8: one attempt and four more, 0, 1, 5 and 25 seconds after the one before; then it is given up. Every attempt has the
+/// same id and the same bytes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w8_a_delivery_is_attempted_five_times_at_the_documented_times() {
+    let scene = Scene::new().await;
+    let receiver = scene.receiver(Say::Status(500)).await;
+    let a = &scene.world.a;
+    let hook = scene.hook(a, &receiver.url(super::HOST, "/in?x=1")).await;
+    let began = scene.world.clock.now();
+    scene.test(a, &hook).await;
+    scene.attempted(&hook, 2).await;
+    for (attempts, wait) in [(3, 1_000), (4, 5_000), (5, 25_000)] {
+        let waiting = scene.deliveries(a, &hook).await.remove(0);
+        let next = waiting.next_attempt_at.expect("another attempt").as_millis();
+        assert_eq!((waiting.status.as_str(), next - scene.world.clock.now().as_millis()), ("pending", wait));
+        scene.world.clock.advance(Duration::from_millis(u64::try_from(wait).expect("a wait") - 1));
+        tokio::task::yield_now().await;
+        scene.world.clock.advance(Duration::from_millis(1));
+        scene.attempted(&hook, attempts).await;
+    }
+    scene.settled(&hook, 2, 1).await;
+    let failed = scene.deliveries(a, &hook).await.remove(0);
+    assert_eq!((failed.status.as_str(), failed.next_attempt_at), ("failed", None));
+    let at: Vec<_> = failed.attempts.iter().map(|attempt| attempt.at.as_millis() - began.as_millis()).collect();
+    assert_eq!(at, [0, 0, 1_000, 6_000, 31_000]);
+    assert!(failed.attempts.iter().all(|attempt| attempt.status == Some(500) && attempt.error.is_some()));
+    let heard = receiver.heard();
+    assert_eq!((heard.len(), receiver.connections()), (5, heard.last().expect("a post").connection + 1));
+    for post in &heard {
+        assert_eq!((post.id(), &*post.path), (failed.event_id.as_str(), "/in?x=1"));
+        assert_eq!(post.body, failed.request_body.as_bytes());
+    }
+    scene.world.clock.advance(Duration::from_hours(1));
+    let other = scene.test(a, &hook).await;
+    scene.attempted(&hook, 7).await;
+    assert!(scene.deliveries(a, &hook).await.iter().all(|one| one.attempts.len() == 5 || one.id.as_str() == other));
+}
+
+/// W8: any status from 200 to 299 ends it; redirects and 410 are failures, and nobody goes where a redirect leads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w8_any_2xx_ends_it_and_nothing_else_does() {
+    let scene = Scene::new().await;
+    let a = &scene.world.a;
+    let elsewhere = Receiver::fine(&scene.authority).await;
+    let statuses = [301, 302, 307, 308, 404, 410, 429, 503, 200, 201, 202, 299];
+    for (nth, status) in statuses.into_iter().enumerate() {
+        let location = elsewhere.url(super::HOST, "/moved");
+        let receiver = Receiver::new(&scene.authority, Identity::Days(1), move |_, nth| {
+            if nth > 1 {
+                return Say::Status(200);
+            }
+            let answer = format!("HTTP/1.1 {status} So\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
+            Say::Bytes(answer.into_bytes())
+        })
+        .await;
+        let hook = scene.hook(a, &receiver.url(super::HOST, "/")).await;
+        scene.test(a, &hook).await;
+        scene.settled(&hook, 1, 1).await;
+        let attempts = if status < 300 { 1 } else { 2 };
+        let shown = scene.deliveries(a, &hook).await.remove(0);
+        assert_eq!((shown.status.as_str(), shown.attempts.len(), receiver.hits()), ("delivered", attempts, attempts));
+        assert_eq!(shown.attempts[0].status, Some(status), "{nth}");
+        assert_eq!(shown.attempts.last().expect("one").error, None);
+        assert_eq!(a.delete(&format!("/v1/webhooks/{}", hook.id)).await.status, 204);
+    }
+    assert_eq!(elsewhere.hits(), 0);
+}
+
+/// W5: once a webhook is deleted or switched off no attempt begins, and what waits is given up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w5_a_webhook_that_is_deleted_or_switched_off_gets_no_other_attempt() {
+    let scene = Scene::new().await;
+    let a = &scene.world.a;
+    let receiver = scene.receiver(Say::Status(500)).await;
+    let [off, gone] = [
+        scene.hook(a, &receiver.url(super::HOST, "/off")).await,
+        scene.hook(a, &receiver.url(super::HOST, "/gone")).await,
+    ];
+    for hook in [&off, &gone] {
+        scene.test(a, hook).await;
+        scene.attempted(hook, 2).await;
+    }
+    for (attempts, wait) in [(3, 1), (4, 5)] {
+        scene.world.clock.advance(Duration::from_secs(wait));
+        scene.attempted(&off, attempts).await;
+        scene.attempted(&gone, attempts).await;
+    }
+    // In the middle of the wait of 25 seconds.
+    scene.world.clock.advance(Duration::from_secs(10));
+    scene.change(a, &off, &json!({"active": false})).await;
+    assert_eq!(a.delete(&format!("/v1/webhooks/{}", gone.id)).await.status, 204);
+    scene.settled(&off, 3, 1).await;
+    scene.settled(&gone, 3, 1).await;
+    let hits = receiver.hits();
+    scene.world.clock.advance(Duration::from_secs(60));
+    let canceled = scene.deliveries(a, &off).await.remove(0);
+    assert_eq!((canceled.status.as_str(), canceled.attempts.len()), ("canceled", 4));
+    // Switched on again, it gets what is new.
+    receiver.now(|_, _| Say::Status(200));
+    scene.change(a, &off, &json!({"active": true})).await;
+    scene.test(a, &off).await;
+    scene.settled(&off, 1, 1).await;
+    assert_eq!((hits, receiver.hits()), (8, 9));
+}
+
+/// A change of the address counts from the next attempt on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_changes_counts_from_the_next_attempt_on() {
+    let scene = Scene::new().await;
+    let a = &scene.world.a;
+    let (first, second) = (scene.receiver(Say::Status(500)).await, Receiver::fine(&scene.authority).await);
+    let hook = scene.hook(a, &first.url(super::HOST, "/")).await;
+    scene.test(a, &hook).await;
+    scene.attempted(&hook, 2).await;
+    scene.change(a, &hook, &json!({"url": second.url("other.example.com", "/new")})).await;
+    scene.world.clock.advance(Duration::from_secs(1));
+    scene.settled(&hook, 1, 1).await;
+    assert_eq!((first.hits(), second.hits()), (2, 1));
+    assert_eq!(second.heard()[0].id(), first.heard()[0].id());
+}
+
+/// F11: a restart goes on with the schedule where it was, under the same ids.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f11_a_restart_goes_on_where_it_was() {
+    let mut scene = Scene::new().await;
+    let receiver = scene.receiver(Say::Status(500)).await;
+    let a = scene.world.a.clone();
+    let hook = scene.hook(&a, &receiver.url(super::HOST, "/")).await;
+    scene.test(&a, &hook).await;
+    scene.attempted(&hook, 2).await;
+    scene.world.restart(|_| {}).await;
+    scene.world.clock.advance(Duration::from_secs(1));
+    scene.attempted(&hook, 3).await;
+    scene.world.clock.advance(Duration::from_secs(3));
+    scene.world.restart(|_| {}).await;
+    receiver.now(|_, _| Say::Status(200));
+    scene.world.clock.advance(Duration::from_secs(2));
+    scene.settled(&hook, 1, 1).await;
+    let ids: std::collections::HashSet<_> = receiver.heard().iter().map(|heard| heard.id().to_owned()).collect();
+    assert_eq!((receiver.hits(), ids.len()), (4, 1));
+}
+
+/// A stop lets what is under way end, and is not held up by who does not answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_waits_some_seconds_for_attempts_and_no_longer() {
+    let mut scene = Scene::new().await;
+    let slow = scene.receiver(Say::Nothing).await;
+    let a = scene.world.a.clone();
+    let hook = scene.hook(&a, &slow.url(super::HOST, "/")).await;
+    scene.test(&a, &hook).await;
+    eventually("it is attempted", PATIENCE, || async { slow.hits() == 1 }).await;
+    slow.now(|_, _| Say::Status(200));
+    let began = Instant::now();
+    scene.world.restart(|_| {}).await;
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    // It was not counted as an attempt, and is made again at once.
+    scene.settled(&hook, 1, 1).await;
+    assert_eq!((slow.hits(), scene.deliveries(&a, &hook).await[0].attempts.len()), (2, 1));
+}

@@ -1,0 +1,63 @@
+//! Who gets how much of what there is to send with: tenants, webhooks, nodes.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use super::receiver::{Receiver, Say};
+use super::{HOST, PATIENCE, Scene};
+use crate::common::eventually;
+
+/// W7: a tenant whose receiver is dead has eight attempts under way and 2,000 that wait, and nobody else notices.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w7_a_dead_receiver_holds_up_nobody_else() {
+    let scene = Scene::new().await;
+    let (a, b) = (&scene.world.a, &scene.world.b);
+    let (dead, fine) = (scene.receiver(Say::Nothing).await, Receiver::fine(&scene.authority).await);
+    let stuck = scene.hook(a, &dead.url(HOST, "/")).await;
+    scene.pile_up(a, &stuck, 2_000).await;
+    scene.world.clock.advance(Duration::from_millis(10));
+    eventually("the dead one is called", PATIENCE, || async { dead.hits() >= 8 }).await;
+    let hook = scene.hook(b, &fine.url(HOST, "/")).await;
+    let beside = scene.hook(a, &fine.url("other.example.com", "/beside")).await;
+    let mut times = Vec::new();
+    for nth in 1..=50 {
+        let began = Instant::now();
+        scene.test(b, &hook).await;
+        eventually("it arrives", PATIENCE, || async { fine.hits() >= nth }).await;
+        times.push(fine.heard()[nth - 1].at.duration_since(began));
+    }
+    times.sort();
+    assert!(times[49] <= Duration::from_secs(1), "{times:?}");
+    // When attempts end and others begin, the receiver may hear the new ones first.
+    assert!(dead.most() <= 8 || dead.hits() > 8, "{}", dead.most());
+    // The tenant's own other webhook has its part, once the attempts that were there before it have ended.
+    scene.test(a, &beside).await;
+    scene.settled(&beside, 1, 1).await;
+}
+
+/// Two nodes share the work: everything arrives, an attempt at a time, and when a node stops the other one goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f14_two_nodes_send_each_delivery_once() {
+    const COUNT: usize = 400;
+    let scene = Scene::with(2, |_| {}).await;
+    let (a, b) = (&scene.world.a, &scene.world.b);
+    let receiver = Receiver::fine(&scene.authority).await;
+    let (one, two) =
+        (scene.hook(a, &receiver.url(HOST, "/one")).await, scene.hook(b, &receiver.url(HOST, "/two")).await);
+    scene.pile_up(a, &one, COUNT).await;
+    scene.pile_up(b, &two, COUNT).await;
+    scene.world.clock.advance(Duration::from_millis(10));
+    let count = i64::try_from(COUNT).expect("a count");
+    scene.settled(&one, 1, count).await;
+    scene.settled(&two, 1, count).await;
+    let heard = receiver.heard();
+    let ids: HashSet<_> = heard.iter().map(|heard| heard.id().to_owned()).collect();
+    assert_eq!((heard.len(), ids.len()), (2 * COUNT, 2 * COUNT));
+    // Whoever is asked, and whoever sends.
+    for (node, caller, hook) in [(0, a, &one), (1, a, &one), (0, b, &two), (1, b, &two)] {
+        scene.test(&scene.world.at(node, caller), hook).await;
+    }
+    scene.settled(&one, 1, count + 2).await;
+    scene.settled(&two, 1, count + 2).await;
+    assert_eq!(receiver.hits(), 2 * COUNT + 4);
+}
