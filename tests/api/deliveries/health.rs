@@ -37,7 +37,7 @@ async fn a_webhook_that_fails_for_three_days_is_switched_off_and_its_owner_told_
     world.clock.advance(Duration::from_secs(2));
     scene.test(a, &hook).await;
     has_status(&scene, &hook, "failing").await;
-    world.clock.advance(DAY * 3 - Duration::from_secs(60));
+    world.clock.advance(DAY * 3 - Duration::from_mins(1));
     scene.test(a, &hook).await;
     eventually("it was tried", PATIENCE, || async { receiver.hits() >= 7 }).await;
     has_status(&scene, &hook, "failing").await;

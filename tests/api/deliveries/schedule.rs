@@ -103,7 +103,7 @@ async fn w5_a_webhook_that_is_deleted_or_switched_off_gets_no_other_attempt() {
     scene.settled(&off, 3, 1).await;
     scene.settled(&gone, 3, 1).await;
     let hits = receiver.hits();
-    scene.world.clock.advance(Duration::from_secs(60));
+    scene.world.clock.advance(Duration::from_mins(1));
     let canceled = scene.deliveries(a, &off).await.remove(0);
     assert_eq!((canceled.status.as_str(), canceled.attempts.len()), ("canceled", 4));
     // Switched on again, it gets what is new.
