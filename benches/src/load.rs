@@ -19,6 +19,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// Takes note of an answer.
+    pub(crate) fn took(&mut self, time: Duration) {
+        self.answers += 1;
+        self.latencies.push(u32::try_from(time.as_micros()).unwrap_or(u32::MAX));
+    }
+
     /// A quantile of the latencies, in milliseconds.
     pub(crate) fn quantile_millis(&mut self, quantile: f64) -> f64 {
         self.latencies.sort_unstable();
@@ -111,10 +117,8 @@ async fn converse(
     status: &str,
     requests: &Requests,
 ) -> Result<Seen, Failure> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
+    let mut asked = Connection::to(address).await?;
     let mut seen = Seen::default();
-    let mut buffer = Vec::with_capacity(64 << 10);
     let began = Instant::now();
     for nth in 0..most {
         let request = requests(connection, nth);
@@ -126,14 +130,33 @@ async fn converse(
         if sent >= end {
             break;
         }
-        stream.write_all(&request).await?;
-        let (length, right) = read_answer(&mut stream, &mut buffer, status).await?;
-        buffer.drain(..length);
-        seen.latencies.push(u32::try_from(sent.elapsed().as_micros()).unwrap_or(u32::MAX));
-        seen.answers += 1;
+        let right = asked.ask(&request, status).await?;
+        seen.took(sent.elapsed());
         seen.wrong += u64::from(!right);
     }
     Ok(seen)
+}
+
+/// A connection that is kept.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn to(address: &str) -> Result<Self, Failure> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: Vec::with_capacity(64 << 10) })
+    }
+
+    /// Sends a request and reads the answer; gives whether it has the expected status.
+    pub(crate) async fn ask(&mut self, request: &[u8], status: &str) -> Result<bool, Failure> {
+        self.stream.write_all(request).await?;
+        let (length, right) = read_answer(&mut self.stream, &mut self.buffer, status).await?;
+        self.buffer.drain(..length);
+        Ok(right)
+    }
 }
 
 /// Reads one answer; gives its length in the buffer and whether it has the expected status.

@@ -15,7 +15,9 @@ mod load;
 mod name_server;
 mod process;
 mod qr;
+mod receiver;
 mod scenario;
+mod webhooks;
 
 use std::path::PathBuf;
 
@@ -51,8 +53,8 @@ enum Command {
         /// Seconds of load in a round.
         #[arg(long, default_value_t = 4)]
         seconds: u64,
-        /// Scenarios: redirect, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, lifecycle, bulk, import, start, memory, version.
-        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "key", "signin-refused", "create", "lifecycle", "bulk", "import", "start", "memory", "version"].map(String::from))]
+        /// Scenarios: redirect, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, lifecycle, bulk, import, webhooks, start, memory, version.
+        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "key", "signin-refused", "create", "lifecycle", "bulk", "import", "webhooks", "start", "memory", "version"].map(String::from))]
         scenarios: Vec<String>,
     },
 }

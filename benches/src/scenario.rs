@@ -154,6 +154,7 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
             "lifecycle" => crate::lifecycle::run(plan).await?,
             "bulk" => bulk(plan).await?,
             "import" => import(plan).await?,
+            "webhooks" => crate::webhooks::run(plan).await?,
             "start" => start(plan).await?,
             "memory" => memory(plan).await?,
             "version" => version(plan).await?,
@@ -164,7 +165,7 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
 }
 
 /// `dl` refuses a key that others may read.
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     std::fs::OpenOptions::new()
