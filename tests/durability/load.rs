@@ -14,7 +14,8 @@ use crate::journal::{Creation, Journal, Kind, Outcome, Timing, Visit, address, r
 use crate::node::Node;
 use crate::wire::{Answer, Fate, Request, Wire};
 
-const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0";
+/// What somebody's browser says of itself.
+pub(crate) const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0";
 /// Links of one bulk create.
 const BULK: usize = 20;
 

@@ -9,13 +9,20 @@
 //! The tests take turns, since each wants the machine for itself. Each prints its seed, and `DURABILITY_SEED` runs it
 //! with that seed again.
 
+#[path = "../common/authority.rs"]
+#[expect(dead_code, reason = "other suites ask it for more")]
+mod authority;
 mod home;
+mod hooked;
 mod journal;
 mod load;
 mod locker;
 mod machine;
 mod node;
 mod oracle;
+#[path = "../api/deliveries/receiver.rs"]
+#[expect(dead_code, reason = "the tests of deliveries ask it for more")]
+mod receiver;
 mod report;
 mod room;
 mod store;
@@ -25,5 +32,6 @@ mod f00_oracle;
 mod f01_killed;
 mod f04_disk_full;
 mod f06_locked;
+mod f11_deliveries_pending;
 mod f15_started_twice;
 mod f16_stopped;

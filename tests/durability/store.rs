@@ -147,6 +147,30 @@ async fn reports(conn: &mut Conn) -> HashMap<String, Reported> {
     reports
 }
 
+/// A delivery as it is stored.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    /// 0 while it waits, 1 once it has arrived.
+    pub(crate) state: i64,
+    pub(crate) tries: i64,
+    pub(crate) due_at: i64,
+    /// Its attempts.
+    pub(crate) log: Vec<serde_json::Value>,
+}
+
+/// Reads all deliveries, by the ids of their events.
+pub(crate) async fn deliveries(database: &Database) -> HashMap<String, Delivery> {
+    let mut conn = connect(database).await;
+    let all: Vec<(String, i64, i64, i64, String)> =
+        rows!(conn, "SELECT event_id, state, tries, due_at, log FROM deliveries");
+    close(conn).await;
+    let all = all.into_iter().map(|(event, state, tries, due_at, log)| {
+        let log = serde_json::from_str(&log).expect("a list of attempts");
+        (event, Delivery { state, tries, due_at, log })
+    });
+    all.collect()
+}
+
 pub(crate) async fn close(conn: Conn) {
     match conn {
         Conn::Sqlite(conn) => conn.close().await,
