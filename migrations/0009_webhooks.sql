@@ -39,17 +39,19 @@ CREATE TABLE events (
     tenant_id  TEXT   NOT NULL REFERENCES tenants (id),
     -- 0 click, 1 attribute, 2 identify, 3 conversion
     kind       BIGINT NOT NULL,
-    -- Its place in the one order of clicks and other events, which is the order of commits: readers of the stream never
-    -- miss one that comes before what they have. On PostgreSQL null until it is numbered, moments after its commit. 0 for one that
-    -- was made up to try a webhook: readers of the stream are past it.
+    -- Its place in the one order of clicks and other events. It never comes before what a reader of the stream may have
+    -- read. On PostgreSQL null until it is numbered, moments after its commit. 0 for one that was made up to try a
+    -- webhook: readers of the stream are past it.
     position   BIGINT,
+    -- since when it waits to be numbered, in unix milliseconds: what was told first is numbered first
+    waits_since BIGINT,
     -- what is signed and sent, to the byte
     body       TEXT   NOT NULL,
     -- unix milliseconds
     kept_until BIGINT NOT NULL
 );
 CREATE INDEX events_tenant ON events (tenant_id, position);
-CREATE INDEX events_unnumbered ON events (id) WHERE position IS NULL;
+CREATE INDEX events_unnumbered ON events (waits_since, kind, id) WHERE position IS NULL;
 CREATE INDEX events_kept ON events (kept_until);
 
 -- An event on its way to a webhook, and what became of it.

@@ -46,6 +46,20 @@ async fn a_stream_comes_again_behind_its_last_event() {
     assert_eq!(asked, ["", told.id.as_str(), told.id.as_str(), told.id.as_str()]);
 }
 
+/// A stream that breaks before its first event goes on behind the place that it was told.
+#[tokio::test(start_paused = true)]
+async fn a_break_before_the_first_event_loses_nothing() {
+    let [first, second] = ["evt_0000000000050000a0000000", "evt_0000000000060000a0000000"];
+    let mock = mock()
+        .bytes(200, SSE, format!(": the events begin\nid: {first}\n\n"))
+        .bytes(200, SSE, format!(": the events begin\nid: {first}\n\n: nothing happened\nid: {second}\n\n"))
+        .bytes(200, SSE, fixtures::streamed_event(&EventKind::Click));
+    let mut events = client(&mock).events().stream();
+    assert_eq!(events.next().await.unwrap().unwrap().event.kind, EventKind::Click);
+    let asked: Vec<String> = mock.calls().iter().map(|call| call.header("last-event-id").to_owned()).collect();
+    assert_eq!(asked, ["", first, second]);
+}
+
 /// 45 seconds of silence are a broken connection.
 #[tokio::test(start_paused = true)]
 async fn silence_is_a_break() {

@@ -264,9 +264,14 @@ impl App {
         draw(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Until when an event is kept that is on its way to a webhook at this moment: a day longer than its delivery is shown.
+    pub(crate) fn kept_until(&self, now: Timestamp) -> Timestamp {
+        now.plus_days(self.config.deliveries_kept_days() + 1)
+    }
+
     /// What a write of this moment tells with.
     pub(crate) fn telling(&self, now: Timestamp) -> Telling {
-        Telling::new(self.clicks.head(), Arc::clone(&self.random), now)
+        Telling::new(self.clicks.head(), Arc::clone(&self.random), now, self.kept_until(now))
     }
 
     /// Says, after the commit, what a write has told.

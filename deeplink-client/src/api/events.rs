@@ -41,9 +41,9 @@ impl Events {
     /// Everything that happens from now on, event by event. Nothing is asked before the stream is polled.
     ///
     /// A stream that has begun comes again whenever its connection breaks or is silent for 45 seconds: after a random wait of up
-    /// to one second at first and 30 in the end, behind the last event that it gave. So it gives each event once, in the order
-    /// in which they happened, and loses none as long as it is back within 24 hours. It ends with an error when the service
-    /// refuses it, such as for a key that was deleted, or when it never began.
+    /// to one second at first and 30 in the end, behind the place that it had reached. So it gives each event once, in the
+    /// service's order, and loses none as long as it is back within 24 hours. It ends with an error when the service refuses
+    /// it, such as for a key that was deleted, or when it never began.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -126,6 +126,7 @@ impl fmt::Debug for EventStream {
 struct Reading {
     client: Client,
     kinds: Vec<EventKind>,
+    /// The last event, or the last place that was said without one.
     last: Option<EventId>,
     body: Option<BodyStream>,
     frames: Frames,
@@ -174,8 +175,14 @@ impl Reading {
 
     async fn read(&mut self) -> Result<StreamedEvent> {
         loop {
-            if let Some(frame) = self.frames.next() {
-                return self.told(frame);
+            match self.frames.next() {
+                // No event, but the place behind which the next ones come.
+                Some(frame) if frame.data.is_empty() => {
+                    self.last = frame.id.parse().ok().or(self.last.take());
+                    continue;
+                }
+                Some(frame) => return self.told(frame),
+                None => {}
             }
             let Some(body) = &mut self.body else {
                 self.open().await?;
@@ -204,7 +211,7 @@ impl Reading {
         Ok(StreamedEvent { id, event })
     }
 
-    /// Opens the stream behind the last event, or waits to try it again.
+    /// Opens the stream behind the place that was reached, or waits to try it again.
     async fn open(&mut self) -> Result<()> {
         let mut draft = draft(&self.kinds)?;
         if let Some(value) = self.last.as_ref().and_then(|id| HeaderValue::from_str(id.as_str()).ok()) {

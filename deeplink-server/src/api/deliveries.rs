@@ -17,6 +17,7 @@ use super::webhooks::{find, named};
 use crate::db::Conn;
 use crate::db::deliveries::{self, NewDelivery};
 use crate::db::delivery_log::{self, StoredDelivery};
+use crate::db::events;
 use crate::db::replies::Reply;
 use crate::db::webhooks::{self, StoredWebhook};
 use crate::error::ApiError;
@@ -270,7 +271,7 @@ impl Work for Begin {
         if !webhook.active {
             return Err(ApiError::bad_field("active", "the webhook is not active, so nothing is sent to it"));
         }
-        if !delivery_log::keep_event(tx, &event, now).await? {
+        if !delivery_log::keep_event(tx, &event, self.app.kept_until(now)).await? {
             return Err(ApiError::not_found());
         }
         let id = self.app.random(|random| DeliveryId::new(now, random));
@@ -301,7 +302,7 @@ impl Begin {
         let event = event.ok_or_else(|| ApiError::Internal(format!("there is no sample of {kind}")))?;
         // A conversion says its own id.
         let id = event.event_id().cloned().unwrap_or(id);
-        delivery_log::insert_sample(tx, tenant, &id, &event, now).await?;
+        events::insert_sample(tx, tenant, &id, &event, self.app.kept_until(now)).await?;
         Ok(id)
     }
 }

@@ -9,11 +9,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
-use deeplink_core::event::EventKind;
+use deeplink_core::event::{EventKind, click_event_id};
 use deeplink_core::id::EventId;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use tokio::time::Instant;
 
 use crate::db::events::{Found, find};
 use crate::db::{DbError, clicks, keys};
@@ -23,10 +22,10 @@ use crate::http::extract::Query;
 use crate::state::{App, Shared};
 use crate::stream::Seat;
 
-/// How long a reader hears nothing, before it hears that there is nothing.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-/// How often it is looked whether the key is still there.
-const CHECK: Duration = Duration::from_secs(2);
+/// How long a reader hears nothing, before it hears that there is nothing, in milliseconds.
+const HEARTBEAT: u64 = 15_000;
+/// How often it is looked whether the key is still there, in milliseconds.
+const CHECK: u64 = 2_000;
 /// When to come again where all places are taken.
 const LATER_SECS: u64 = 15;
 
@@ -35,8 +34,9 @@ const LATER_SECS: u64 = 15;
 /// Server-sent events: the account's clicks, touches, bindings and conversions, each as a frame with `id`, `event` (the kind)
 /// and `data` (the body that webhooks get, on one line), in one order for all readers. It begins with what happens from now
 /// on, or behind the event that `Last-Event-ID` names, as far back as 24 hours; an older one begins there. A comment comes
-/// every 15 seconds in which nothing happens. An account has 10 readers at most on one node. The stream ends within 5
-/// seconds when its key is deleted, and when the service stops; come again with the last id.
+/// at the beginning, and every 15 seconds in which nothing happens; it has an `id` and no data, for the place that was
+/// reached. An account has 10 readers at most on one node. The stream ends within 5 seconds when its key is deleted, and
+/// when the service stops; come again with the last id.
 #[utoipa::path(
     get, path = "/v1/events/stream", operation_id = "event_stream", tag = "events", security(("secret_key" = [])),
     params(
@@ -71,7 +71,7 @@ pub(crate) async fn stream(
             },
         }
     };
-    let now = Instant::now();
+    let now = app.clock.monotonic_millis();
     let reader = Reader { app, caller, seat, kinds, after, checked: now, spoken: now, stage: Stage::New };
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
@@ -125,8 +125,9 @@ struct Reader {
     kinds: Vec<EventKind>,
     /// The place in the order of events that was reached.
     after: i64,
-    checked: Instant,
-    spoken: Instant,
+    /// When the key was looked at, and something said, by the clock that only grows.
+    checked: u64,
+    spoken: u64,
     stage: Stage,
 }
 
@@ -137,13 +138,19 @@ impl Reader {
             // So that the reader and the proxies between see at once that it has begun.
             Stage::New => {
                 self.stage = Stage::Reading;
-                Bytes::from_static(b": the events begin\n\n")
+                self.comment("the events begin")
             }
             Stage::Reading => self.read().await?,
             Stage::Over => return None,
         };
-        self.spoken = Instant::now();
+        self.spoken = self.app.clock.monotonic_millis();
         Some((Ok(said), self))
+    }
+
+    /// A comment, with the id of the place that was reached and no data: so a reader that comes again misses nothing, even
+    /// if it has had no event yet.
+    fn comment(&self, words: &str) -> Bytes {
+        format!(": {words}\nid: {}\n\n", click_event_id(self.after)).into()
     }
 
     /// Waits for something to say. `None`: the stream ends without a word.
@@ -153,10 +160,12 @@ impl Reader {
                 self.stage = Stage::Over;
                 return Some(Bytes::from_static(b": the service stops\n\n"));
             }
-            if self.checked.elapsed() >= CHECK && !self.is_known().await {
+            let (since, now) = (self.app.clock.now(), self.app.clock.monotonic_millis());
+            if now >= self.checked + CHECK && !self.is_known().await {
                 return None;
             }
-            let (frames, reached) = match self.seat.next(&self.app.db, self.after).await {
+            let has_clicks = self.kinds.contains(&EventKind::Click);
+            let next = match self.seat.next(&self.app.db, self.after, has_clicks).await {
                 Ok(next) => next,
                 Err(error) => {
                     // Whoever reads comes again.
@@ -164,20 +173,23 @@ impl Reader {
                     return None;
                 }
             };
-            self.after = reached;
+            self.after = next.reached;
             let mut text = BytesMut::new();
-            for frame in frames.iter().filter(|frame| self.kinds.contains(&frame.kind)) {
+            for frame in next.frames.iter().filter(|frame| self.kinds.contains(&frame.kind)) {
                 text.extend_from_slice(&frame.text);
             }
             if !text.is_empty() {
                 return Some(text.freeze());
             }
-            if frames.is_empty() {
-                let silence = self.spoken + HEARTBEAT;
-                let until = silence.min(self.checked + CHECK);
-                let waited = tokio::time::timeout_at(until, self.seat.wait()).await;
-                if waited.is_err() && Instant::now() >= silence {
-                    return Some(Bytes::from_static(b": nothing happened\n\n"));
+            // On the way through a long log too, of which nothing is this reader's.
+            if now >= self.spoken + HEARTBEAT {
+                return Some(self.comment("nothing happened"));
+            }
+            if !next.has_more {
+                let until = (self.spoken + HEARTBEAT).min(self.checked + CHECK);
+                tokio::select! {
+                    () = self.seat.wait() => {}
+                    () = self.app.clock.pause(Duration::from_millis(until.saturating_sub(now)), since) => {}
                 }
             }
         }
@@ -185,7 +197,7 @@ impl Reader {
 
     /// Whether the key is still there. While that cannot be asked, no key can be deleted either.
     async fn is_known(&mut self) -> bool {
-        self.checked = Instant::now();
+        self.checked = self.app.clock.monotonic_millis();
         has_key(&self.app, &self.caller).await.unwrap_or(true)
     }
 }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::CommandFactory;
+use deeplink_core::webhook::DELIVERIES_KEPT_DAYS;
 use ipnet::IpNet;
 use lettre::message::Mailbox;
 use url::{Host, Url};
@@ -413,6 +414,14 @@ impl Config {
             unverified_link_ttl_days: 30,
             retention_days: 0,
             log: "info".into(),
+        }
+    }
+
+    /// For how many days deliveries are shown: as long as single clicks are kept, and thirty at most.
+    pub(crate) fn deliveries_kept_days(&self) -> i64 {
+        match i64::from(self.retention_days) {
+            0 => DELIVERIES_KEPT_DAYS,
+            days => days.min(DELIVERIES_KEPT_DAYS),
         }
     }
 

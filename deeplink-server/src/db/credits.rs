@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     fn telling(now: Timestamp) -> Telling {
-        Telling::new(Arc::default(), Arc::new(Mutex::new(Random::system())), now)
+        Telling::new(Arc::default(), Arc::new(Mutex::new(Random::system())), now, now)
     }
 
     /// A tenant with one user, and no task that does what is left.

@@ -1,6 +1,6 @@
 //! The log of deliveries as people read it: pages of it, one of them, and what is sent because somebody asks for it.
 
-use deeplink_core::event::{Event, EventKind};
+use deeplink_core::event::EventKind;
 use deeplink_core::id::{DeliveryId, EventId, TenantId, WebhookId};
 use deeplink_core::time::Timestamp;
 use deeplink_core::webhook::{Attempt, DeliveryDetail, DeliveryStatus};
@@ -8,9 +8,6 @@ use serde::Deserialize;
 use sqlx::FromRow;
 
 use super::{Conn, DbError, on};
-
-/// How long an event is kept that is on its way, in days: longer than its deliveries are shown.
-const KEPT_DAYS: i64 = 31;
 
 /// A delivery as it is stored, with its event.
 #[derive(Debug, Clone)]
@@ -129,28 +126,11 @@ pub(crate) async fn find(
     row.map(StoredDelivery::try_from).transpose()
 }
 
-/// Stores an event that was made up to try a webhook. Its place comes before all others, so the stream does not tell it.
-pub(crate) async fn insert_sample(
-    db: &mut Conn<'_>,
-    tenant: &TenantId,
-    id: &EventId,
-    event: &Event,
-    now: Timestamp,
-) -> Result<(), DbError> {
-    const SQL: &str = "
-        INSERT INTO events (id, tenant_id, kind, position, body, kept_until) VALUES ($1, $2, $3, 0, $4, $5)";
-    on!(db, c => sqlx::query(SQL)
-        .bind(id.as_str()).bind(tenant.as_str()).bind(event.kind.code().map(i64::from)).bind(&event.raw)
-        .bind(now.plus_days(KEPT_DAYS).as_millis())
-        .execute(c).await.map(|_| ()))
-    .map_err(DbError::drawn)
-}
-
-/// Keeps an event for as long as a delivery that begins now is shown; `false` when it is there no more.
-pub(crate) async fn keep_event(db: &mut Conn<'_>, id: &EventId, now: Timestamp) -> Result<bool, DbError> {
+/// Keeps an event until then at least; `false` when it is there no more.
+pub(crate) async fn keep_event(db: &mut Conn<'_>, id: &EventId, until: Timestamp) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE events SET kept_until = CASE WHEN kept_until > $2 THEN kept_until ELSE $2 END WHERE id = $1";
-    let rows = on!(db, c => sqlx::query(SQL).bind(id.as_str()).bind(now.plus_days(KEPT_DAYS).as_millis())
+    let rows = on!(db, c => sqlx::query(SQL).bind(id.as_str()).bind(until.as_millis())
         .execute(c).await.map(|done| done.rows_affected()))?;
     Ok(rows == 1)
 }

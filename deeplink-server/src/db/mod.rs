@@ -285,4 +285,4 @@ mod certifying;
 #[cfg(test)]
 mod cut_writes;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -21,8 +21,8 @@ use super::users::Standing;
 use super::*;
 
 /// A database of its own.
-pub(super) struct Scratch {
-    pub(super) db: Db,
+pub(crate) struct Scratch {
+    pub(crate) db: Db,
     pub(super) url: String,
     _folder: tempfile::TempDir,
 }
@@ -32,7 +32,7 @@ pub(super) fn now() -> Timestamp {
 }
 
 impl Scratch {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a directory");
         #[expect(clippy::disallowed_methods, reason = "which database tests run on is no setting of the service")]
         let server = std::env::var("TEST_DATABASE_URL").ok().filter(|url| !url.is_empty());
@@ -49,7 +49,7 @@ impl Scratch {
     }
 
     /// Runs a statement.
-    pub(super) async fn execute(&self, sql: String) {
+    pub(crate) async fn execute(&self, sql: String) {
         self.write(move |tx| {
             let sql = sql.clone();
             async move {

@@ -24,8 +24,9 @@ pub(crate) const MAX_READERS: usize = 10;
 const MAX_KEPT: usize = 256 * 1024;
 /// Bytes of frames that a reader takes at one time, about.
 const PIECE: usize = 64 * 1024;
-/// Readers that ask the database for what they missed at one time.
-const CATCHING_UP: usize = 4;
+/// Readers that ask the database for what they missed at one time: one, for reports may have half of the few connections
+/// that read SQLite, and links and keys need the others. It has one page at its turn.
+const CATCHING_UP: usize = 1;
 
 /// An event as a reader gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +61,14 @@ struct Audience {
     ring: Mutex<Ring>,
     /// Something was added.
     news: watch::Sender<()>,
+    /// One of its readers stands in the queue of those that catch up, so that accounts take turns.
+    catching_up: Semaphore,
+}
+
+impl Audience {
+    fn new() -> Self {
+        Self { ring: Mutex::default(), news: watch::Sender::new(()), catching_up: Semaphore::new(1) }
+    }
 }
 
 /// The last frames of an account.
@@ -92,13 +101,28 @@ impl Ring {
             return None;
         }
         let first = self.frames.partition_point(|frame| frame.position <= place);
-        let mut bytes = 0;
-        let fits = |frame: &&Frame| {
-            bytes += frame.text.len();
-            bytes <= PIECE || bytes == frame.text.len()
-        };
-        Some(self.frames.range(first..).take_while(fits).cloned().collect())
+        Some(piece(self.frames.range(first..).cloned()))
     }
+}
+
+/// As many frames as are taken at one time: one at least, whatever its size.
+fn piece(frames: impl Iterator<Item = Frame>) -> Vec<Frame> {
+    let mut bytes = 0;
+    let fits = |frame: &Frame| {
+        bytes += frame.text.len();
+        bytes <= PIECE || bytes == frame.text.len()
+    };
+    frames.take_while(fits).collect()
+}
+
+/// What a reader gets at one time.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) frames: Vec<Frame>,
+    /// The reader has everything up to here.
+    pub(crate) reached: i64,
+    /// Whether there may be more behind it already.
+    pub(crate) has_more: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -118,9 +142,7 @@ impl Streams {
     /// A reader's place, unless the account has as many readers as it may.
     pub(crate) fn open(self: &Arc<Self>, tenant: &TenantId) -> Option<Seat> {
         let mut audiences = lock(&self.audiences);
-        let audience = audiences
-            .entry(tenant.clone())
-            .or_insert_with(|| Arc::new(Audience { ring: Mutex::default(), news: watch::Sender::new(()) }));
+        let audience = audiences.entry(tenant.clone()).or_insert_with(|| Arc::new(Audience::new()));
         let mut ring = lock(&audience.ring);
         if ring.readers >= MAX_READERS {
             return None;
@@ -166,29 +188,25 @@ impl Seat {
         *self.stopping.borrow()
     }
 
-    /// What comes behind a place, and the place that was reached: some frames, or none when there are no more for now.
-    /// What is added from here on ends [`Seat::wait`].
-    pub(crate) async fn next(&mut self, db: &Db, mut after: i64) -> Result<(Vec<Frame>, i64), DbError> {
+    /// What comes behind a place, at most a page of the database. What is added from here on ends [`Seat::wait`]. Without
+    /// `has_clicks` clicks may be left out.
+    pub(crate) async fn next(&mut self, db: &Db, after: i64, has_clicks: bool) -> Result<Piece, DbError> {
         self.news.borrow_and_update();
-        loop {
-            let kept = lock(&self.audience.ring).behind(after);
-            if let Some(frames) = kept {
-                let reached = frames.last().map_or(after, |frame| frame.position);
-                return Ok((frames, reached));
-            }
-            let _turn = self.streams.catching_up.acquire().await;
-            let mut reader = db.read().await?;
-            let end = clicks::head(&mut reader.conn()).await?;
-            let (told, upto) = page(&mut reader.conn(), &[&self.tenant], after, end).await?;
-            drop(reader);
-            if !told.is_empty() || upto >= end {
-                return Ok((told.iter().map(Frame::from).collect(), upto.max(after)));
-            }
-            after = upto;
-            if self.is_over() {
-                return Ok((Vec::new(), after));
-            }
+        let kept = lock(&self.audience.ring).behind(after);
+        if let Some(frames) = kept {
+            let reached = frames.last().map_or(after, |frame| frame.position);
+            return Ok(Piece { has_more: !frames.is_empty(), frames, reached });
         }
+        let _turns = (self.audience.catching_up.acquire().await, self.streams.catching_up.acquire().await);
+        let mut reader = db.read().await?;
+        let end = clicks::head(&mut reader.conn()).await?;
+        let (told, upto) = page(&mut reader.conn(), &[&self.tenant], (after, end), has_clicks).await?;
+        drop(reader);
+        let frames = piece(told.iter().map(Frame::from));
+        // What was not taken is read again.
+        let is_cut = frames.len() < told.len();
+        let reached = frames.last().filter(|_| is_cut).map_or(upto.max(after), |last| last.position);
+        Ok(Piece { frames, reached, has_more: reached < end })
     }
 
     /// Waits until there may be more, or the service stops.
@@ -212,42 +230,4 @@ impl Drop for Seat {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(position: i64, bytes: usize) -> Frame {
-        Frame { position, kind: EventKind::Click, text: vec![b'x'; bytes].into() }
-    }
-
-    #[test]
-    fn a_ring_says_when_something_is_not_in_it() {
-        let mut ring = Ring::default();
-        assert_eq!(ring.behind(i64::MAX), None, "before the tail has come by");
-        ring.since = Some(10);
-        assert_eq!(ring.behind(9), None);
-        assert_eq!(ring.behind(10), Some(vec![]));
-        for position in 11..=15 {
-            ring.add(frame(position, MAX_KEPT / 4));
-        }
-        assert_eq!(ring.since, Some(11));
-        assert_eq!(ring.behind(10), None);
-        let positions = |frames: Option<Vec<Frame>>| frames.map(|frames| frames.iter().map(|f| f.position).collect());
-        assert_eq!(positions(ring.behind(11)), Some(vec![12]), "one at least, whatever its size");
-        assert_eq!(positions(ring.behind(15)), Some(vec![]));
-    }
-
-    #[test]
-    fn the_eleventh_reader_of_an_account_waits_for_one_to_leave() {
-        let streams = Arc::new(Streams::new());
-        let [a, b] =
-            ["tnt_0123456789abcdef01234567", "tnt_0123456789abcdef01234568"].map(|id| id.parse().expect("an id"));
-        let mut seats: Vec<Seat> = (0..MAX_READERS).map(|_| streams.open(&a).expect("a place")).collect();
-        assert!(streams.open(&a).is_none());
-        assert!(streams.open(&b).is_some(), "others have their own");
-        seats.pop();
-        seats.extend(streams.open(&a));
-        assert_eq!((seats.len(), streams.readers()), (MAX_READERS, MAX_READERS));
-        seats.clear();
-        assert!(lock(&streams.audiences).is_empty());
-    }
-}
+mod tests;

@@ -80,7 +80,7 @@ async fn bring(app: &App, some: &[(TenantId, Arc<Audience>)], from: i64, end: i6
         audience.begin(from);
     }
     while from < end {
-        let (told, upto) = page(&mut app.db.read().await?.conn(), &tenants, from, end).await?;
+        let (told, upto) = page(&mut app.db.read().await?.conn(), &tenants, (from, end), true).await?;
         for (tenant, audience) in some {
             audience.add(told.iter().filter(|told| told.tenant == *tenant).map(Frame::from), upto);
         }

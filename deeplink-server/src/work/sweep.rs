@@ -5,7 +5,6 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use deeplink_core::webhook::DELIVERIES_KEPT_DAYS;
 use futures_util::FutureExt;
 
 use crate::clicks::Retention;
@@ -64,11 +63,7 @@ async fn clicks(app: &App) -> Result<(), DbError> {
 
 /// Deliveries are shown for thirty days, or for fewer where the operator says so; those of a webhook that is gone, to nobody.
 async fn old_deliveries(app: &App) -> Result<(), DbError> {
-    let days = match i64::from(app.config.retention_days) {
-        0 => DELIVERIES_KEPT_DAYS,
-        days => days.min(DELIVERIES_KEPT_DAYS),
-    };
-    let before = app.clock.now().plus_days(-days);
+    let before = app.clock.now().plus_days(-app.config.deliveries_kept_days());
     while app.db.write(move |mut tx| async move { deliveries::remove_old(&mut tx, before).await }.boxed()).await? {
         tokio::time::sleep(PAUSE).await;
     }

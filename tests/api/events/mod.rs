@@ -28,6 +28,8 @@ pub(super) struct Reading {
     text: String,
     /// Comments that came.
     pub(super) comments: Vec<String>,
+    /// The place that the last of them said, as an id.
+    pub(super) place: String,
 }
 
 impl Reading {
@@ -65,12 +67,27 @@ impl Reading {
         }
     }
 
+    /// Notes a comment; `false` when the piece is none.
+    fn note(&mut self, piece: &str) -> bool {
+        let Some(comment) = piece.strip_prefix(": ") else { return false };
+        let (words, place) = comment.split_once("\nid: ").unwrap_or((comment, ""));
+        self.comments.push(words.to_owned());
+        place.clone_into(&mut self.place);
+        true
+    }
+
+    /// The next comment, before any event comes.
+    pub(super) async fn comment(&mut self) -> String {
+        let piece = self.piece().await.expect("the stream goes on");
+        assert!(self.note(&piece), "a comment: {piece}");
+        self.comments.last().cloned().unwrap_or_default()
+    }
+
     /// The next event; `None` when the stream ends.
     pub(super) async fn next(&mut self) -> Option<Frame> {
         loop {
             let piece = self.piece().await?;
-            if let Some(comment) = piece.strip_prefix(": ") {
-                self.comments.push(comment.to_owned());
+            if self.note(&piece) {
                 continue;
             }
             let lines: Vec<&str> = piece.split('\n').collect();
@@ -110,8 +127,24 @@ impl Reading {
 
 impl From<reqwest::Response> for Reading {
     fn from(answer: reqwest::Response) -> Self {
-        Self { answer, text: String::new(), comments: Vec::new() }
+        Self { answer, text: String::new(), comments: Vec::new(), place: String::new() }
     }
+}
+
+/// Opens a link, and waits for its click: a visit is answered even where the log is slow to take it.
+pub(super) async fn click(world: &World, link: &str) {
+    const STORED: &str = "SELECT COUNT(*) FROM clicks";
+    let before = world.db.number(STORED).await;
+    assert_eq!(world.a.tap(link).await.status, 302);
+    eventually("the click is stored", PATIENCE, || async { world.db.number(STORED).await > before }).await;
+}
+
+/// Waits until everything that was told has its place: on PostgreSQL others than clicks get theirs moments later.
+pub(super) async fn placed(world: &World) {
+    eventually("everything has its place", PATIENCE, || async {
+        world.db.number("SELECT COUNT(*) FROM events WHERE position IS NULL").await == 0
+    })
+    .await;
 }
 
 fn rand_text() -> String {

@@ -1,8 +1,10 @@
 //! Each fact is told once, whoever says it how often at the same time.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use super::{Reading, deliveries, expect_deliveries, webhook};
+use super::{Reading, deliveries, expect_deliveries, placed, webhook};
 use crate::common::{at_once, spawn, spawn_nodes, spawn_with};
 
 /// C2: fifty reports with one idempotency key are one conversion, one event, one delivery, one of the plan's events.
@@ -44,11 +46,14 @@ async fn c3_an_early_conversion_is_told_once() {
     assert!(deliveries(&world, &hook).await.is_empty());
     let touch = json!({"link_id": "spring-42", "install_id": "install-1", "app_version": "1"});
     assert_eq!(a.post("/v1/lifecycle/attribute", &touch).await.status, 200);
+    // The conversion's id is older than the binding that makes it an event, and is told after it nevertheless.
+    world.clock.advance(Duration::from_secs(1));
     for _ in 0..3 {
         let bound = a.put("/v1/lifecycle/identify", &json!({"install_id": "install-1", "user_id": "ann"})).await;
         assert_eq!(bound.status, 200);
         assert_eq!(a.post("/v1/lifecycle/convert", &body).await.json()["deduped"], 1);
     }
+    placed(&world).await;
     let told = stream.rest(a).await;
     let kinds: Vec<&str> = told.iter().map(|frame| frame.kind.as_str()).collect();
     assert_eq!(kinds, ["attribute", "identify", "conversion"]);
@@ -158,4 +163,24 @@ async fn a_click_that_nobody_wants_costs_nothing() {
     world.expect_clicks(&[(0, 20)]).await;
     assert_eq!(world.db.number("SELECT COUNT(*) FROM events").await, 0);
     assert_eq!(world.db.number("SELECT COUNT(*) FROM deliveries").await, 0);
+}
+
+/// What is on its way to a webhook is kept a day longer than the log shows it, which is as long as the operator says.
+#[tokio::test]
+async fn events_are_kept_no_longer_than_deliveries() {
+    let world = spawn_with(|config| config.retention_days = 7).await;
+    let a = &world.a;
+    a.make("spring-42").await;
+    let hook = webhook(a, "all", &["click", "identify"], &json!({})).await;
+    a.tap("spring-42").await;
+    let bound = a.put("/v1/lifecycle/identify", &json!({"install_id": "install-1", "user_id": "ann"})).await;
+    assert_eq!(bound.status, 200);
+    expect_deliveries(&world, &hook, 2).await;
+    assert_eq!(a.post(&format!("/v1/webhooks/{hook}/test"), &json!({})).await.status, 200);
+    let until = world.clock.now().plus_days(8).as_millis();
+    for kept in
+        ["SELECT COUNT(*) FROM events".to_owned(), format!("SELECT COUNT(*) FROM events WHERE kept_until = {until}")]
+    {
+        assert_eq!(world.db.number(&*kept).await, 3, "{kept}");
+    }
 }

@@ -7,7 +7,7 @@ use deeplink_server::http::listen::Stop;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Reading, STREAM, deliveries, webhook};
+use super::{PATIENCE, Reading, STREAM, click, deliveries, placed, webhook};
 use crate::common::{Caller, eventually, spawn, spawn_nodes};
 
 async fn identify(caller: &Caller, install: &str) {
@@ -58,27 +58,31 @@ async fn what_is_asked_is_checked() {
     identify(&world.b, "install-1").await;
     let of_b = world.db.texts("SELECT id FROM events").await;
     let ask = a.ask(http::Method::GET, STREAM).header("last-event-id", &of_b[0]);
-    eventually("it has its place", PATIENCE, || async {
-        world.db.number("SELECT COUNT(*) FROM events WHERE position IS NULL").await == 0
-    })
-    .await;
+    placed(&world).await;
+    assert_eq!(ask.send().await.outcome(), "400 bad_request Last-Event-ID");
+    // What was made up to try a webhook did not happen.
+    let hook = webhook(a, "all", &["click"], &json!({})).await;
+    let made_up = a.post(&format!("/v1/webhooks/{hook}/test"), &json!({})).await.member("event_id");
+    let ask = a.ask(http::Method::GET, STREAM).header("last-event-id", &made_up);
     assert_eq!(ask.send().await.outcome(), "400 bad_request Last-Event-ID");
 }
 
 /// A day is told, and no more: an id from before it begins there.
 #[tokio::test]
 async fn the_stream_reaches_back_a_day() {
-    let world = spawn().await;
+    let mut world = spawn().await;
     world.a.make("spring-42").await;
     let mut stream = Reading::of(&world.a).await;
     identify(&world.a, "install-1").await;
-    world.a.tap("spring-42").await;
+    click(&world, "spring-42").await;
     let old = stream.take(2).await;
+    let place = stream.place.clone();
     world.clock.advance(Duration::from_secs(25 * 3_600));
     identify(&world.a, "install-2").await;
-    world.a.tap("spring-42").await;
+    placed(&world).await;
+    click(&world, "spring-42").await;
     let new = stream.take(2).await;
-    for id in [&old[0].id, &old[1].id, &"evt_000000000001012345678901".to_owned()] {
+    for id in [&old[0].id, &old[1].id, &place, &"evt_000000000001012345678901".to_owned()] {
         let mut again = Reading::after(&world.a, id).await;
         assert_eq!(again.take(2).await, new);
     }
@@ -86,6 +90,8 @@ async fn the_stream_reaches_back_a_day() {
     let hook = webhook(&world.a, "users", &["identify"], &json!({})).await;
     identify(&world.a, "install-3").await;
     world.clock.advance(Duration::from_secs(25 * 3_600));
+    // The first sweep comes soon after a start.
+    world.restart(|_| {}).await;
     let kept = "SELECT COUNT(*) FROM events";
     eventually("what is over is taken away", PATIENCE, || async { world.db.number(kept).await == 1 }).await;
     assert_eq!(deliveries(&world, &hook).await.len(), 1);
@@ -98,12 +104,30 @@ async fn a_reader_can_ask_for_some_kinds() {
     let mut clicks = Reading::from(Reading::ask(&world.a, "?events=click,attribution", "").await);
     for nth in 0..3 {
         identify(&world.a, &format!("install-{nth}")).await;
-        world.a.tap("spring-42").await;
+        click(&world, "spring-42").await;
         let touch = json!({"link_id": "spring-42", "install_id": format!("install-{nth}"), "app_version": "1"});
         assert_eq!(world.a.post("/v1/lifecycle/attribute", &touch).await.status, 200);
+        placed(&world).await;
     }
     let kinds: Vec<String> = clicks.take(6).await.into_iter().map(|frame| frame.kind).collect();
     assert_eq!(kinds, ["click", "attribute"].repeat(3));
+}
+
+/// Who hears nothing for fifteen seconds hears that there is nothing, and up to which place: also when things happen that
+/// were not asked for.
+#[tokio::test]
+async fn a_comment_comes_while_nothing_happens() {
+    let world = spawn().await;
+    let mut stream = Reading::of(&world.a).await;
+    let mut sales = Reading::from(Reading::ask(&world.a, "?events=conversion", "").await);
+    assert_eq!([stream.comment().await, sales.comment().await], ["the events begin"; 2]);
+    identify(&world.a, "install-1").await;
+    stream.take(1).await;
+    for _ in 0..2 {
+        world.clock.advance(Duration::from_secs(15));
+        assert_eq!([stream.comment().await, sales.comment().await], ["nothing happened"; 2]);
+    }
+    assert!(Reading::after(&world.a, &stream.place).await.rest(&world.a).await.is_empty());
 }
 
 /// I7: A reads nothing of B's, and A's webhook gets nothing of B's.
@@ -172,6 +196,7 @@ async fn i10_a_stream_ends_with_its_key() {
     }
     let deleted = world.a.delete(&format!("/v1/auth/secret-keys/{}", made.member("id"))).await;
     assert_eq!(deleted.status, 204);
+    world.clock.advance(Duration::from_secs(2));
     let begin = Instant::now();
     for stream in &mut streams {
         assert_eq!(stream.next().await, None);
@@ -224,7 +249,8 @@ async fn the_client_comes_again_by_itself() {
     let mut events = client.events().stream().after(begin.parse().expect("an id"));
     for round in 1..=2 {
         identify(&world.a, &format!("install-{round}")).await;
-        world.a.tap("spring-42").await;
+        placed(&world).await;
+        click(&world, "spring-42").await;
         for kind in [EventKind::Identify, EventKind::Click] {
             let told = tokio::time::timeout(PATIENCE, events.next()).await.expect("in time");
             assert_eq!(told.expect("an event").expect("an event").event.kind, kind);

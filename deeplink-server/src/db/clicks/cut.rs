@@ -43,7 +43,7 @@ async fn beside_edge(
     cells: &[Cell],
 ) -> Result<Option<Vec<i64>>, DbError> {
     // The mark is read last: what was taken before the scan lies below it.
-    const REMOVED: &str = "SELECT MAX(position) FROM click_marks WHERE name NOT IN ('head', 'folded')";
+    const REMOVED: &str = "SELECT MAX(position) FROM click_marks WHERE name LIKE 'removed%'";
     let (first, last) = span(cells);
     let begins = scope.from > hour;
     let edge = if begins { scope.from } else { scope.to.saturating_add(1) };
@@ -138,4 +138,45 @@ async fn scan(
         *sum = (sum.0 + part.clicks, sum.1 + part.inside);
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::tests::Scratch;
+
+    /// Only what retention has taken sends a count to the whole hour: the marks of those who read the log stand at its end.
+    #[tokio::test]
+    async fn an_hour_is_counted_beside_its_edge_unless_clicks_were_removed() {
+        const BEGIN: i64 = 10 * HOUR;
+        let scratch = Scratch::new().await;
+        let [early, late] = [BEGIN + 1_000, BEGIN + HOUR - 1_000].map(|at| (place(at) + 1, at));
+        for (position, at) in [early, late] {
+            let click = "INSERT INTO clicks (position, link, at, kind, platform)";
+            scratch.execute(format!("{click} VALUES ({position}, 1, {at}, 0, 4)")).await;
+        }
+        let cell = Cell {
+            is_cell: 1,
+            number: 0,
+            host: String::new(),
+            clicks: 2,
+            link: 1,
+            kind: 0,
+            platform: 0,
+            hour: BEGIN,
+            first_at: early.1,
+            last_at: late.1,
+            first_position: early.0,
+            last_position: late.0,
+        };
+        let scope = Scope { links: &[1], from: BEGIN + HOUR / 2, to: BEGIN + 24 * HOUR, kinds: Kinds::All };
+        let (key, cells) = (Key::Nothing, [cell]);
+        for (mark, expected) in [("head", Some(vec![1])), ("told", Some(vec![1])), ("removed:pro", None)] {
+            let end = place(BEGIN + HOUR);
+            scratch.execute(format!("UPDATE click_marks SET position = {end} WHERE name = '{mark}'")).await;
+            let mut reader = scratch.db.read().await.expect("a reader");
+            let counted = beside_edge(&mut reader.conn(), scope, key, BEGIN, &cells).await.expect("a count");
+            assert_eq!(counted, expected, "{mark}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use deeplink_core::event::{ClickData, Event, EventData, click_event_id, click_position};
+use deeplink_core::event::{ClickData, Event, EventData, click_event_id};
 use deeplink_core::id::{DeliveryId, EventId, TenantId, WebhookId};
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::Platform;
@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, FromRow};
 
 use super::super::deliveries::{self, NewDelivery};
 use super::super::{Conn, DbError, on};
-use super::{Row, Telling, insert, kept_until};
+use super::{Position, Row, Telling, insert};
 
 /// Clicks of the log that one look passes at most, whoever's they are.
 const LOOKED_AT: i64 = 4_096;
@@ -85,6 +85,7 @@ pub(crate) struct Batch {
 /// An event and the webhooks that want it.
 #[derive(Debug)]
 struct Wish {
+    position: i64,
     id: EventId,
     tenant: TenantId,
     body: String,
@@ -145,8 +146,9 @@ fn wishes(wanted: Vec<Wanted>) -> Result<Vec<Wish>, DbError> {
         let webhook = webhook_id.parse().map_err(|_| DbError::corrupt("webhooks", "id", &webhook_id))?;
         if last != Some(click.position) {
             last = Some(click.position);
+            let position = click.position;
             let (id, tenant, body) = click.told()?;
-            wishes.push(Wish { id, tenant, body, webhooks: Vec::new() });
+            wishes.push(Wish { position, id, tenant, body, webhooks: Vec::new() });
         }
         if let Some(wish) = wishes.last_mut() {
             wish.webhooks.push((webhook, is_full));
@@ -163,7 +165,7 @@ pub(crate) async fn tell_clicks(db: &mut Conn<'_>, batch: &Batch, telling: &Tell
     if moved == 0 {
         return Ok(false);
     }
-    let until = kept_until(telling.now, true);
+    let until = telling.kept_until(true);
     let rows: Vec<Row<'_>> = batch
         .events
         .iter()
@@ -171,7 +173,7 @@ pub(crate) async fn tell_clicks(db: &mut Conn<'_>, batch: &Batch, telling: &Tell
             id: &event.id,
             tenant: &event.tenant,
             kind: 0,
-            position: click_position(&event.id),
+            position: Position::At(event.position),
             body: &event.body,
             kept_until: until,
         })

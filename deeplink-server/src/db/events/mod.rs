@@ -1,8 +1,9 @@
 //! What receivers are told, stored in the transaction of what it tells of.
 //!
-//! Every event has a place in one order with the clicks of the log, which is the order of commits, so whoever reads by
-//! position misses nothing. On SQLite the one writer gives the place with the event. On PostgreSQL that would make every
-//! report wait for the log, so events are numbered moments after their commit.
+//! Every event has a place in one order with the clicks of the log, and none is given a place before what may have been
+//! read, so whoever reads by position misses nothing. On SQLite the one writer gives the place with the event, in the order
+//! of commits. On PostgreSQL that would make every report wait for the log, so events are numbered moments after their
+//! commit, in the order in which they were told; a click that is stored in those moments comes before them.
 
 mod clicks;
 mod conversions;
@@ -33,8 +34,6 @@ use super::{Conn, DbError, on};
 pub(crate) const STREAM_HOURS: i64 = 24;
 /// How long an event is kept that only the stream tells, in hours: an hour more, for readers that are on their way.
 const KEPT_HOURS: i64 = STREAM_HOURS + 1;
-/// How long an event is kept that was delivered somewhere, in days: a day more than its deliveries are shown.
-const KEPT_DAYS: i64 = 31;
 /// Events that one write numbers at most.
 const NUMBERED: i64 = 1_000;
 
@@ -44,18 +43,27 @@ pub(crate) struct Telling {
     head: Arc<Head>,
     random: Arc<Mutex<Random>>,
     now: Timestamp,
+    kept_until: Timestamp,
     is_told: AtomicBool,
     is_delivered: AtomicBool,
 }
 
 impl Telling {
-    pub(crate) fn new(head: Arc<Head>, random: Arc<Mutex<Random>>, now: Timestamp) -> Self {
-        Self { head, random, now, is_told: AtomicBool::new(false), is_delivered: AtomicBool::new(false) }
+    /// Events that are on their way to a webhook are kept until `kept_until`.
+    pub(crate) fn new(head: Arc<Head>, random: Arc<Mutex<Random>>, now: Timestamp, kept_until: Timestamp) -> Self {
+        let [is_told, is_delivered] = [false; 2].map(AtomicBool::new);
+        Self { head, random, now, kept_until, is_told, is_delivered }
     }
 
     /// When it is told: now.
     pub(crate) fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// Until when an event is kept.
+    fn kept_until(&self, is_delivered: bool) -> i64 {
+        let for_readers = self.now.plus_millis(KEPT_HOURS * 3_600_000);
+        if is_delivered { self.kept_until.max(for_readers) } else { for_readers }.as_millis()
     }
 
     /// Whether there is an event.
@@ -98,9 +106,26 @@ struct Row<'a> {
     id: &'a EventId,
     tenant: &'a TenantId,
     kind: i64,
-    position: Option<i64>,
+    position: Position,
     body: &'a str,
     kept_until: i64,
+}
+
+/// An event's place, or since when it waits for one.
+#[derive(Clone, Copy)]
+enum Position {
+    At(i64),
+    WaitsSince(Timestamp),
+}
+
+impl Position {
+    /// `events.position` and `events.waits_since`.
+    fn columns(self) -> (Option<i64>, Option<i64>) {
+        match self {
+            Self::At(position) => (Some(position), None),
+            Self::WaitsSince(told) => (None, Some(told.as_millis())),
+        }
+    }
 }
 
 /// Stores events of one kind and their deliveries.
@@ -120,7 +145,7 @@ async fn tell(
         webhooks.iter_mut().for_each(|webhook| webhook.affiliate = None);
     }
     let first = first_position(db, telling, events.len()).await?;
-    let positions = (0..).map(|nth| first.map(|first| first + nth));
+    let positions = (0..).map(|nth| first.map_or(Position::WaitsSince(telling.now), |first| Position::At(first + nth)));
     let rows: Vec<Row<'_>> = events
         .iter()
         .zip(positions)
@@ -130,7 +155,7 @@ async fn tell(
             kind: kind.code().map_or(0, i64::from),
             position,
             body: &event.body,
-            kept_until: kept_until(telling.now, webhooks.iter().any(|webhook| event.suits(webhook))),
+            kept_until: telling.kept_until(webhooks.iter().any(|webhook| event.suits(webhook))),
         })
         .collect();
     insert(db, &rows).await?;
@@ -157,11 +182,6 @@ async fn tell(
     Ok(())
 }
 
-fn kept_until(now: Timestamp, is_delivered: bool) -> i64 {
-    let until = if is_delivered { now.plus_days(KEPT_DAYS) } else { now.plus_millis(KEPT_HOURS * 3_600_000) };
-    until.as_millis()
-}
-
 /// The first of so many places behind the log's end; on PostgreSQL they are given later.
 async fn first_position(db: &mut Conn<'_>, telling: &Telling, count: usize) -> Result<Option<i64>, DbError> {
     const MARK: &str = "UPDATE click_marks SET position = $1 WHERE name = 'head'";
@@ -176,16 +196,18 @@ async fn first_position(db: &mut Conn<'_>, telling: &Telling, count: usize) -> R
 
 /// Stores rows.
 async fn insert(db: &mut Conn<'_>, rows: &[Row<'_>]) -> Result<(), DbError> {
-    const SQL: &str = "INSERT INTO events (id, tenant_id, kind, position, body, kept_until) ";
+    const SQL: &str = "INSERT INTO events (id, tenant_id, kind, position, waits_since, body, kept_until) ";
     for piece in pieces(rows) {
         on!(db, c => {
             let mut query = QueryBuilder::new(SQL);
             query.push_values(piece, |mut values, row| {
+                let (position, waits_since) = row.position.columns();
                 values
                     .push_bind(row.id.as_str())
                     .push_bind(row.tenant.as_str())
                     .push_bind(row.kind)
-                    .push_bind(row.position)
+                    .push_bind(position)
+                    .push_bind(waits_since)
                     .push_bind(row.body)
                     .push_bind(row.kept_until);
             });
@@ -196,19 +218,40 @@ async fn insert(db: &mut Conn<'_>, rows: &[Row<'_>]) -> Result<(), DbError> {
     Ok(())
 }
 
+/// Stores an event that was made up to try a webhook. Its place comes before all others, so the stream does not tell it.
+pub(crate) async fn insert_sample(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    id: &EventId,
+    event: &Event,
+    kept_until: Timestamp,
+) -> Result<(), DbError> {
+    let row = Row {
+        id,
+        tenant,
+        kind: event.kind.code().map_or(0, i64::from),
+        position: Position::At(0),
+        body: &event.raw,
+        kept_until: kept_until.as_millis(),
+    };
+    insert(db, &[row]).await
+}
+
 /// Gives committed events their places behind the end of the log, on PostgreSQL. `true` when more may be left.
 pub(crate) async fn number(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
-    // The row of the head stays locked until COMMIT, so positions follow the order of commits; the second statement sees
-    // what was committed by then, and nobody else numbers it.
+    // The row of the head stays locked until COMMIT, so nothing is numbered below what others see; the second statement
+    // sees what was committed by then, and nobody else numbers it. What one write told of one user is told in the order
+    // of its kinds: a binding before the conversions that it made events.
     const HEAD: &str = "
         UPDATE click_marks SET position = CASE WHEN position >= $1 THEN position ELSE $1 END
         WHERE name = 'head' RETURNING position";
     const NUMBER: &str = "
         WITH due AS (
-            SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS nth FROM (
-                SELECT id FROM events WHERE position IS NULL ORDER BY id LIMIT $2) AS waiting
+            SELECT id, ROW_NUMBER() OVER (ORDER BY waits_since, kind, id) AS nth FROM (
+                SELECT id, waits_since, kind FROM events WHERE position IS NULL
+                ORDER BY waits_since, kind, id LIMIT $2) AS waiting
         ), numbered AS (
-            UPDATE events SET position = $1 + due.nth FROM due WHERE events.id = due.id RETURNING due.nth
+            UPDATE events SET position = $1 + due.nth, waits_since = NULL FROM due WHERE events.id = due.id RETURNING due.nth
         )
         UPDATE click_marks SET position = position + (SELECT COUNT(*) FROM numbered) WHERE name = 'head'
         RETURNING position - $1";

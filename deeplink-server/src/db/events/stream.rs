@@ -13,8 +13,8 @@ use super::clicks::{COLUMNS, Click, KINDS, OWNERS, TEXTS, window};
 
 /// Clicks of the log that one page passes at most, whoever's they are.
 const LOOKED_AT: i64 = 4_096;
-/// Events other than clicks on one page.
-const OTHERS: i64 = 512;
+/// Clicks and other events on one page at most, of each: what a visitor said may be long, and a page is held in memory.
+const MOST: i64 = 256;
 
 /// An event as it is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,42 +59,51 @@ pub(crate) enum Found {
 
 /// Where a reader goes on that has seen an event.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, id: &EventId, now: Timestamp) -> Result<Found, DbError> {
-    const SQL: &str = "SELECT position FROM events WHERE id = $1 AND tenant_id = $2 AND position IS NOT NULL";
-    let oldest = place(now.plus_millis(-STREAM_HOURS * 3_600_000).as_millis());
+    // One that was made up to try a webhook has place 0: it did not happen.
+    const SQL: &str = "SELECT position FROM events WHERE id = $1 AND tenant_id = $2 AND position > 0";
+    let since = now.plus_millis(-STREAM_HOURS * 3_600_000).as_millis();
+    let (oldest, end) = (place(since), head(db).await?);
     let stored: Option<i64> =
         on!(db, c => sqlx::query_scalar(SQL).bind(id.as_str()).bind(tenant.as_str()).fetch_optional(c).await)?;
     let position = match stored.or_else(|| click_position(id)) {
-        Some(position) if position <= head(db).await? => position,
+        // The log may end before an old place, when retention has taken all of it.
+        Some(position) if position <= end.max(oldest) => position,
         // What was kept for its time is gone, and so is the place that it had.
-        None if id.millis() < now.plus_millis(-STREAM_HOURS * 3_600_000).as_millis() => oldest,
+        None if id.millis() < since => oldest,
         _ => return Ok(Found::Unknown),
     };
-    Ok(Found::At(position.max(oldest)))
+    Ok(Found::At(position.max(oldest).min(end)))
 }
 
-/// Events of some tenants behind a place, in their order, and the place up to which these are all.
+/// Events of some tenants behind a place, in their order, and the place up to which these are all. Without `has_clicks`
+/// clicks are left out, and the log is not looked at.
 pub(crate) async fn page(
     db: &mut Conn<'_>,
     tenants: &[&TenantId],
-    after: i64,
-    upto: i64,
+    (after, upto): (i64, i64),
+    has_clicks: bool,
 ) -> Result<(Vec<Told>, i64), DbError> {
-    let clicked = window(db, after, upto, LOOKED_AT).await?;
-    let mut upto = match clicked {
+    let clicked = if has_clicks { window(db, after, upto, LOOKED_AT).await? } else { None };
+    let upto = match clicked {
         Some((end, LOOKED_AT)) => end,
         _ => upto,
     };
     let mut told = others(db, tenants, after, upto).await?;
-    if i64::try_from(told.len()).is_ok_and(|count| count == OTHERS)
-        && let Some(last) = told.last()
-    {
-        upto = last.position;
-    }
+    let mut upto = end_of(&told, upto);
     if clicked.is_some() {
-        told.extend(clicks(db, tenants, after, upto).await?);
+        let clicks = clicks(db, tenants, after, upto).await?;
+        upto = end_of(&clicks, upto);
+        told.retain(|told| told.position <= upto);
+        told.extend(clicks);
         told.sort_unstable_by_key(|told| told.position);
     }
     Ok((told, upto))
+}
+
+/// Up to where a page has everything: to its last row, if there may be more.
+fn end_of(rows: &[Told], upto: i64) -> i64 {
+    let is_full = i64::try_from(rows.len()).is_ok_and(|count| count >= MOST);
+    rows.last().filter(|_| is_full).map_or(upto, |last| last.position)
 }
 
 async fn others(db: &mut Conn<'_>, tenants: &[&TenantId], after: i64, upto: i64) -> Result<Vec<Told>, DbError> {
@@ -104,7 +113,7 @@ async fn others(db: &mut Conn<'_>, tenants: &[&TenantId], after: i64, upto: i64)
         places(4, tenants.len())
     );
     let rows: Vec<Other> = on!(db, c => {
-        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(upto).bind(OTHERS);
+        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(upto).bind(MOST);
         for tenant in tenants {
             query = query.bind(tenant.as_str());
         }
@@ -116,11 +125,12 @@ async fn others(db: &mut Conn<'_>, tenants: &[&TenantId], after: i64, upto: i64)
 async fn clicks(db: &mut Conn<'_>, tenants: &[&TenantId], after: i64, upto: i64) -> Result<Vec<Told>, DbError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM clicks c {OWNERS} {TEXTS}
-        WHERE c.position > $1 AND c.position <= $2 AND {KINDS} AND COALESCE(l.tenant_id, d.tenant_id) IN ({})",
-        places(3, tenants.len())
+        WHERE c.position > $1 AND c.position <= $2 AND {KINDS} AND COALESCE(l.tenant_id, d.tenant_id) IN ({})
+        ORDER BY c.position LIMIT $3",
+        places(4, tenants.len())
     );
     let rows: Vec<Click> = on!(db, c => {
-        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(upto);
+        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(upto).bind(MOST);
         for tenant in tenants {
             query = query.bind(tenant.as_str());
         }
