@@ -39,8 +39,7 @@ impl Hooked {
         let mut hooked = Self { home, receiver, link: String::new(), signer: None };
         let node = hooked.start().await;
         let body = json!({"web_url": "https://example.com/landing"});
-        let made = hooked.ask(&node, "POST", "/v1/links", &body, 201).await;
-        hooked.link = made["link_id"].as_str().expect("an id").to_owned();
+        hooked.link = text(&hooked.ask(&node, "POST", "/v1/links", &body, 201).await, "link_id");
         (hooked, node)
     }
 
@@ -56,9 +55,9 @@ impl Hooked {
     pub(crate) async fn hook(&mut self, node: &Node, path: &str, events: &[&str]) -> String {
         let body = json!({"url": self.receiver.url(HOST, path), "events": events});
         let made = self.ask(node, "POST", "/v1/webhooks", &body, 201).await;
-        let secret = WebhookSecret::new(made["secret"].as_str().expect("a secret"));
+        let secret = WebhookSecret::new(text(&made, "secret"));
         self.signer = Some(Signer::new(&secret).expect("a secret"));
-        made["id"].as_str().expect("an id").to_owned()
+        text(&made, "id")
     }
 
     /// One request that must be answered with this status.
@@ -94,6 +93,10 @@ impl Hooked {
         }
         events
     }
+}
+
+fn text(body: &Value, member: &str) -> String {
+    body[member].as_str().expect("a text").to_owned()
 }
 
 /// Clients that make facts on whichever server runs, each again until it is acknowledged.
