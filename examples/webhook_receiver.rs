@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use axum::routing::post;
-use deeplink_client::webhook::{EventData, Seen, SignedEvent, Verifier, WebhookSecret};
+use deeplink_client::webhook::{EventData, Repeated, Seen, SignedEvent, Verifier, WebhookSecret};
 
 /// How far the clocks of the service and of this machine may differ.
 const TOLERANCE: Duration = Duration::from_mins(5);
@@ -30,9 +30,12 @@ impl FromRef<Receiver> for Verifier {
 /// Whatever reaches this was signed by the service within the last minutes.
 async fn hook(State(receiver): State<Receiver>, signed: SignedEvent) -> StatusCode {
     let id = signed.id.unwrap_or_default();
-    let Ok(claim) = receiver.seen.claim(&id) else {
-        // Taken already: the service need not come again.
-        return StatusCode::NO_CONTENT;
+    let claim = match receiver.seen.claim(&id) {
+        Ok(claim) => claim,
+        // The service need not come again.
+        Err(Repeated::Taken) => return StatusCode::NO_CONTENT,
+        // It must, in case the attempt in hand fails.
+        Err(Repeated::InHand) => return StatusCode::CONFLICT,
     };
     let told = match &signed.event.data {
         EventData::Conversion(sale) => format!("{} by {}", sale.conversion_type, sale.user_id),

@@ -308,7 +308,8 @@ fn events_are_read_as_they_are_and_as_they_were() {
     assert!(matches!(read("no event"), Err(Error::Parse(_))));
 }
 
-/// W4: a request that was seen is known again, for as long as it would be believed; one that failed is let in again.
+/// W4: a request that was seen is known again, for as long as it would be believed; one that failed is let in again. What is
+/// in hand is not called taken: acknowledged, it would be lost if the attempt in hand failed.
 #[test]
 fn w4_repeats_are_known() {
     let now = Arc::new(AtomicI64::new(SIGNED * 1_000));
@@ -322,12 +323,12 @@ fn w4_repeats_are_known() {
         |verifier: &Verifier| verifier.verify(&headers, b"{}").map(|verified| verified.id.expect("an id").to_owned());
 
     let first = seen.claim(&id(&verifier).expect("signed")).expect("new");
-    assert_eq!(seen.claim(ID).err(), Some(Repeated), "while it is in hand");
+    assert_eq!(seen.claim(ID).err(), Some(Repeated::InHand));
     drop(first);
     seen.claim(ID).expect("its next attempt").keep();
     for later in [0, 150_000, 300_000] {
         now.store(SIGNED * 1_000 + later, Ordering::Relaxed);
-        assert_eq!(seen.claim(&id(&verifier).expect("believed")).err(), Some(Repeated), "{later}");
+        assert_eq!(seen.claim(&id(&verifier).expect("believed")).err(), Some(Repeated::Taken), "{later}");
     }
     now.store(SIGNED * 1_000 + 600_001, Ordering::Relaxed);
     assert!(matches!(id(&verifier), Err(Error::TooOld)));

@@ -12,7 +12,8 @@ use crate::decode;
 use crate::error::Error;
 use crate::page::DeliveryPages;
 
-/// The operations on webhooks; see [`Client::webhooks`].
+/// The operations on webhooks; see [`Client::webhooks`]. The same events as a stream are [`Client::events`]: a noun of its own,
+/// because a stream needs no webhook.
 #[derive(Debug, Clone)]
 pub struct Webhooks(pub(crate) Client);
 

@@ -34,7 +34,8 @@ use super::{Error, Event, MAX_BODY, Verifier};
 /// }
 /// ```
 ///
-/// It reads at most 1 MiB of the body as it comes, and no JSON of a request that is not signed.
+/// It reads at most 1 MiB of the body as it comes, and no JSON of a request that is not signed. It is as strict about time as
+/// its verifier ([`Verifier::require_timestamp`]), and lets the same event in again: [`Seen`](super::Seen) tells repeats.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SignedEvent {

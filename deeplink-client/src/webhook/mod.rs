@@ -27,7 +27,9 @@
 //! itself may deliver an event more than once, so receivers deduplicate by `webhook-id` (or the `event_id` of a conversion)
 //! in any case.
 //!
-//! With the feature `axum`, [`SignedEvent`] is an extractor that does all of that before a handler runs.
+//! With the feature `axum`, [`SignedEvent`] is an extractor that checks the signature before a handler runs. It asks for the
+//! time only if its verifier does ([`Verifier::require_timestamp`]), and it remembers nothing: deduplicate in the handler,
+//! with [`Seen`] or where the events are stored.
 
 #[cfg(feature = "axum")]
 mod extract;

@@ -18,13 +18,13 @@ const MOST: usize = 65_536;
 ///
 /// ```
 /// use std::time::Duration;
-/// use deeplink_client::webhook::Seen;
+/// use deeplink_client::webhook::{Repeated, Seen};
 ///
 /// let seen = Seen::new(Duration::from_secs(300));
 /// let claim = seen.claim("evt_0123456789abcdef01234567")?;
 /// // Store the event. If that fails, the claim is dropped and the service's next attempt is let in.
 /// claim.keep();
-/// assert!(seen.claim("evt_0123456789abcdef01234567").is_err());
+/// assert_eq!(seen.claim("evt_0123456789abcdef01234567").err(), Some(Repeated::Taken));
 /// # Ok::<(), deeplink_client::webhook::Repeated>(())
 /// ```
 ///
@@ -43,15 +43,9 @@ struct Shared {
 #[derive(Default)]
 struct Ids {
     /// What was taken, and what somebody has in hand.
-    known: HashMap<Arc<str>, State>,
+    known: HashMap<Arc<str>, Repeated>,
     /// What was taken, and when, oldest first.
     taken: VecDeque<(Timestamp, Arc<str>)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    InHand,
-    Taken,
 }
 
 impl fmt::Debug for Seen {
@@ -60,13 +54,22 @@ impl fmt::Debug for Seen {
     }
 }
 
-/// The event was taken already, or is in hand just now: acknowledge it, and do nothing.
+/// Why an event is not to be taken, and what to answer instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Repeated;
+pub enum Repeated {
+    /// It was taken already: acknowledge it (2xx), and do nothing.
+    Taken,
+    /// An earlier attempt at it is in hand just now, and may still fail: refuse this one (409 or 503), so that the service
+    /// comes again. Acknowledged, the event would be lost if the earlier attempt comes to nothing.
+    InHand,
+}
 
 impl fmt::Display for Repeated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the event was seen before")
+        f.write_str(match self {
+            Self::Taken => "the event was taken before",
+            Self::InHand => "the event is in hand just now",
+        })
     }
 }
 
@@ -112,18 +115,18 @@ impl Seen {
         Self(Arc::new(shared))
     }
 
-    /// Takes an event in hand, unless it was taken before.
+    /// Takes an event in hand, unless it was taken before or somebody has it in hand.
     pub fn claim(&self, id: &str) -> Result<Claim, Repeated> {
         let oldest = self.0.oldest();
         let mut ids = self.0.lock();
         while let Some((_, id)) = ids.taken.pop_front_if(|(at, _)| *at < oldest) {
             ids.known.remove(&id);
         }
-        if ids.known.contains_key(id) {
-            return Err(Repeated);
+        if let Some(repeated) = ids.known.get(id) {
+            return Err(*repeated);
         }
         let id: Arc<str> = id.into();
-        ids.known.insert(Arc::clone(&id), State::InHand);
+        ids.known.insert(Arc::clone(&id), Repeated::InHand);
         drop(ids);
         Ok(Claim { shared: Arc::clone(&self.0), id })
     }
@@ -142,11 +145,11 @@ impl Shared {
 }
 
 impl Claim {
-    /// The event is stored: repeats of it are refused from now on.
+    /// The event is stored: it is [`Repeated::Taken`] from now on.
     pub fn keep(self) {
         let now = (self.shared.clock)();
         let mut ids = self.shared.lock();
-        ids.known.insert(Arc::clone(&self.id), State::Taken);
+        ids.known.insert(Arc::clone(&self.id), Repeated::Taken);
         ids.taken.push_back((now, Arc::clone(&self.id)));
         if ids.taken.len() > self.shared.most
             && let Some((_, id)) = ids.taken.pop_front()
@@ -159,7 +162,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let mut ids = self.shared.lock();
-        if ids.known.get(&self.id) == Some(&State::InHand) {
+        if ids.known.get(&self.id) == Some(&Repeated::InHand) {
             ids.known.remove(&self.id);
         }
     }
