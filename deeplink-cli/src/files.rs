@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, Stop};
 use crate::escape::shell;
 use crate::exit::Exit;
 
@@ -54,11 +54,13 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> Outcome {
 
 /// The same for a file that is not there yet; `false` if it is, and then it stays as it is.
 pub(crate) fn create(path: &Path, content: &[u8]) -> Outcome<bool> {
-    let write = || temporary(path, content)?.persist_noclobber(path).map(drop).map_err(io::Error::from);
-    match write().and_then(|()| sync_dir(dir_of(path))) {
+    let failed = |error: io::Error| Stop::from(Failure::file("write", path.display(), &error));
+    // A folder that cannot be made because a file has its name is there already too, and no reason to try another name.
+    let file = temporary(path, content).map_err(failed)?;
+    match file.persist_noclobber(path).map_err(io::Error::from).and_then(|_| sync_dir(dir_of(path))) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(Failure::file("write", path.display(), &error).into()),
+        Err(error) => Err(failed(error)),
     }
 }
 

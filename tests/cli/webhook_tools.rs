@@ -2,17 +2,26 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use base64::Engine as _;
+use deeplink_core::signature::{Signer, WebhookSecret};
 use serde_json::Value;
 
 use crate::dl::{Dl, Ran, words};
 use crate::double::{Answer, Double};
 use crate::server::Server;
 use crate::signals::{send, wait_for};
+use crate::webhooks::of_webhooks;
 
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+/// When signatures that are made here were made, in seconds since 1970.
+const SIGNED_AT: i64 = 1_795_167_000;
+/// A body that ends in a newline.
+const SIGNED_BODY: &str = "{}\n";
 const BODY: &str = r#"{"event":"refund","timestamp":"2026-11-20T09:30:00Z","data":{"n":1}}"#;
 
 fn with_secret() -> Dl {
@@ -53,6 +62,8 @@ fn a_signature_is_checked_and_a_wrong_one_explained() {
     };
     verify(&hex, BODY, SECRET, "").ok();
     verify(&hex, BODY, &format!("{OTHER}\n{SECRET}\n"), "").ok();
+    // Space around one secret says nothing against what another one signed.
+    verify(&hex, BODY, &format!("{OTHER} \n{SECRET}\n"), "").ok();
     for (signature, body, secret, why) in [
         (hex.clone(), format!("{BODY}\n"), SECRET.to_owned(), "an added newline"),
         (hex.clone(), format!("{BODY}\r\n"), SECRET.to_owned(), "an added newline"),
@@ -62,6 +73,11 @@ fn a_signature_is_checked_and_a_wrong_one_explained() {
         (format!("sha256={hex}"), BODY.to_owned(), SECRET.to_owned(), "\"sha256=\" before it"),
         (hex.clone(), BODY.to_owned(), format!("{SECRET} \n"), "space around the secret"),
         (hex.clone(), BODY.to_owned(), format!("  {SECRET}"), "space around the secret"),
+        (hex.clone(), BODY.to_owned(), format!("{OTHER}\n{SECRET} \n"), "space around the secret"),
+        (hex_mac(format!("{SECRET}\n").as_bytes()), signed_text(), SECRET.to_owned(), "space around the secret"),
+        (hex_mac(&SECRET.as_bytes()[6..]), signed_text(), SECRET.to_owned(), "without the secret's \"whsec_\""),
+        (hex_mac(&base64_of(&SECRET[6..])), signed_text(), SECRET.to_owned(), "not with its text"),
+        (hex_mac(SECRET.as_bytes()), signed_text().trim_end().to_owned(), SECRET.to_owned(), "lacks the newline"),
     ] {
         let ran = verify(&signature, &body, &secret, "");
         assert!(ran.fails(11).starts_with("error[invalid_signature]: ") && ran.says(why), "{why}: {ran}");
@@ -85,6 +101,75 @@ fn a_signature_is_checked_and_a_wrong_one_explained() {
         ("webhooks verify --signature aa --raw b.json --secret-file s.txt", 2),
     ] {
         assert_eq!(dl.run(line).code, Some(code), "{line}");
+    }
+}
+
+/// What a receiver may have computed in place of `X-Service-Signature`, of [`signed_text`] under any key: the other signature
+/// is of such a text, and its key is whatever stands in base64.
+fn hex_mac(key: &[u8]) -> String {
+    let mac = base64_of(standard(key, SIGNED_BODY).strip_prefix("v1,").expect("a version"));
+    mac.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+}
+
+/// `webhook-signature` of a body under any key.
+fn standard(key: &[u8], body: &str) -> String {
+    let secret = format!("whsec_{}", base64::engine::general_purpose::STANDARD.encode(key));
+    let signer = Signer::new(&WebhookSecret::new(secret)).expect("a secret");
+    signer.standard("evt_1", SIGNED_AT, body.as_bytes())
+}
+
+fn signed_text() -> String {
+    format!("evt_1.{SIGNED_AT}.{SIGNED_BODY}")
+}
+
+fn base64_of(text: &str) -> Vec<u8> {
+    base64::engine::general_purpose::STANDARD.decode(text).expect("base64")
+}
+
+/// The same slips with `webhook-signature`, and headers of it that are missing.
+#[test]
+fn a_standard_signature_that_is_wrong_is_explained() {
+    let dl = Dl::new();
+    let key = base64_of(&SECRET[6..]);
+    let good = standard(&key, BODY);
+    let verify = |signature: &str, body: &str, secret: &str, more: &str| -> Ran {
+        dl.file("body", body);
+        dl.secret_file("secret", secret);
+        let headers = ["webhook-id: evt_1", &format!("webhook-timestamp: {SIGNED_AT}")].join("\n");
+        dl.file("h.txt", &format!("{headers}\nwebhook-signature: {signature}\n"));
+        dl.run(&format!("webhooks verify --headers h.txt --body body --secret-file secret {more}"))
+    };
+    verify(&good, BODY, SECRET, "").ok();
+    verify(&format!("v1,{} {good}", "A".repeat(44)), BODY, SECRET, "").ok();
+    for (signature, body, secret, why) in [
+        (good.clone(), format!("{BODY}\n"), SECRET.to_owned(), "an added newline"),
+        (good.clone(), BODY.replace("\":", "\": "), SECRET.to_owned(), "parsed and written again"),
+        (good.clone(), BODY.to_owned(), format!("{SECRET} \n"), "space around the secret"),
+        (good[3..].to_owned(), BODY.to_owned(), SECRET.to_owned(), "lacks its version"),
+        (standard(SECRET.as_bytes(), BODY), BODY.to_owned(), SECRET.to_owned(), "keyed with the text of the secret"),
+    ] {
+        let ran = verify(&signature, &body, &secret, "");
+        assert!(ran.fails(11).starts_with("error[invalid_signature]: ") && ran.says(why), "{why}: {ran}");
+    }
+    assert!(verify(&good, BODY, OTHER, "").fails(11).contains("does not match"));
+    assert!(verify(&good, BODY, SECRET, "--max-age 5m").fails(11).contains("too old"));
+    // What is missing is named, whatever else is there.
+    let service = format!("x-service-signature: {}\n", "0".repeat(64));
+    for gone in ["webhook-signature", "webhook-id", "webhook-timestamp"] {
+        let all = [
+            format!("webhook-signature: {good}\n"),
+            "webhook-id: evt_1\n".to_owned(),
+            format!("webhook-timestamp: {SIGNED_AT}\n"),
+        ];
+        let rest: String = all.iter().filter(|line| !line.starts_with(gone)).map(String::as_str).collect();
+        let line = "webhooks verify --headers h.txt --body body --secret-file secret";
+        dl.file("h.txt", &format!("{service}{rest}"));
+        let ran = dl.run(&format!("{line} --max-age 5m"));
+        assert!(ran.fails(2).contains(&format!("needs the header {gone}, which is not there")), "{ran}");
+        dl.file("h.txt", &rest);
+        let ran = dl.run(line);
+        let what = if gone == "webhook-signature" { "there is no signature" } else { gone };
+        assert!(ran.fails(2).starts_with("error[no_signature]") && ran.says(what), "{ran}");
     }
 }
 
@@ -193,10 +278,11 @@ impl Listening {
     }
 }
 
-/// What is triggered is received; what is tampered with is noticed; what comes again is marked.
+/// What is triggered is received; what is tampered with is noticed, with any of two secrets; what comes again is marked.
 #[test]
 fn what_is_triggered_arrives() {
     let dl = with_secret();
+    dl.secret_file("s.txt", &format!("{SECRET}\n{OTHER}\n"));
     let program = Double::new(|request| {
         let taken = request.header("webhook-id").is_some() && request.header("x-service-signature").is_some();
         Answer::new(if taken { 204 } else { 500 }, "")
@@ -242,13 +328,68 @@ fn listening_ends_as_it_was_told_to() {
     let to = format!("{}/", listening.address);
     dl.run(&format!("webhooks trigger click --to {to} --secret-file s.txt --tamper body")).ok();
     let (code, rows, said) = listening.end();
-    assert!(code == Some(11) && rows.len() == 1, "{said}");
+    assert!(code == Some(11) && rows.len() == 1 && said.contains("the service did not sign"), "{said}");
+    let listening = Listening::start(&dl, "--strict");
+    dl.file("odd", "[]");
+    let ran = dl.run(&format!("webhooks trigger click --body odd --to {} --secret-file s.txt", listening.address));
+    assert!(ran.fails(1).contains("400"), "{ran}");
+    let (code, rows, said) = listening.end();
+    assert!(code == Some(11) && rows.len() == 1 && said.contains("a signed request came that is no event"), "{said}");
     let listening = Listening::start(&dl, "");
     dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt", listening.address)).ok();
     send(&listening.child, "-INT");
     let (code, rows, said) = listening.end();
     assert!(code == Some(130) && rows.len() == 1 && said.contains("1 valid"), "{said}");
     assert!(dl.run("webhooks listen --port 0").fails(2).starts_with("error[no_secret]"));
+    let stream = Dl::at("http://127.0.0.1:1");
+    let empty = stream.secret_file("empty", " \n");
+    for line in ["webhooks listen --port 0", "webhooks listen --stream"] {
+        let ran = stream.run(&format!("{line} --secret-file {}", empty.display()));
+        assert!(ran.fails(2).contains("--secret-file holds no secret"), "{line}: {ran}");
+    }
+}
+
+/// What cannot be kept ends it, and what came is still told.
+#[test]
+fn requests_that_cannot_be_kept_end_it() {
+    let dl = with_secret();
+    dl.file("taken", "");
+    let ran = dl.run("webhooks listen --port 0 --secret-file s.txt --save taken");
+    assert!(ran.code == Some(1) && !ran.stderr.contains("listening"), "before anything is taken: {ran}");
+    let listening = Listening::start(&dl, "--save kept");
+    std::fs::remove_dir(dl.dir().join("kept")).expect("an empty folder");
+    dl.file("kept", "");
+    dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt", listening.address)).ok();
+    let (code, rows, said) = listening.end();
+    assert!(code == Some(1) && rows.len() == 1 && said.contains("1 valid"), "{said}");
+}
+
+/// Whatever ends it, a request that the program has in hand gets the program's answer: cut off, it would come again.
+#[test]
+fn requests_in_hand_are_answered_before_it_ends() {
+    let dl = with_secret();
+    let (both, first) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (arrived, answered) = (Arc::clone(&both), Arc::clone(&first));
+    let program = Double::new(move |request| {
+        arrived.wait();
+        if request.body.contains("\"conversion\"") {
+            answered.wait();
+        }
+        Answer::new(204, "")
+    });
+    let listening = Listening::start(&dl, &format!("--forward-to {} --count 1", program.url));
+    let trigger = |kind: &str| {
+        let mut command =
+            dl.command(&format!("webhooks trigger {kind} --to {} --secret-file s.txt", listening.address));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts")
+    };
+    let (quick, slow) = (trigger("click"), trigger("conversion"));
+    assert_eq!(quick.wait_with_output().expect("dl ends").status.code(), Some(0));
+    first.wait();
+    let slow = slow.wait_with_output().expect("dl ends");
+    assert_eq!(slow.status.code(), Some(0), "{}", String::from_utf8_lossy(&slow.stderr));
+    let (code, rows, said) = listening.end();
+    assert_eq!((code, rows.len(), program.requests().len()), (Some(0), 1, 2), "{said}");
 }
 
 #[test]
@@ -324,4 +465,29 @@ fn the_stream_reaches_a_local_program() {
     assert_eq!((row["id"].as_str(), row["verdict"].as_str()), (request.header("webhook-id"), Some("valid")));
     let refused = Dl::new().env("DL_BASE_URL", &server.url).env("DL_API_KEY", crate::dl::KEY);
     assert_eq!(refused.run("webhooks listen --stream").code, Some(4));
+}
+
+/// A stream that is refused ends with why, after what it gave before was handed on.
+#[test]
+fn a_stream_that_is_refused_says_so() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let opened = Arc::clone(&asked);
+    let service = Double::new(move |request| match opened.fetch_add(1, Ordering::SeqCst) {
+        0 => of_webhooks(request).expect("a stream of two events"),
+        _ => Answer::error(403, "forbidden", "no"),
+    });
+    let dl = Dl::at(&service.url);
+    // Until the refusal is on its way, the program has the first event in hand.
+    let program = Double::new(move |_| {
+        wait_for("the stream is refused", || asked.load(Ordering::SeqCst) > 1);
+        Answer::new(200, "").after(Duration::from_millis(300))
+    });
+    let ran = dl.run(&format!("webhooks listen --stream --forward-to {} -o jsonl", program.url));
+    assert_eq!((ran.fails(4).lines().count() > 1, ran.stdout.lines().count()), (true, 2), "{ran}");
+    assert!(ran.says("2 valid, 2 taken by the program") && program.requests().len() == 2, "{ran}");
+    for (status, code) in [(401, 4), (403, 4), (429, 8)] {
+        let service = Double::new(move |_| Answer::error(status, "refused", "no").header("retry-after", "0"));
+        let ran = Dl::at(&service.url).run("webhooks listen --stream --retries 0");
+        assert!(ran.code == Some(code) && ran.says("error["), "{status}: {ran}");
+    }
 }

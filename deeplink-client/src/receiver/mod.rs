@@ -18,13 +18,14 @@ use http::HeaderMap;
 
 pub use post::{Answer, BadTarget, Fault, Post, Target};
 pub use relay::{Handed, Relay};
-pub use serve::Receiver;
+pub use serve::{Receiver, Serving};
 
 use crate::webhook;
 
 /// Requests in hand at one time; further ones are answered 503.
 pub const MOST_IN_HAND: usize = 64;
-/// Longest that the program behind may take: the service itself waits ten seconds.
+/// Longest from a request's head to its answer, and so the most that the program behind may take: the service itself waits ten
+/// seconds.
 pub const FORWARD_LIMIT: Duration = Duration::from_secs(9);
 /// Events that wait for the program behind while the stream is read on; newer ones are dropped, and counted.
 pub const MOST_WAITING: usize = 10_000;

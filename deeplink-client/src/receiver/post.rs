@@ -102,10 +102,21 @@ impl Post {
 
     /// Posts a body with these headers.
     pub async fn send(&self, to: &Target, headers: &HeaderMap, body: &Bytes) -> Result<Answer, Fault> {
+        self.send_after(Duration::ZERO, to, headers, body).await
+    }
+
+    /// The same when so much of the limit is over already.
+    pub(super) async fn send_after(
+        &self,
+        over: Duration,
+        to: &Target,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Answer, Fault> {
         let start = Instant::now();
         let request = self.client.post(to.0.clone()).headers(headers.clone()).body(body.clone()).send();
         let fault = |text: String, is_timeout| Fault { text, is_timeout, took: start.elapsed() };
-        match tokio::time::timeout(self.limit, request).await {
+        match tokio::time::timeout(self.limit.saturating_sub(over), request).await {
             Ok(Ok(reply)) => Ok(Answer { status: reply.status().as_u16(), took: start.elapsed() }),
             Ok(Err(error)) => Err(fault(why(&error), error.is_timeout())),
             Err(_) => Err(fault(format!("no answer within {} s", self.limit.as_secs()), true)),

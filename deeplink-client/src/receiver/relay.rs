@@ -33,8 +33,8 @@ pub enum Handed {
 }
 
 impl Relay {
-    /// Signs with the first of the signer's secrets, and posts to a program if there is one. A receipt says what became of
-    /// each event.
+    /// Signs with the signer's secrets, all of them as [`Verifier::sign`] does, and posts to a program if there is one. A
+    /// receipt says what became of each event.
     pub fn new(signer: Verifier, forward: Option<(Post, Target)>) -> (Self, mpsc::Receiver<Receipt>) {
         let (waiting, mut next) = mpsc::channel::<(String, Bytes)>(MOST_WAITING);
         let (receipts, kept) = mpsc::channel(1);

@@ -3,37 +3,51 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use deeplink_core::event::Event;
 use deeplink_core::signature::{SERVICE_SIGNATURE, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::Body;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 
 use super::recent::Recent;
-use super::{MOST_IN_HAND, Post, Receipt, Target};
+use super::{FORWARD_LIMIT, MOST_IN_HAND, Post, Receipt, Target};
 use crate::clock;
 use crate::webhook::{Error, MAX_BODY, Verifier};
 
 /// Connections at one time.
 const MOST_CONNECTIONS: usize = 4 * MOST_IN_HAND;
-/// Longest that a request's headers, and then its body, may take to come.
-const READ_LIMIT: Duration = Duration::from_secs(9);
+/// Longest that a request's headers may take to come, and then its body. What the body took, the program behind has not.
+const READ_LIMIT: Duration = FORWARD_LIMIT;
 
 /// Takes requests on a port.
 #[derive(Debug)]
 pub struct Receiver {
     listener: TcpListener,
     address: SocketAddr,
+}
+
+/// A receiver that runs. Dropped, it runs on until its receipts are closed or dropped too.
+#[derive(Debug)]
+pub struct Serving(JoinHandle<()>);
+
+impl Serving {
+    /// Waits until the requests in hand are answered, which is at most nine seconds after the receipts were closed or dropped.
+    pub async fn ended(self) {
+        // It is never aborted, and a panic of it has been told already.
+        let _ = self.0.await;
+    }
 }
 
 /// What every request meets.
@@ -57,9 +71,10 @@ impl Receiver {
         self.address
     }
 
-    /// Takes requests until the receipts are dropped. Those that are believed go to the program behind, if there is one, and
-    /// its status goes back; without one they are answered 200. What is not believed is answered 401 and goes nowhere.
-    pub fn run(self, verifier: Verifier, forward: Option<(Post, Target)>) -> mpsc::Receiver<Receipt> {
+    /// Takes requests until the receipts are closed or dropped; what is in hand then is still answered, see
+    /// [`Serving::ended`]. Those that are believed go to the program behind, if there is one, and its status goes back;
+    /// without one they are answered 200. What is not believed is answered 401 and goes nowhere.
+    pub fn run(self, verifier: Verifier, forward: Option<(Post, Target)>) -> (mpsc::Receiver<Receipt>, Serving) {
         let (receipts, kept) = mpsc::channel(MOST_IN_HAND);
         let desk = Arc::new(Desk {
             verifier,
@@ -68,13 +83,18 @@ impl Receiver {
             hands: Semaphore::new(MOST_IN_HAND),
             receipts,
         });
-        tokio::spawn(accept(self.listener, desk));
-        kept
+        (kept, Serving(tokio::spawn(serve(self.listener, desk))))
     }
 }
 
-async fn accept(listener: TcpListener, desk: Arc<Desk>) {
+async fn serve(listener: TcpListener, desk: Arc<Desk>) {
     let mut connections = JoinSet::new();
+    accept(listener, &desk, &mut connections).await;
+    // The program behind may have taken what is in hand: cut off, the sender would send it again.
+    let _ = tokio::time::timeout(FORWARD_LIMIT, async { while connections.join_next().await.is_some() {} }).await;
+}
+
+async fn accept(listener: TcpListener, desk: &Arc<Desk>, connections: &mut JoinSet<()>) {
     loop {
         while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
@@ -83,7 +103,7 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>) {
         };
         match accepted {
             Ok((stream, _)) if connections.len() < MOST_CONNECTIONS => {
-                connections.spawn(talk(stream, Arc::clone(&desk)));
+                connections.spawn(talk(stream, Arc::clone(desk)));
             }
             Ok(_) => {}
             // Too many open files, or a caller who left: neither lasts.
@@ -96,18 +116,28 @@ async fn talk(stream: tokio::net::TcpStream, desk: Arc<Desk>) {
     let mut server = auto::Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(READ_LIMIT);
     server.http2().timer(TokioTimer::new()).keep_alive_interval(READ_LIMIT);
-    let service = service_fn(move |request| {
+    let service = service_fn(|request| {
         let desk = Arc::clone(&desk);
         async move { Ok::<_, Infallible>(desk.take(request).await) }
     });
+    let mut connection = pin!(server.serve_connection(TokioIo::new(stream), service));
     // How a connection ends is its caller's affair.
-    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = desk.receipts.closed() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
 }
 
 type Reply = Response<Full<Bytes>>;
 
 impl Desk {
-    async fn take(&self, request: Request<Incoming>) -> Reply {
+    async fn take<B>(&self, request: Request<B>) -> Reply
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let start = Instant::now();
         if request.method() != Method::POST {
             let mut reply = refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "events are posted");
             reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
@@ -127,10 +157,11 @@ impl Desk {
             Ok(Err(_)) => return refusal(StatusCode::BAD_REQUEST, "bad_request", "the body broke off"),
             Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, "timeout", "the body took too long"),
         };
-        self.judge(&parts.headers, body).await
+        self.judge(&parts.headers, body, start.elapsed()).await
     }
 
-    async fn judge(&self, headers: &HeaderMap, body: Bytes) -> Reply {
+    /// Answers a request that took so long to come.
+    async fn judge(&self, headers: &HeaderMap, body: Bytes, over: Duration) -> Reply {
         let (at, start) = (clock::now(), Instant::now());
         let headers = signature_headers(headers);
         let verified = self.verifier.verify(&headers, &body);
@@ -143,7 +174,7 @@ impl Desk {
         let id = signed_id.or_else(|| event.as_ref().ok()?.event_id().map(|id| id.as_str().to_owned()));
         let is_repeated = id.as_ref().is_some_and(repeats);
         let forwarded = match (&self.forward, &event) {
-            (Some((post, to)), Ok(_)) => Some(post.send(to, &headers, &body).await),
+            (Some((post, to)), Ok(_)) => Some(post.send_after(over, to, &headers, &body).await),
             _ => None,
         };
         let status = answer(&event, forwarded.as_ref());
@@ -208,4 +239,44 @@ fn refusal(status: StatusCode, code: &'static str, error: &str) -> Reply {
     *reply.status_mut() = status;
     reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply
+}
+
+#[cfg(test)]
+mod tests {
+    use deeplink_core::event::EventKind;
+    use deeplink_core::event::sample::sample;
+    use futures_util::stream;
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+
+    use super::*;
+    use crate::webhook::WebhookSecret;
+
+    /// The service hangs up after ten seconds, whatever of them the body took.
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_body_and_a_silent_program_share_the_limit() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let to = format!("http://{}/", silent.local_addr().expect("an address")).parse().expect("a target");
+        let verifier = Verifier::new([WebhookSecret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]).expect("a secret");
+        let (receipts, mut kept) = mpsc::channel(1);
+        let desk = Desk {
+            verifier: verifier.clone(),
+            forward: Some((Post::new(FORWARD_LIMIT, &[]).expect("a client"), to)),
+            recent: Recent::default(),
+            hands: Semaphore::new(1),
+            receipts,
+        };
+        let body = Bytes::from(sample(&EventKind::Click, 1).expect("a sample").raw);
+        let headers = verifier.sign(&body, "evt_1", clock::now()).expect("headers");
+        let late = stream::once(async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok::<_, Infallible>(Frame::data(body))
+        });
+        let mut request = Request::post("/").body(StreamBody::new(late)).expect("a request");
+        *request.headers_mut() = headers;
+        let start = Instant::now();
+        let reply = desk.take(request).await;
+        assert_eq!((reply.status(), start.elapsed().as_secs()), (StatusCode::GATEWAY_TIMEOUT, FORWARD_LIMIT.as_secs()));
+        assert!(kept.recv().await.expect("a receipt").is_valid());
+    }
 }

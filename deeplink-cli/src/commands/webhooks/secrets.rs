@@ -22,14 +22,15 @@ pub(super) struct SecretFile {
 pub(super) struct Given(Vec<Zeroizing<String>>);
 
 impl SecretFile {
-    /// The secrets, if any are given.
+    /// The secrets, if any are given. What is named and holds none is an error: nobody means to do without.
     pub(super) async fn find(&self, ctx: &Context) -> Outcome<Option<Given>> {
         let of_env = || ctx.env.webhook_secret.as_ref().map(|secret| Zeroizing::new(secret.expose().to_owned()));
-        let text = match (&self.secret_file, of_env(), &ctx.env.webhook_secret_file) {
-            (Some(path), ..) => ctx.read_secret(path, "--secret-file", "Secret of the webhook: ").await?,
-            (None, Some(text), _) => text,
+        let question = "Secret of the webhook: ";
+        let (asked_by, text) = match (&self.secret_file, of_env(), &ctx.env.webhook_secret_file) {
+            (Some(path), ..) => ("--secret-file", ctx.read_secret(path, "--secret-file", question).await?),
+            (None, Some(text), _) => ("DL_WEBHOOK_SECRET", text),
             (None, None, Some(path)) => {
-                ctx.read_secret(path, "DL_WEBHOOK_SECRET_FILE", "Secret of the webhook: ").await?
+                ("DL_WEBHOOK_SECRET_FILE", ctx.read_secret(path, "DL_WEBHOOK_SECRET_FILE", question).await?)
             }
             (None, None, None) => return Ok(None),
         };
@@ -40,7 +41,10 @@ impl SecretFile {
             ctx.console.hide(secret);
             ctx.console.hide(secret.trim());
         }
-        Ok((!given.is_empty()).then_some(Given(given)))
+        if given.is_empty() {
+            return Err(Failure::usage(format!("{asked_by} holds no secret")).code("no_secret").into());
+        }
+        Ok(Some(Given(given)))
     }
 
     /// The secrets; without one the command ends.
@@ -58,19 +62,15 @@ impl Given {
         self.0.iter().map(|line| line.as_str())
     }
 
-    /// Whether a line has space around its secret, which a receiver would take for a part of it.
-    pub(super) fn has_space(&self) -> bool {
-        self.lines().any(|line| line.trim() != line)
-    }
-
-    /// The secrets without the space around them.
-    pub(super) fn trimmed(&self) -> Vec<WebhookSecret> {
-        self.lines().map(|line| WebhookSecret::new(line.trim())).collect()
-    }
-
     /// What verifies and signs with them. Space around a secret is no part of it here.
     pub(super) fn verifier(&self) -> Outcome<Verifier> {
-        let verifier = Verifier::new(self.trimmed());
+        let verifier = Verifier::new(self.lines().map(|line| WebhookSecret::new(line.trim())));
         Ok(verifier.map_err(|why| Failure::invalid(why.to_string()).code("invalid_secret"))?)
+    }
+
+    /// What verifies with the lines that have no space around their secret, which a receiver would take for a part of it; none
+    /// if there is no such line.
+    pub(super) fn exact(&self) -> Option<Verifier> {
+        Verifier::new(self.lines().filter(|line| line.trim() == *line).map(WebhookSecret::new)).ok()
     }
 }

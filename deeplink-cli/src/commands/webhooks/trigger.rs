@@ -147,8 +147,13 @@ impl Trigger {
     }
 }
 
-/// Another text of the same form: its last letter or digit is another one.
-fn spoilt(signature: &str) -> String {
+/// Another text of the same form. There may be a signature for each secret, and none of them stays good.
+fn spoilt(signatures: &str) -> String {
+    signatures.split(' ').map(spoilt_one).collect::<Vec<_>>().join(" ")
+}
+
+/// The same with another letter or digit near its end.
+fn spoilt_one(signature: &str) -> String {
     let at = signature.trim_end_matches('=').len().saturating_sub(2);
     let other = if signature[at..].starts_with('0') { "1" } else { "0" };
     format!("{}{other}{}", &signature[..at], &signature[at + 1..])

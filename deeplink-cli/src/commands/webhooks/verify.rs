@@ -3,7 +3,7 @@
 use clap::Args;
 use deeplink_client::webhook::{Error, Verifier};
 use deeplink_core::event::{Event, EventKind};
-use deeplink_core::signature::{SERVICE_SIGNATURE, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
+use deeplink_core::signature::{SERVICE_SIGNATURE, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
 
 use super::diagnose::diagnose;
 use super::kinds;
@@ -12,7 +12,7 @@ use super::secrets::{Given, SecretFile};
 use crate::cli::help;
 use crate::clock::parse_duration;
 use crate::context::Context;
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::output;
 
@@ -30,7 +30,7 @@ pub(crate) struct Verify {
     received: Received,
     #[command(flatten)]
     secret: SecretFile,
-    /// Refuse what was signed longer ago; needs webhook-timestamp
+    /// Refuse what was signed longer ago; needs webhook-signature, webhook-id and webhook-timestamp
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     max_age: Option<std::time::Duration>,
     /// Take events of this kind only
@@ -46,16 +46,20 @@ impl Verify {
         let sheet = ctx.out.sheet(&output::VERIFIED)?;
         let given = self.secret.read(ctx).await?;
         let request = self.received.read(ctx)?;
-        let mut verifier = given.verifier()?;
-        if let Some(age) = self.max_age {
-            if !request.headers.contains_key(WEBHOOK_TIMESTAMP) {
-                let what = "--max-age needs the header webhook-timestamp, which is not there";
-                return Err(Failure::usage(what).hint("--headers and --raw take it along").into());
-            }
-            verifier = verifier.require_timestamp(age).with_clock(crate::clock::now);
+        if self.max_age.is_some()
+            && let Some(name) = missing(&request)
+        {
+            let what = format!("--max-age needs the header {name}, which is not there");
+            return Err(Failure::usage(what).hint("--headers and --raw take it along").into());
         }
-        let id = Self::check(&verifier, &given, &request)?;
-        self.warn_of_others(ctx, &verifier, &request);
+        let all = self.strict(given.verifier()?);
+        let exact = given.exact().map(|exact| self.strict(exact));
+        let verified = exact.as_ref().and_then(|exact| exact.verify(&request.headers, &request.body).ok());
+        let (Some(exact), Some(verified)) = (&exact, verified) else {
+            return Err(Self::refused(&all, &given, &request));
+        };
+        let id = verified.id.map(str::to_owned);
+        self.warn_of_others(ctx, exact, &request);
         let event = Event::parse(&request.body).map_err(|why| {
             Failure::invalid(format!("the signature is good, but the body is {why}")).code("invalid_event")
         })?;
@@ -80,28 +84,38 @@ impl Verify {
         ]))
     }
 
-    /// The signed id, if the signature is good.
-    fn check(verifier: &Verifier, given: &Given, request: &Request) -> Outcome<Option<String>> {
-        let why = match verifier.verify(&request.headers, &request.body) {
-            Ok(_) if given.has_space() => Error::Mismatch,
-            Ok(verified) => return Ok(verified.id.map(str::to_owned)),
-            Err(why) => why,
-        };
+    /// As strict about time as is asked for.
+    fn strict(&self, verifier: Verifier) -> Verifier {
+        match self.max_age {
+            Some(age) => verifier.require_timestamp(age).with_clock(crate::clock::now),
+            None => verifier,
+        }
+    }
+
+    /// Why the request is not believed. `all` takes the secrets without the space around them, and what only such a one signed
+    /// does not match.
+    fn refused(all: &Verifier, given: &Given, request: &Request) -> Stop {
+        let why = all.verify(&request.headers, &request.body).err().unwrap_or(Error::Mismatch);
         if matches!(why, Error::Missing) {
-            let what = "there is no signature among the headers";
+            let what = match missing(request) {
+                Some(name) if request.headers.contains_key(WEBHOOK_SIGNATURE) => {
+                    format!("webhook-signature needs the header {name}, which is not there")
+                }
+                _ => "there is no signature among the headers".to_owned(),
+            };
             let hint = "X-Service-Signature, or webhook-signature with webhook-id and webhook-timestamp";
-            return Err(Failure::usage(what).code("no_signature").hint(hint).into());
+            return Failure::usage(what).code("no_signature").hint(hint).into();
         }
         let found = match why {
             Error::TooOld => None,
             _ => diagnose(given, request),
         };
         let failure = Failure::new(Exit::CheckFailed, why.to_string()).code("invalid_signature");
-        Err(match found {
+        match found {
             Some(found) => failure.hint(found),
             None => failure,
         }
-        .into())
+        .into()
     }
 
     /// One good signature is enough, and a bad one beside it is worth a word.
@@ -115,4 +129,9 @@ impl Verify {
             }
         }
     }
+}
+
+/// The first header of the second signature that is not there.
+fn missing(request: &Request) -> Option<&'static str> {
+    [WEBHOOK_TIMESTAMP, WEBHOOK_ID, WEBHOOK_SIGNATURE].into_iter().find(|name| !request.headers.contains_key(*name))
 }

@@ -17,5 +17,6 @@ pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
         if error.kind() == std::io::ErrorKind::AddrInUse { failure.hint("--port takes another one") } else { failure }
     })?;
     ctx.console.say(&format!("listening on http://{}; Ctrl-C ends it", receiver.address()));
-    Ok(Source { receipts: receiver.run(verifier, forward), words: None })
+    let (receipts, serving) = receiver.run(verifier, forward);
+    Ok(Source { receipts, words: None, serving: Some(serving) })
 }

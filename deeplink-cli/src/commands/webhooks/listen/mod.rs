@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use deeplink_client::receiver::{FORWARD_LIMIT, Post, Receipt, Target};
+use deeplink_client::receiver::{FORWARD_LIMIT, Post, Receipt, Serving, Target};
+use deeplink_client::webhook::Error;
 use deeplink_core::event::EventKind;
 use tokio::sync::mpsc;
 
@@ -49,7 +50,7 @@ pub(crate) struct Listen {
     /// End after so many events; one that comes again does not count
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End at the first request that is not signed, with 11
+    /// End at the first request that is no signed event, with 11
     #[arg(long, conflicts_with = "stream")]
     strict: bool,
     /// Folder to keep every signed request in: its body and its headers
@@ -108,19 +109,32 @@ impl Tally {
 impl Listen {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+        let folder = self.save.as_deref().map(Folder::open).transpose()?;
         // Until it runs there is nothing to bring to an end.
-        let started = tokio::select! {
+        let mut source = tokio::select! {
             biased;
             exit = signals.next() => return Err(Stop::Exit(exit)),
             started = self.start(ctx) => started?,
         };
-        started.follow(ctx, &self, &mut signals).await
+        let outcome = source.follow(ctx, &self, folder.as_ref(), &mut signals).await;
+        source.end(&mut signals).await;
+        outcome
     }
 
     async fn start(&self, ctx: &Context) -> Outcome<Source> {
         // What is wrong with --fields is wrong before anything runs.
         ctx.out.sheet(&crate::output::RECEIPTS)?;
         if self.stream { stream::start(self, ctx).await } else { local::start(self, ctx).await }
+    }
+
+    /// With `--strict`, the first request that is not a signed event ends it.
+    fn judge(&self, receipt: &Receipt) -> Outcome {
+        let (what, code) = match &receipt.event {
+            Err(Error::Parse(_)) => ("a signed request came that is no event", "invalid_event"),
+            Err(_) => ("a request came that the service did not sign", "invalid_signature"),
+            Ok(_) => return Ok(()),
+        };
+        if self.strict { Err(Failure::new(Exit::CheckFailed, what).code(code).into()) } else { Ok(()) }
     }
 
     fn forward(&self, ctx: &Context) -> Outcome<Option<(Post, Target)>> {
@@ -135,11 +149,18 @@ struct Source {
     receipts: mpsc::Receiver<Receipt>,
     /// What the reader of the stream has to say.
     words: Option<mpsc::Receiver<stream::Word>>,
+    /// What answers requests, where it listens.
+    serving: Option<Serving>,
 }
 
 impl Source {
-    async fn follow(mut self, ctx: &Context, listen: &Listen, signals: &mut Signals) -> Outcome {
-        let folder = listen.save.as_deref().map(Folder::open).transpose()?;
+    async fn follow(
+        &mut self,
+        ctx: &Context,
+        listen: &Listen,
+        folder: Option<&Folder>,
+        signals: &mut Signals,
+    ) -> Outcome {
         let sheet = ctx.out.sheet(&crate::output::RECEIPTS)?;
         let mut lines = Lines::start(ctx, &sheet);
         let mut tally = Tally::default();
@@ -150,6 +171,8 @@ impl Source {
             }
         };
         tokio::pin!(deadline);
+        // Why the stream ended; what came before that is handed on first.
+        let mut refusal = Ok(());
         let outcome = loop {
             let word = async {
                 match &mut self.words {
@@ -161,18 +184,12 @@ impl Source {
                 biased;
                 exit = signals.next() => break Err(Stop::Exit(exit)),
                 receipt = self.receipts.recv() => {
-                    let Some(receipt) = receipt else { break self.last_word(ctx).await };
+                    let Some(receipt) = receipt else { break refusal.and(self.last_word(ctx, &mut tally).await) };
                     tally.add(&receipt);
-                    if let Some(folder) = &folder && receipt.is_valid() {
-                        folder.keep(&receipt)?;
-                    }
-                    lines.push(&receipt)?;
-                    if listen.strict && !receipt.is_valid() {
-                        let what = "a request came that the service did not sign";
-                        break Err(Failure::new(Exit::CheckFailed, what).code("invalid_signature").into());
-                    }
-                    if listen.count.is_some_and(|count| tally.valid >= count) {
-                        break Ok(());
+                    let kept = folder.filter(|_| receipt.is_valid()).map_or(Ok(()), |folder| folder.keep(&receipt));
+                    let judged = kept.and(lines.push(&receipt)).and(listen.judge(&receipt));
+                    if judged.is_err() || listen.count.is_some_and(|count| tally.valid >= count) {
+                        break judged;
                     }
                 }
                 () = &mut deadline => {
@@ -182,22 +199,35 @@ impl Source {
                 }
                 word = word => match word {
                     Some(stream::Word::Dropped(dropped)) => tally.dropped = dropped,
-                    Some(stream::Word::Ended(error)) => break Err(ctx.stop(&error)),
+                    Some(stream::Word::Ended(error)) => refusal = Err(ctx.stop(&error)),
                     None => self.words = None,
                 },
             }
         };
-        lines.finish()?;
+        let finished = lines.finish();
         ctx.console.say(&tally.summary());
-        outcome
+        outcome.and(finished)
+    }
+
+    /// Lets what is in hand be answered: the program may have taken it, and cut off it would come again. A signal ends that too.
+    async fn end(mut self, signals: &mut Signals) {
+        self.receipts.close();
+        if let Some(serving) = self.serving {
+            tokio::select! {
+                biased;
+                _ = signals.next() => {}
+                () = serving.ended() => {}
+            }
+        }
     }
 
     /// Why there are no more receipts: the reader of the stream has ended.
-    async fn last_word(&mut self, ctx: &Context) -> Outcome {
+    async fn last_word(&mut self, ctx: &Context, tally: &mut Tally) -> Outcome {
         let Some(words) = &mut self.words else { return Ok(()) };
         while let Some(word) = words.recv().await {
-            if let stream::Word::Ended(error) = word {
-                return Err(ctx.stop(&error));
+            match word {
+                stream::Word::Dropped(dropped) => tally.dropped = dropped,
+                stream::Word::Ended(error) => return Err(ctx.stop(&error)),
             }
         }
         Ok(())

@@ -52,7 +52,7 @@ pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
             }
         }
     });
-    Ok(Source { receipts, words: Some(heard) })
+    Ok(Source { receipts, words: Some(heard), serving: None })
 }
 
 /// A secret for this session alone, which is shown: the program needs it.
