@@ -24,6 +24,7 @@ mod metadata;
 mod net;
 mod once;
 mod output;
+mod paging;
 mod progress;
 mod prompt;
 mod signals;

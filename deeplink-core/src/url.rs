@@ -71,6 +71,11 @@ pub fn outbound(text: &str, allows: impl Fn(IpAddr) -> bool) -> Result<Url, Refu
     parse_http(text, |address| is_public(address) || allows(address))
 }
 
+/// Whether the service itself calls this port of a public host: 80, 443, and those that anybody may open.
+pub const fn is_called(port: u16) -> bool {
+    matches!(port, 80 | 443 | 1_024..)
+}
+
 /// An address in Apple's App Store.
 pub fn app_store(text: &str) -> Result<String, Refused> {
     store(text, &["apps.apple.com", "itunes.apple.com"], Refused::NotAppStore)

@@ -93,6 +93,17 @@ impl StoredWebhook {
     }
 }
 
+/// A statement with the columns of a [`FullRow`] between its ends.
+macro_rules! full {
+    ($before:literal, $after:literal) => {
+        concat!(
+            $before,
+            " id, url, kinds, affiliate_id, active, is_full, failing_since, delivered_at, paused_at, dropped, created_at ",
+            $after
+        )
+    };
+}
+
 #[derive(FromRow)]
 struct FullRow {
     id: String,
@@ -170,9 +181,7 @@ pub(crate) async fn insert(db: &mut Conn<'_>, storing: &StoringWebhook) -> Resul
 
 /// An account's webhooks, newest first.
 pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<StoredWebhook>, DbError> {
-    const SQL: &str = "
-        SELECT id, url, kinds, affiliate_id, active, is_full, failing_since, delivered_at, paused_at, dropped, created_at
-        FROM webhooks WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC";
+    const SQL: &str = full!("SELECT", "FROM webhooks WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC");
     let rows: Vec<FullRow> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
     rows.into_iter().map(StoredWebhook::try_from).collect()
 }
@@ -183,9 +192,7 @@ pub(crate) async fn find(
     tenant: &TenantId,
     id: &WebhookId,
 ) -> Result<Option<StoredWebhook>, DbError> {
-    const SQL: &str = "
-        SELECT id, url, kinds, affiliate_id, active, is_full, failing_since, delivered_at, paused_at, dropped, created_at
-        FROM webhooks WHERE tenant_id = $1 AND id = $2";
+    const SQL: &str = full!("SELECT", "FROM webhooks WHERE tenant_id = $1 AND id = $2");
     let row: Option<FullRow> =
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?;
     row.map(StoredWebhook::try_from).transpose()
@@ -201,9 +208,7 @@ pub(crate) async fn update(
     now: Timestamp,
 ) -> Result<Option<StoredWebhook>, DbError> {
     // Whoever sends may be writing how it goes; from here on the row is this write's.
-    const HOLD: &str = "
-        UPDATE webhooks SET updated_at = $3 WHERE tenant_id = $1 AND id = $2
-        RETURNING id, url, kinds, affiliate_id, active, is_full, failing_since, delivered_at, paused_at, dropped, created_at";
+    const HOLD: &str = full!("UPDATE webhooks SET updated_at = $3 WHERE tenant_id = $1 AND id = $2 RETURNING", "");
     const SQL: &str = "
         UPDATE webhooks SET url = $3, kinds = $4, affiliate_id = $5, active = $6,
             clicks_after = CASE WHEN $7 THEN $8 ELSE clicks_after END,

@@ -1,9 +1,9 @@
-//! The page that asks once more before something is deleted.
+//! The page that asks once more before something is done that cannot be taken back.
 
 use askama::Template;
 use axum::response::Response;
 
-use super::form::{Trouble, status_of};
+use super::form::{Trouble, draw_id, status_of};
 use super::frame::{Frame, Section, answer};
 use super::person::Person;
 use crate::state::App;
@@ -28,6 +28,8 @@ pub(super) struct Question<'a> {
 struct ConfirmPage<'a> {
     frame: &'a Frame,
     question: &'a Question<'a>,
+    /// So that what makes something makes it once.
+    form_id: String,
     trouble: Option<&'a str>,
 }
 
@@ -36,7 +38,7 @@ impl Question<'_> {
     pub(super) fn ask(&self, app: &App, person: &Person, trouble: Option<&Trouble>) -> Response {
         let frame = Frame::of(app, person, self.section, self.title).failed(trouble.is_some());
         let text = trouble.map(|trouble| trouble.text.as_str());
-        let page = ConfirmPage { frame: &frame, question: self, trouble: text };
+        let page = ConfirmPage { frame: &frame, question: self, form_id: draw_id(app), trouble: text };
         answer(app, status_of(trouble), &frame, &page)
     }
 }

@@ -81,7 +81,7 @@ table! {
     .route("/account/sources/{id}/delete", get(sources::confirm).post(sources::delete))
     .route("/account/webhooks", get(webhooks::list).post(webhooks::create))
     .route("/account/webhooks/{webhook_id}", get(webhooks::show).post(webhooks::update))
-    .route("/account/webhooks/{webhook_id}/secret", get(webhooks::back).post(webhooks::rotate))
+    .route("/account/webhooks/{webhook_id}/secret", get(webhooks::confirm_rotate).post(webhooks::rotate))
     .route("/account/webhooks/{webhook_id}/test", get(webhooks::back).post(webhooks::test))
     .route("/account/webhooks/{webhook_id}/delete", get(webhooks::confirm).post(webhooks::delete))
     .route("/account/webhooks/{webhook_id}/deliveries", get(deliveries::list))

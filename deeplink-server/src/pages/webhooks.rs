@@ -74,15 +74,22 @@ impl From<WebhookDetail> for Shown {
     }
 }
 
-/// The fields of a webhook.
-async fn groups(app: &App, person: &Person) -> Result<Vec<Group>, ApiError> {
+/// The field that narrows conversions.
+const WHOSE: &str = "filters.affiliate_id";
+
+/// The fields of a webhook, whose conversions may be narrowed to an affiliate already.
+async fn groups(app: &App, person: &Person, narrowed_to: Option<&str>) -> Result<Vec<Group>, ApiError> {
     let hint = "A public address of yours that starts with https://.";
     let url = Field::address("url", "Address", hint).required().such_as("https://hooks.example.com/deeplink");
     let kinds = KINDS.iter().map(|(name, _, label)| Field::tick(name, label)).collect();
     let affiliates = api::affiliates::list_for(app, &person.caller).await?.affiliates;
     let all = [(String::new(), "Everybody’s".to_owned())];
-    let choices = all.into_iter().chain(affiliates.into_iter().map(|one| (one.id.to_string(), one.name)));
-    let whose = Field::choice("filters.affiliate_id", "Conversions", "By whose links.", choices);
+    // One that is deleted still narrows; a form without it would silently widen what is sent.
+    let deleted = narrowed_to.filter(|id| affiliates.iter().all(|one| one.id.as_str() != *id));
+    let deleted = deleted.map(|id| (id.to_owned(), "An affiliate that is deleted".to_owned()));
+    let there = affiliates.into_iter().map(|one| (one.id.to_string(), one.name));
+    let choices = all.into_iter().chain(there).chain(deleted);
+    let whose = Field::choice(WHOSE, "Conversions", "By whose links.", choices);
     Ok(vec![
         Group::of("", "", vec![url]),
         Group::of("Events", "What it is told of.", kinds),
@@ -95,7 +102,7 @@ fn kinds_in(form: &Form) -> Vec<EventKind> {
 }
 
 fn filters_in(form: &Form) -> WebhookFilters {
-    form.filled("filters.affiliate_id").into_iter().fold(WebhookFilters::new(), WebhookFilters::affiliate_id)
+    form.filled(WHOSE).into_iter().fold(WebhookFilters::new(), WebhookFilters::affiliate_id)
 }
 
 #[derive(Template)]
@@ -125,7 +132,7 @@ async fn list_page(
 ) -> Result<Response, ApiError> {
     let all = api::webhooks::list_for(app, &person.caller).await?.webhooks;
     let has_room = i64::try_from(all.len()).is_ok_and(|count| count < MAX_WEBHOOKS);
-    let mut groups = groups(app, person).await?;
+    let mut groups = groups(app, person, None).await?;
     let elsewhere = fill(&mut groups, form, trouble);
     let frame = Frame::of(app, person, Section::WEBHOOKS, "Webhooks").failed(trouble.is_some()).after(query);
     let webhooks = all.into_iter().map(Shown::from).collect();
@@ -195,9 +202,10 @@ async fn page(
 ) -> Result<Response, ApiError> {
     let webhook = named(app, person, id).await?;
     let kinds = KINDS.iter().map(|(name, kind, _)| (*name, webhook.events.contains(kind).then_some("yes")));
-    let rest = [("url", Some(&*webhook.url)), ("filters.affiliate_id", webhook.filters.affiliate_id.as_deref())];
+    let narrowed_to = webhook.filters.affiliate_id.as_deref();
+    let rest = [("url", Some(&*webhook.url)), (WHOSE, narrowed_to)];
     let stored = Form::with(kinds.chain(rest));
-    let mut groups = groups(app, person).await?;
+    let mut groups = groups(app, person, narrowed_to).await?;
     let elsewhere = fill(&mut groups, form.unwrap_or(&stored), trouble);
     let frame = Frame::of(app, person, Section::WEBHOOKS, "Webhook").failed(trouble.is_some()).after(query);
     let page =
@@ -213,12 +221,15 @@ pub(super) async fn update(
     form: Form,
 ) -> Result<Response, ApiError> {
     let named = api::webhooks::named(&id)?;
-    api::webhooks::find(&app, &person.caller, &named).await?;
+    let stored = api::webhooks::find(&app, &person.caller, &named).await?.detail();
     let (asked, done) = match form.value("active") {
         "yes" => (UpdateWebhook::new().active(true), "webhook-on"),
         "no" => (UpdateWebhook::new().active(false), "webhook-off"),
         _ => {
-            let asked = UpdateWebhook::new().url(form.value("url")).events(kinds_in(&form)).filters(filters_in(&form));
+            let asked = UpdateWebhook::new().url(form.value("url")).events(kinds_in(&form));
+            let filters = filters_in(&form);
+            // What is stored may be an affiliate that is deleted, which can be kept and not chosen.
+            let asked = if filters == stored.filters { asked } else { asked.filters(filters) };
             (asked, "webhook-saved")
         }
     };
@@ -228,6 +239,30 @@ pub(super) async fn update(
     }
 }
 
+/// Asks once more before there is a new secret.
+pub(super) async fn confirm_rotate(
+    State(app): State<Shared>,
+    person: Person,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let webhook = named(&app, &person, &id).await?;
+    Ok(ask_rotate(&app, &person, &webhook, None))
+}
+
+fn ask_rotate(app: &App, person: &Person, webhook: &WebhookDetail, trouble: Option<&Trouble>) -> Response {
+    let back = format!("{LIST}/{}", webhook.id);
+    let question = Question {
+        section: Section::WEBHOOKS,
+        title: "Make a new secret?",
+        name: &webhook.url,
+        lead: "X-Service-Signature is made with it at once. In webhook-signature the secret of now goes on signing beside it for 24 hours; if one more is made within that time, the secret of now is over with it. This cannot be taken back.",
+        action: &format!("{back}/secret"),
+        submit: "Make a new secret",
+        back: &back,
+    };
+    question.ask(app, person, trouble)
+}
+
 /// Gives a webhook a new secret and shows it, this once.
 pub(super) async fn rotate(
     State(app): State<Shared>,
@@ -235,15 +270,15 @@ pub(super) async fn rotate(
     Path(id): Path<String>,
     form: Form,
 ) -> Result<Response, ApiError> {
-    let webhook = named(&app, &person, &id).await?.id;
+    let webhook = named(&app, &person, &id).await?;
     let once = secret_of(&person, &format!("{LIST}/{id}/secret"), &form);
-    match api::webhooks::rotate_for(&app, Arc::clone(&person.caller), once, webhook).await {
+    match api::webhooks::rotate_for(&app, Arc::clone(&person.caller), once, webhook.id.clone()).await {
         Ok(made) if made.replayed => Ok(see_other(&format!("{LIST}/{id}?done=webhook-secret-shown"))),
         Ok(made) => {
             let made: RotatedSecret = made.said()?;
             Ok(secret_page(&app, &person, "The webhook’s new secret", &id, made.secret.expose()))
         }
-        Err(error) => page(&app, &person, &id, None, None, Some(&Trouble::of(error)?)).await,
+        Err(error) => Ok(ask_rotate(&app, &person, &webhook, Some(&Trouble::of(error)?))),
     }
 }
 

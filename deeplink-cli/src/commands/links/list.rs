@@ -1,19 +1,15 @@
 //! `dl links list`.
 
-use std::collections::HashSet;
-
 use clap::Args;
-use deeplink_client::Client;
 use deeplink_core::link::{LinkFilter, LinkStatus};
-use deeplink_core::page::{DEFAULT_LIMIT, MAX_LIMIT};
+use deeplink_core::page::DEFAULT_LIMIT;
 use deeplink_core::time::Timestamp;
 
 use crate::cli::help;
 use crate::clock::parse_moment;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
-use crate::exit::Exit;
-use crate::output::{self, Record, Rows};
+use crate::{output, paging};
 
 /// Which links are meant.
 #[derive(Debug, Clone, Default, Args)]
@@ -84,7 +80,15 @@ impl List {
         let client = ctx.client().await?;
         let most = if self.all { u64::MAX } else { self.limit };
         let mut rows = sheet.list();
-        let next = page_through(ctx, &client, &filter, self.cursor, most, &mut rows).await?;
+        let next = paging::through("links", (self.cursor, most), &mut rows, async |size, cursor| {
+            let mut list = client.links().list(&filter).page_size(size);
+            if let Some(cursor) = cursor {
+                list = list.cursor(cursor);
+            }
+            let page = list.first_page().full().await.map_err(|error| ctx.stop(&error))?;
+            Ok((page.raw.to_vec(), page.value.next_cursor))
+        })
+        .await?;
         let count = rows.count();
         rows.finish(next.as_deref())?;
         match next {
@@ -95,41 +99,5 @@ impl List {
             _ => {}
         }
         Ok(())
-    }
-}
-
-/// Writes up to `most` links, a page at a time, and gives the cursor of what is left.
-async fn page_through(
-    ctx: &Context,
-    client: &Client,
-    filter: &LinkFilter,
-    start: Option<String>,
-    most: u64,
-    rows: &mut Rows<'_>,
-) -> Outcome<Option<String>> {
-    let (mut cursor, mut left) = (start, most);
-    let mut seen: HashSet<String> = cursor.iter().cloned().collect();
-    loop {
-        let size = u32::try_from(left).unwrap_or(MAX_LIMIT).min(MAX_LIMIT);
-        let mut list = client.links().list(filter).page_size(size);
-        if let Some(cursor) = cursor.take() {
-            list = list.cursor(cursor);
-        }
-        let page = list.first_page().full().await.map_err(|error| ctx.stop(&error))?;
-        let body = String::from_utf8_lossy(&page.raw);
-        for item in Record::read(&body).unwrap_or_default().items("links") {
-            rows.push(item.get())?;
-            left = left.saturating_sub(1);
-        }
-        rows.page()?;
-        match page.value.next_cursor {
-            Some(next) if left > 0 => {
-                if !seen.insert(next.clone()) {
-                    return Err(Failure::new(Exit::Failure, "the list repeats a page").into());
-                }
-                cursor = Some(next);
-            }
-            next => return Ok(next),
-        }
     }
 }

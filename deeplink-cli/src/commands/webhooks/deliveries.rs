@@ -1,17 +1,13 @@
 //! `dl webhooks deliveries`.
 
-use std::collections::HashSet;
-
 use clap::Args;
-use deeplink_core::page::{DEFAULT_LIMIT, MAX_LIMIT};
+use deeplink_core::page::DEFAULT_LIMIT;
 use deeplink_core::webhook::DeliveryStatus;
 
 use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
-use crate::exit::Exit;
-use crate::given;
-use crate::output::{self, Record, Rows};
+use crate::{given, output, paging};
 
 /// List what was sent to a webhook, newest first
 #[derive(Debug, Args)]
@@ -49,7 +45,20 @@ impl Deliveries {
             return Err(Failure::invalid(what).field("status").into());
         }
         let mut rows = sheet.list();
-        let next = self.page_through(ctx, status, &mut rows).await?;
+        let webhooks = ctx.client().await?.webhooks();
+        let most = if self.all { u64::MAX } else { self.limit };
+        let next = paging::through("deliveries", (self.cursor, most), &mut rows, async |size, cursor| {
+            let mut pages = webhooks.deliveries(&self.id).page_size(size);
+            if let Some(status) = &status {
+                pages = pages.status(status.clone());
+            }
+            if let Some(cursor) = cursor {
+                pages = pages.cursor(cursor);
+            }
+            let page = pages.first_page().full().await.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
+            Ok((page.raw.to_vec(), page.value.next_cursor))
+        })
+        .await?;
         let count = rows.count();
         rows.finish(next.as_deref())?;
         match next {
@@ -60,44 +69,5 @@ impl Deliveries {
             _ => {}
         }
         Ok(())
-    }
-
-    /// Writes as many as are wanted, a page at a time, and gives the cursor of what is left.
-    async fn page_through(
-        self,
-        ctx: &Context,
-        status: Option<DeliveryStatus>,
-        rows: &mut Rows<'_>,
-    ) -> Outcome<Option<String>> {
-        let webhooks = ctx.client().await?.webhooks();
-        let mut left = if self.all { u64::MAX } else { self.limit };
-        let mut cursor = self.cursor;
-        let mut seen: HashSet<String> = cursor.iter().cloned().collect();
-        loop {
-            let size = u32::try_from(left).unwrap_or(MAX_LIMIT).min(MAX_LIMIT);
-            let mut pages = webhooks.deliveries(&self.id).page_size(size);
-            if let Some(status) = &status {
-                pages = pages.status(status.clone());
-            }
-            if let Some(cursor) = cursor.take() {
-                pages = pages.cursor(cursor);
-            }
-            let page = pages.first_page().full().await.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
-            let body = String::from_utf8_lossy(&page.raw);
-            for item in Record::read(&body).unwrap_or_default().items("deliveries") {
-                rows.push(item.get())?;
-                left = left.saturating_sub(1);
-            }
-            rows.page()?;
-            match page.value.next_cursor {
-                Some(next) if left > 0 => {
-                    if !seen.insert(next.clone()) {
-                        return Err(Failure::new(Exit::Failure, "the list repeats a page").into());
-                    }
-                    cursor = Some(next);
-                }
-                next => return Ok(next),
-            }
-        }
     }
 }

@@ -206,7 +206,7 @@ impl Http {
             Ok(())
         } else if !rules::is_public(address) {
             Err(Failed::NotPublic(address))
-        } else if !matches!(port, 80 | 443 | 1_024..) {
+        } else if !rules::is_called(port) {
             Err(Failed::Port(port))
         } else {
             Ok(())
