@@ -16,7 +16,7 @@
 //! | [`user`], [`session`] | people, their team, signing in |
 //! | [`secret_key`], [`publishable_key`], [`affiliate`] | keys, and partners with keys of their own |
 //! | [`lifecycle`], [`source`] | what apps and servers report, and addresses they can report to |
-//! | [`event`], [`webhook`], [`signature`] | what receivers are told, where, and how they know who tells them |
+//! | [`event`], [`webhook`], [`delivery`], [`signature`] | what receivers are told, where, and how they know who tells them |
 //! | [`funnel`], [`stats`], [`plan`] | what links led to, clicks over time, plans and their limits |
 //! | [`routes`] | one entry for each operation of the service |
 
@@ -25,6 +25,7 @@ pub mod app;
 pub mod association;
 pub mod bulk;
 pub mod colour;
+pub mod delivery;
 pub mod domain;
 pub mod error;
 pub mod event;
