@@ -76,7 +76,7 @@ struct Wanted {
 pub(crate) struct Batch {
     /// The mark as it was found.
     told: i64,
-    upto: i64,
+    pub(crate) upto: i64,
     events: Vec<Wish>,
     /// Whether the log goes on behind it.
     pub(crate) is_full: bool,
@@ -93,21 +93,27 @@ struct Wish {
 }
 
 impl Batch {
+    /// Whether nobody wants any of it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
     /// Who is told of something.
     pub(crate) fn tenants(&self) -> BTreeSet<&TenantId> {
         self.events.iter().map(|event| &event.tenant).collect()
     }
 }
 
-/// The next clicks that webhooks may want; `None` while no webhook wants any, and `Some(None)` while there are none.
-pub(crate) async fn next_clicks(db: &mut Conn<'_>) -> Result<Option<Option<Batch>>, DbError> {
+/// The next clicks that webhooks may want, none of them up to `seen`; `None` while no webhook wants any, and `Some(None)`
+/// while there are none.
+pub(crate) async fn next_clicks(db: &mut Conn<'_>, seen: i64) -> Result<Option<Option<Batch>>, DbError> {
     const FROM: &str = "
         SELECT (SELECT position FROM click_marks WHERE name = 'told'),
             (SELECT MIN(clicks_after) FROM webhooks WHERE active = TRUE AND kinds % 2 = 1)";
     let (told, after): (i64, Option<i64>) = on!(db, c => sqlx::query_as(FROM).fetch_one(c).await)?;
     let Some(after) = after else { return Ok(None) };
     // Nobody wanted what lies between.
-    let from = told.max(after);
+    let from = told.max(after).max(seen);
     let Some((end, looked_at)) = window(db, from, i64::MAX, LOOKED_AT).await? else { return Ok(Some(None)) };
     let sql = format!(
         "SELECT {COLUMNS}, w.id AS webhook_id, w.is_full FROM clicks c {OWNERS}
