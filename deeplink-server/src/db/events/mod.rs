@@ -142,7 +142,9 @@ async fn tell(
     let mut webhooks = webhooks::subscribers(db, tenant, kind).await?;
     if *kind != EventKind::Conversion {
         // Other kinds are not narrowed.
-        webhooks.iter_mut().for_each(|webhook| webhook.affiliate = None);
+        for webhook in &mut webhooks {
+            webhook.affiliate = None;
+        }
     }
     let first = first_position(db, telling, events.len()).await?;
     let positions = (0..).map(|nth| first.map_or(Position::WaitsSince(telling.now), |first| Position::At(first + nth)));

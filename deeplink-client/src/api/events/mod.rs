@@ -181,7 +181,7 @@ impl Reading {
                     self.last = frame.id.parse().ok().or(self.last.take());
                     continue;
                 }
-                Some(frame) => return self.told(frame),
+                Some(frame) => return self.told(&frame),
                 None => {}
             }
             let Some(body) = &mut self.body else {
@@ -203,7 +203,7 @@ impl Reading {
         }
     }
 
-    fn told(&mut self, frame: Frame) -> Result<StreamedEvent> {
+    fn told(&mut self, frame: &Frame) -> Result<StreamedEvent> {
         let wrong = |why: &str| Error::from_source(Kind::Decode, format!("not an event: {why}"), why.to_owned());
         let id: EventId = frame.id.parse().map_err(|_| wrong("its id is none"))?;
         let event = Event::parse(frame.data.as_bytes()).map_err(|why| wrong(&why.to_string()))?;
