@@ -20,8 +20,12 @@ CREATE TABLE webhooks (
     -- the first failed attempt since the last that arrived, and the last that arrived
     failing_since BIGINT,
     delivered_at  BIGINT,
+    -- the last failed attempt, to the minute: after a day without one, failures begin anew
+    failed_at     BIGINT,
     -- when the service itself switched it off, after three days of failures
     paused_at     BIGINT,
+    -- when it was switched on last: what was made before and waits is given up
+    waits_after   BIGINT  NOT NULL DEFAULT 0,
     -- so many deliveries wait that newer ones are dropped; how many were
     is_full       BOOLEAN NOT NULL DEFAULT FALSE,
     dropped       BIGINT  NOT NULL DEFAULT 0,

@@ -15,6 +15,8 @@ pub(crate) enum Happened {
     Events(TenantId),
     /// Deliveries of a tenant, with their events.
     Deliveries(TenantId),
+    /// Another node has committed deliveries of a tenant, which the sender of this name is to send.
+    Waiting(TenantId, String),
 }
 
 /// Spreads the word on this node.

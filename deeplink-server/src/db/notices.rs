@@ -8,9 +8,12 @@ use deeplink_core::id::TenantId;
 use sqlx::postgres::PgListener;
 
 use super::{Conn, DbError};
+use crate::happened::Happened;
 use crate::state::App;
 
 const CHANNEL: &str = "deeplink";
+/// Where senders of deliveries speak to each other.
+const DELIVERIES: &str = "deeplink_deliveries";
 /// How often a quiet listener proves that it still hears.
 const PROOF: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_secs(1);
@@ -36,9 +39,18 @@ pub(crate) async fn key_changed(db: &mut Conn<'_>, key_hash: &str) -> Result<(),
     notify(db, &format!("key {key_hash}")).await
 }
 
+/// Tells the node that sends a tenant's deliveries that there are some.
+pub(crate) async fn delivery_waits(db: &mut Conn<'_>, tenant: &TenantId, holder: &str) -> Result<(), DbError> {
+    notify_at(db, DELIVERIES, &format!("{tenant} {holder}")).await
+}
+
 async fn notify(db: &mut Conn<'_>, payload: &str) -> Result<(), DbError> {
+    notify_at(db, CHANNEL, payload).await
+}
+
+async fn notify_at(db: &mut Conn<'_>, channel: &str, payload: &str) -> Result<(), DbError> {
     if let Conn::Postgres(conn) = db {
-        sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(payload).execute(&mut **conn).await?;
+        sqlx::query("SELECT pg_notify($1, $2)").bind(channel).bind(payload).execute(&mut **conn).await?;
     }
     Ok(())
 }
@@ -60,12 +72,13 @@ async fn hear(app: &App, url: &str) -> Result<(), sqlx::Error> {
     let mut listener = PgListener::connect(url).await?;
     listener.ignore_pool_close_event(true);
     listener.eager_reconnect(false);
-    listener.listen(CHANNEL).await?;
+    listener.listen_all([CHANNEL, DELIVERIES]).await?;
     app.links.belief.doubt_all(app.clock.monotonic_millis());
     app.forget_all();
     app.links.belief.set_hears(true);
     loop {
         match tokio::time::timeout(PROOF, listener.try_recv()).await {
+            Ok(Ok(Some(notice))) if notice.channel() == DELIVERIES => pass_on(app, notice.payload()),
             Ok(Ok(Some(notice))) => apply(app, notice.payload()),
             // `None` says that the connection was lost and with it what was notified.
             Ok(Ok(None)) => return Ok(()),
@@ -78,6 +91,14 @@ async fn hear(app: &App, url: &str) -> Result<(), sqlx::Error> {
                 }
             }
         }
+    }
+}
+
+fn pass_on(app: &App, notice: &str) {
+    if let Some((tenant, holder)) = notice.split_once(' ')
+        && let Ok(tenant) = tenant.parse()
+    {
+        app.happened.say(Happened::Waiting(tenant, holder.to_owned()));
     }
 }
 

@@ -198,8 +198,8 @@ pub(crate) async fn find(
     row.map(StoredWebhook::try_from).transpose()
 }
 
-/// Changes a webhook, and gives it as it is then. One that is switched on begins anew: its failures are forgotten, and one
-/// that begins to want clicks is told of those from here on.
+/// Changes a webhook, and gives it as it is then. One that is switched on begins anew: its failures are forgotten, and what
+/// waited is given up. Another address has not failed yet. One that begins to want clicks is told of those from here on.
 pub(crate) async fn update(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -212,7 +212,10 @@ pub(crate) async fn update(
     const SQL: &str = "
         UPDATE webhooks SET url = $3, kinds = $4, affiliate_id = $5, active = $6,
             clicks_after = CASE WHEN $7 THEN $8 ELSE clicks_after END,
-            failing_since = CASE WHEN $9 THEN NULL ELSE failing_since END,
+            failing_since = CASE WHEN $9 OR url <> $3 THEN NULL ELSE failing_since END,
+            failed_at = CASE WHEN $9 OR url <> $3 THEN NULL ELSE failed_at END,
+            waits_after = CASE WHEN $9 THEN $10 ELSE waits_after END,
+            is_full = CASE WHEN $9 THEN FALSE ELSE is_full END,
             paused_at = CASE WHEN $9 THEN NULL ELSE paused_at END
         WHERE tenant_id = $1 AND id = $2";
     let row: Option<FullRow> = on!(db, c => sqlx::query_as(HOLD)
@@ -228,7 +231,7 @@ pub(crate) async fn update(
     on!(db, c => sqlx::query(SQL)
         .bind(tenant.as_str()).bind(id.as_str()).bind(&after.url).bind(bits(&after.events))
         .bind(after.affiliate.as_ref().map(AffiliateId::as_str)).bind(after.active)
-        .bind(begins).bind(head).bind(after.active && !before.active)
+        .bind(begins).bind(head).bind(after.active && !before.active).bind(now.as_millis())
         .execute(c).await.map(|_| ()))?;
     find(db, tenant, id).await
 }

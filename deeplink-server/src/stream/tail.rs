@@ -123,7 +123,7 @@ async fn wait(app: &App, happened: &mut broadcast::Receiver<Happened>, news: Opt
             None => std::future::pending().await,
         }
     };
-    let told = async { while let Ok(Happened::Deliveries(_)) = happened.recv().await {} };
+    let told = async { while let Ok(Happened::Deliveries(_) | Happened::Waiting(..)) = happened.recv().await {} };
     tokio::select! {
         () = clicked => {}
         () = told => {}

@@ -80,7 +80,7 @@ async fn w6_an_attempt_ends_within_ten_seconds_whatever_the_receiver_does() {
         ),
         ("other authority", Receiver::new(&other, Identity::Days(1), |_, _| Say::Status(200)).await, None, 4_000),
     ];
-    // Two at a time, since an account has two webhooks.
+    // Four at a time, since each of two accounts can have two webhooks.
     let mut texts = std::collections::HashSet::new();
     for pair in cases.chunks(4) {
         let shown = join_all(pair.iter().enumerate().map(|(nth, (_, receiver, ..))| {
@@ -101,9 +101,9 @@ async fn w6_an_attempt_ends_within_ten_seconds_whatever_the_receiver_does() {
             assert_eq!(first.status, *status, "{what}");
             assert!(first.duration_ms <= *millis, "{what}: {} ms", first.duration_ms);
             if status.is_none() {
-                // Q8: one text for every reason, and times in steps.
+                // Q8: one text for every reason, and no failure sooner than after the first tenth of a second.
                 texts.insert(first.error.clone());
-                assert!(first.duration_ms % 100 <= 60, "{what}: {} ms", first.duration_ms);
+                assert!(first.duration_ms >= 100, "{what}: {} ms", first.duration_ms);
             }
         }
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use crate::authority::{Authority, Identity};
 
@@ -47,6 +48,8 @@ pub(crate) enum Say {
     Bytes(Vec<u8>),
     /// Writes these bytes, then the others again and again with a pause between.
     Endless(Vec<u8>, Vec<u8>, Duration),
+    /// Answers this status once it is let go.
+    Held(Arc<Notify>, u16),
     /// Says nothing and keeps the connection open.
     Nothing,
     /// Closes at once.
@@ -58,8 +61,6 @@ type Speaks = Box<dyn Fn(&Heard, usize) -> Say + Send + Sync>;
 struct Inner {
     heard: Mutex<Vec<Heard>>,
     connections: AtomicUsize,
-    now: AtomicUsize,
-    most: AtomicUsize,
     speaks: Mutex<Speaks>,
 }
 
@@ -82,8 +83,6 @@ impl Receiver {
         let inner = Arc::new(Inner {
             heard: Mutex::default(),
             connections: AtomicUsize::new(0),
-            now: AtomicUsize::new(0),
-            most: AtomicUsize::new(0),
             speaks: Mutex::new(Box::new(speaks)),
         });
         let acceptor = authority.acceptor(&NAMES, identity);
@@ -142,27 +141,18 @@ impl Receiver {
     pub(crate) fn connections(&self) -> usize {
         self.inner.connections.load(Ordering::SeqCst)
     }
-
-    /// Posts that were under way at one time, at most.
-    pub(crate) fn most(&self) -> usize {
-        self.inner.most.load(Ordering::SeqCst)
-    }
 }
 
 async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin, inner: &Inner, number: usize) {
     let mut socket = BufReader::new(socket);
     while let Some(heard) = hear(&mut socket, number).await {
-        let now = inner.now.fetch_add(1, Ordering::SeqCst) + 1;
-        inner.most.fetch_max(now, Ordering::SeqCst);
         let nth = {
             let mut all = inner.heard.lock().expect("what was heard");
             all.push(heard.clone());
             all.len()
         };
         let say = inner.speaks.lock().expect("what it says")(&heard, nth);
-        let goes_on = speak(&mut socket, say).await;
-        inner.now.fetch_sub(1, Ordering::SeqCst);
-        if !goes_on {
+        if !speak(&mut socket, say).await {
             drop(socket.shutdown().await);
             return;
         }
@@ -188,8 +178,11 @@ async fn hear(socket: &mut (impl AsyncRead + Unpin), connection: usize) -> Optio
 }
 
 async fn speak(socket: &mut (impl AsyncRead + AsyncWrite + Unpin), say: Say) -> bool {
+    if let Say::Held(held, _) = &say {
+        held.notified().await;
+    }
     match say {
-        Say::Status(status) => {
+        Say::Status(status) | Say::Held(_, status) => {
             let body = if status == 204 { "" } else { "noted" };
             let length = if status == 204 { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
             let answer = format!("HTTP/1.1 {status} So\r\n{length}\r\n{body}");

@@ -1,8 +1,10 @@
 //! When attempts happen, and when there are no more.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tokio::sync::Notify;
 
 use super::receiver::{Receiver, Say};
 use super::{PATIENCE, Scene};
@@ -167,4 +169,90 @@ async fn a_stop_waits_some_seconds_for_attempts_and_no_longer() {
     // It was not counted as an attempt, and is made again at once.
     scene.settled(&hook, 1, 1).await;
     assert_eq!((slow.hits(), scene.deliveries(&a, &hook).await[0].attempts.len()), (2, 1));
+}
+
+/// An attempt that is under way while the webhook is switched off and on is the same one afterwards: what became of it is
+/// stored, and others go on meanwhile and after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_outlives_switching_off_and_on() {
+    let scene = Scene::new().await;
+    let a = &scene.world.a;
+    let receiver = scene.receiver(Say::Status(200)).await;
+    let held = Arc::new(Notify::new());
+    receiver.now({
+        let held = Arc::clone(&held);
+        move |_, nth| if nth == 1 { Say::Held(Arc::clone(&held), 200) } else { Say::Status(200) }
+    });
+    let hook = scene.hook(a, &receiver.url(super::HOST, "/")).await;
+    scene.test(a, &hook).await;
+    eventually("it is under way", PATIENCE, || async { receiver.hits() == 1 }).await;
+    scene.change(a, &hook, &json!({"active": false})).await;
+    scene.settled(&hook, 3, 1).await;
+    scene.world.clock.advance(Duration::from_millis(10));
+    scene.change(a, &hook, &json!({"active": true})).await;
+    scene.test(a, &hook).await;
+    scene.settled(&hook, 1, 1).await;
+    // Whoever has taken it has it, though it had been given up.
+    held.notify_one();
+    scene.settled(&hook, 1, 2).await;
+    scene.test(a, &hook).await;
+    scene.settled(&hook, 1, 3).await;
+    assert_eq!(receiver.hits(), 3);
+}
+
+/// W5: what waits when a webhook is switched off stays given up, however soon it is switched on again, and it is not full
+/// any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w5_switching_on_brings_nothing_back() {
+    let scene = Scene::new().await;
+    let (world, a) = (&scene.world, &scene.world.a);
+    let receiver = scene.receiver(Say::Status(500)).await;
+    let hook = scene.hook(a, &receiver.url(super::HOST, "/")).await;
+    for attempts in [2, 4, 6] {
+        scene.test(a, &hook).await;
+        scene.attempted(&hook, attempts).await;
+    }
+    world.db.execute(format!("UPDATE webhooks SET is_full = TRUE WHERE id = '{}'", hook.id)).await;
+    world.clock.advance(Duration::from_millis(10));
+    scene.change(a, &hook, &json!({"active": false})).await;
+    scene.change(a, &hook, &json!({"active": true})).await;
+    receiver.now(|_, _| Say::Status(200));
+    // It is not full, or this one would be dropped.
+    scene.test(a, &hook).await;
+    scene.settled(&hook, 1, 1).await;
+    world.clock.advance(Duration::from_mins(1));
+    scene.settled(&hook, 3, 3).await;
+    assert_eq!((receiver.hits(), scene.count(&hook, 1).await), (7, 1));
+}
+
+/// F13: what was stored while the clock was far ahead is sent once it is set back, whoever held the lease then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f13_a_clock_that_is_set_back_stops_nothing() {
+    let scene = Scene::new().await;
+    let (world, a) = (&scene.world, &scene.world.a);
+    let receiver = scene.receiver(Say::Status(500)).await;
+    let hook = scene.hook(a, &receiver.url(super::HOST, "/")).await;
+    for ahead in [Duration::from_hours(1), Duration::from_hours(24 * 400)] {
+        let now = world.clock.now();
+        receiver.now(|_, _| Say::Status(500));
+        world.clock.advance(ahead);
+        scene.test(a, &hook).await;
+        scene.attempted(&hook, 2).await;
+        receiver.now(|_, _| Say::Status(200));
+        world.clock.set(now);
+        scene.settled(&hook, 0, 0).await;
+        assert_eq!(scene.count(&hook, 1).await, 1);
+        // Another process was killed while its clock was ahead.
+        let (end, tenant) = (now.plus_days(400).as_millis(), &world.b.tenant);
+        let lease = format!(
+            "INSERT INTO delivery_leases (tenant_id, holder, expires_at) VALUES ('{tenant}', 'gone', {end})
+             ON CONFLICT (tenant_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at"
+        );
+        world.db.execute(lease).await;
+        let other = scene.hook(&world.b, &receiver.url(super::HOST, "/other")).await;
+        scene.test(&world.b, &other).await;
+        scene.settled(&other, 1, 1).await;
+        assert_eq!(world.b.delete(&format!("/v1/webhooks/{}", other.id)).await.status, 204);
+        world.db.execute(format!("DELETE FROM deliveries WHERE webhook_id = '{}'", hook.id)).await;
+    }
 }

@@ -5,6 +5,7 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::super::{Conn, DbError, on};
+use super::farthest;
 
 /// A delivery whose time has come.
 #[derive(Debug, Clone, FromRow)]
@@ -15,6 +16,7 @@ pub(crate) struct Due {
     pub(crate) tries: i64,
     /// The attempts so far, as they are stored.
     pub(crate) log: String,
+    pub(crate) created_at: i64,
     /// What is sent; `None` if the event is not kept any more.
     pub(crate) body: Option<String>,
 }
@@ -27,7 +29,7 @@ pub(crate) async fn due(
     count: i64,
 ) -> Result<Vec<Due>, DbError> {
     const SQL: &str = "
-        SELECT d.id, d.event_id, d.tries, d.log, e.body FROM deliveries d LEFT JOIN events e ON e.id = d.event_id
+        SELECT d.id, d.event_id, d.tries, d.log, d.created_at, e.body FROM deliveries d LEFT JOIN events e ON e.id = d.event_id
         WHERE d.webhook_id = $1 AND d.state = 0 AND d.due_at <= $2 ORDER BY d.due_at LIMIT $3";
     Ok(on!(db, c => sqlx::query_as(SQL)
         .bind(webhook.as_str()).bind(now.as_millis()).bind(count)
@@ -55,7 +57,11 @@ pub(crate) struct Stored {
     pub(crate) sealed: String,
     /// The secret before, and until when it signs as well.
     pub(crate) before: Option<(String, Timestamp)>,
+    /// What was made before this is given up.
+    pub(crate) waits_after: Timestamp,
     pub(crate) is_full: bool,
+    /// Whether the last attempt failed.
+    pub(crate) fails: bool,
 }
 
 #[derive(FromRow)]
@@ -65,13 +71,15 @@ struct Row {
     sealed: String,
     sealed_before: Option<String>,
     before_until: Option<i64>,
+    waits_after: i64,
     is_full: bool,
+    failing_since: Option<i64>,
 }
 
 /// A tenant's active webhooks.
 pub(crate) async fn targets(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Stored>, DbError> {
     const SQL: &str = "
-        SELECT id, url, sealed, sealed_before, before_until, is_full FROM webhooks
+        SELECT id, url, sealed, sealed_before, before_until, waits_after, is_full, failing_since FROM webhooks
         WHERE tenant_id = $1 AND active = TRUE ORDER BY id";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
     let read = |row: Row| {
@@ -80,7 +88,9 @@ pub(crate) async fn targets(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<
             url: row.url,
             sealed: row.sealed,
             before: row.sealed_before.zip(row.before_until.map(Timestamp::from_millis)),
+            waits_after: Timestamp::from_millis(row.waits_after),
             is_full: row.is_full,
+            fails: row.failing_since.is_some(),
         })
     };
     rows.into_iter().map(read).collect()
@@ -93,8 +103,11 @@ pub(crate) struct Waiting {
     pub(crate) webhook: WebhookId,
     /// Whether it is there and switched on.
     pub(crate) is_active: bool,
-    /// When the first of them is due.
+    /// When the first of them is due, and the last.
     pub(crate) due_at: Timestamp,
+    pub(crate) last_at: Timestamp,
+    /// Whether another node sends them.
+    pub(crate) is_elsewhere: bool,
 }
 
 #[derive(FromRow)]
@@ -103,11 +116,19 @@ struct Found {
     tenant_id: String,
     is_active: bool,
     due_at: i64,
+    last_at: i64,
+    is_elsewhere: bool,
 }
 
 /// Webhooks that deliveries wait for, in the order of their ids behind one of them. It takes a step of the index for each
 /// webhook and not for each delivery, so that what one has piled up costs the others nothing.
-pub(crate) async fn waiting(db: &mut Conn<'_>, after: &str, count: i64) -> Result<Vec<Waiting>, DbError> {
+pub(crate) async fn waiting(
+    db: &mut Conn<'_>,
+    after: &str,
+    count: i64,
+    holder: &str,
+    now: Timestamp,
+) -> Result<Vec<Waiting>, DbError> {
     const SQL: &str = "
         WITH RECURSIVE found (id) AS (
             SELECT MIN(webhook_id) FROM deliveries WHERE state = 0 AND webhook_id > $1
@@ -118,9 +139,15 @@ pub(crate) async fn waiting(db: &mut Conn<'_>, after: &str, count: i64) -> Resul
         SELECT found.id AS webhook_id,
             (SELECT d.tenant_id FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id LIMIT 1) AS tenant_id,
             COALESCE((SELECT w.active FROM webhooks w WHERE w.id = found.id), FALSE) AS is_active,
-            (SELECT MIN(d.due_at) FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id) AS due_at
+            (SELECT MIN(d.due_at) FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id) AS due_at,
+            (SELECT MAX(d.due_at) FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id) AS last_at,
+            EXISTS (SELECT 1 FROM delivery_leases l WHERE l.holder <> $3 AND l.expires_at > $4 AND l.expires_at <= $5
+                AND l.tenant_id = (SELECT d.tenant_id FROM deliveries d
+                    WHERE d.state = 0 AND d.webhook_id = found.id LIMIT 1)) AS is_elsewhere
         FROM found WHERE found.id IS NOT NULL LIMIT $2";
-    let rows: Vec<Found> = on!(db, c => sqlx::query_as(SQL).bind(after).bind(count).fetch_all(c).await)?;
+    let rows: Vec<Found> = on!(db, c => sqlx::query_as(SQL)
+        .bind(after).bind(count).bind(holder).bind(now.as_millis()).bind(farthest(now))
+        .fetch_all(c).await)?;
     let read = |row: Found| {
         let corrupt = |column| DbError::corrupt("deliveries", column, &row.webhook_id);
         Ok(Waiting {
@@ -128,7 +155,22 @@ pub(crate) async fn waiting(db: &mut Conn<'_>, after: &str, count: i64) -> Resul
             webhook: row.webhook_id.parse().map_err(|_| corrupt("webhook_id"))?,
             is_active: row.is_active,
             due_at: Timestamp::from_millis(row.due_at),
+            last_at: Timestamp::from_millis(row.last_at),
+            is_elsewhere: row.is_elsewhere,
         })
     };
     rows.into_iter().map(read).collect()
+}
+
+/// Makes some of a webhook's deliveries due that are due further ahead than any can be: the clock was set back since.
+/// `true` when there may be more.
+pub(crate) async fn bring_back(db: &mut Conn<'_>, webhook: &WebhookId, now: Timestamp) -> Result<bool, DbError> {
+    const ROWS: i64 = 500;
+    const SQL: &str = "
+        UPDATE deliveries SET due_at = $2 WHERE state = 0 AND id IN
+            (SELECT id FROM deliveries WHERE webhook_id = $1 AND state = 0 AND due_at > $3 LIMIT $4)";
+    let rows = on!(db, c => sqlx::query(SQL)
+        .bind(webhook.as_str()).bind(now.as_millis()).bind(farthest(now)).bind(ROWS)
+        .execute(c).await.map(|done| done.rows_affected()))?;
+    Ok(i64::try_from(rows) == Ok(ROWS))
 }

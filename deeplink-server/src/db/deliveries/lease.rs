@@ -5,20 +5,21 @@ use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
 
 use super::super::{Conn, DbError, on};
+use super::farthest;
 
-/// Whether somebody else has a tenant's lease.
-pub(crate) async fn is_taken(
+/// Who else has a tenant's lease.
+pub(crate) async fn holder_of(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     holder: &str,
     now: Timestamp,
-) -> Result<bool, DbError> {
+) -> Result<Option<String>, DbError> {
     const SQL: &str = "
-        SELECT CAST(COUNT(*) AS BIGINT) FROM delivery_leases WHERE tenant_id = $1 AND holder <> $2 AND expires_at > $3";
-    let found: i64 = on!(db, c => sqlx::query_scalar(SQL)
-        .bind(tenant.as_str()).bind(holder).bind(now.as_millis())
-        .fetch_one(c).await)?;
-    Ok(found > 0)
+        SELECT holder FROM delivery_leases
+        WHERE tenant_id = $1 AND holder <> $2 AND expires_at > $3 AND expires_at <= $4";
+    Ok(on!(db, c => sqlx::query_scalar(SQL)
+        .bind(tenant.as_str()).bind(holder).bind(now.as_millis()).bind(farthest(now))
+        .fetch_optional(c).await)?)
 }
 
 /// Takes a tenant's lease that is free, over, or the holder's own, until then. `false`: somebody else has it.
@@ -32,9 +33,10 @@ pub(crate) async fn take(
     const SQL: &str = "
         INSERT INTO delivery_leases (tenant_id, holder, expires_at) VALUES ($1, $2, $4)
         ON CONFLICT (tenant_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
-            WHERE delivery_leases.holder = excluded.holder OR delivery_leases.expires_at <= $3";
+            WHERE delivery_leases.holder = excluded.holder OR delivery_leases.expires_at <= $3
+                OR delivery_leases.expires_at > $5";
     let rows = on!(db, c => sqlx::query(SQL)
-        .bind(tenant.as_str()).bind(holder).bind(now.as_millis()).bind(until.as_millis())
+        .bind(tenant.as_str()).bind(holder).bind(now.as_millis()).bind(until.as_millis()).bind(farthest(now))
         .execute(c).await.map(|done| done.rows_affected()))?;
     Ok(rows == 1)
 }

@@ -7,14 +7,21 @@ mod lease;
 mod settle;
 mod sweep;
 
+use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use due::{Due, Stored, Waiting, due, next_due, targets, waiting};
+pub(crate) use due::{Due, Stored, Waiting, bring_back, due, next_due, targets, waiting};
 pub(crate) use health::{FULL_NO_MORE, Health, count_waiting, note_health, set_full};
 pub(crate) use insert::{NewDelivery, insert, insert_all};
-pub(crate) use lease::{give_back, is_taken, take};
+pub(crate) use lease::{give_back, holder_of, take};
 pub(crate) use settle::{MOST as MOST_SETTLED, Settled, settle};
 pub(crate) use sweep::{cancel, orphaned, remove_of, remove_old};
+
+/// How far ahead of now anything can lie that waits, in unix milliseconds: attempts wait 25 seconds and leases hold for 10,
+/// and the clocks of nodes differ a little. What lies further ahead was stored before the clock was set back.
+pub(crate) fn farthest(now: Timestamp) -> i64 {
+    now.as_millis() + 60_000
+}
 
 /// An attempt as it is stored in `deliveries.log`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -73,7 +73,12 @@ impl Http {
         }
         let addresses = self.addresses(url).await.inspect_err(|_| self.kept.forget(place))?;
         kept.judged = Instant::now();
-        Ok(addresses.contains(&kept.peer))
+        let is_there = addresses.contains(&kept.peer);
+        if !is_there {
+            // The others that wait lead to where the host was as well; one question answers for all of them.
+            self.kept.forget(place);
+        }
+        Ok(is_there)
     }
 
     fn keep(&self, place: Place, kept: Kept, (answer, can_be_kept): (Answer, bool)) -> Answer {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use deeplink_core::signature::{SERVICE_SIGNATURE, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
+use deeplink_core::time::Timestamp;
 use deeplink_core::webhook::{ATTEMPT_MILLIS, MAX_ANSWER, WAITS_MILLIS};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::time::Instant;
@@ -23,7 +24,7 @@ const NOT_SIGNED: &str = "the webhook's secret cannot be opened";
 /// Makes an attempt.
 pub(super) async fn attempt(app: &App, target: &Target, due: &Due, body: &str) -> Tried {
     let (at, began) = (app.clock.now(), Instant::now());
-    let Some(headers) = headers(target, due, body, at.as_millis().div_euclid(1_000), app) else {
+    let Some(headers) = headers(target, due, body, at) else {
         return Tried {
             at: at.as_millis(),
             ms: 0,
@@ -54,17 +55,18 @@ pub(super) async fn attempt(app: &App, target: &Target, due: &Due, body: &str) -
     }
 }
 
-fn headers(target: &Target, due: &Due, body: &str, seconds: i64, app: &App) -> Option<HeaderMap> {
+/// The headers of an attempt at this moment: what is signed and what is said are one reading of the clock.
+fn headers(target: &Target, due: &Due, body: &str, at: Timestamp) -> Option<HeaderMap> {
     const SERVICE: HeaderName = HeaderName::from_static(SERVICE_SIGNATURE);
     const ID: HeaderName = HeaderName::from_static(WEBHOOK_ID);
     const TIMESTAMP: HeaderName = HeaderName::from_static(WEBHOOK_TIMESTAMP);
     const SIGNATURE: HeaderName = HeaderName::from_static(WEBHOOK_SIGNATURE);
-    let signed = target.sign(&due.event_id, app.clock.now(), body.as_bytes())?;
+    let signed = target.sign(&due.event_id, at, body.as_bytes())?;
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(SERVICE, signed.service.try_into().ok()?);
     headers.insert(ID, HeaderValue::from_str(&due.event_id).ok()?);
-    headers.insert(TIMESTAMP, HeaderValue::from(seconds));
+    headers.insert(TIMESTAMP, HeaderValue::from(signed.seconds));
     headers.insert(SIGNATURE, signed.standard.try_into().ok()?);
     Some(headers)
 }
@@ -95,11 +97,32 @@ pub(super) fn void(due: &Due, now: i64) -> Settled {
 
 #[cfg(test)]
 mod tests {
+    use deeplink_core::signature::{Signer, WebhookSecret};
+
+    use super::super::target::tests::{SECRET, stored, vault};
     use super::*;
+
+    fn due() -> Due {
+        Due { id: "dlv".into(), event_id: "evt".into(), tries: 0, log: "[]".into(), created_at: 0, body: None }
+    }
+
+    /// Whatever the moment within a second, the signature is over the time that the header says.
+    #[test]
+    fn the_time_that_is_said_is_the_time_that_is_signed() {
+        let vault = vault();
+        let target = Target::open(stored(&vault), &vault);
+        let signer = Signer::new(&WebhookSecret::new(SECRET)).expect("a secret");
+        for millis in [0, 1, 999, 1_000, 1_999, 1_700_000_000_999] {
+            let headers = headers(&target, &due(), "{}", Timestamp::from_millis(millis)).expect("headers");
+            let said = |name: &str| headers[name].to_str().expect("text");
+            assert_eq!(said(WEBHOOK_TIMESTAMP), (millis / 1_000).to_string());
+            assert!(signer.is_standard(said(WEBHOOK_SIGNATURE), "evt", said(WEBHOOK_TIMESTAMP), b"{}"), "{millis}");
+        }
+    }
 
     #[test]
     fn five_attempts_after_the_documented_waits() {
-        let mut due = Due { id: "dlv".into(), event_id: "evt".into(), tries: 0, log: "[]".into(), body: None };
+        let mut due = due();
         let failed =
             |at| Tried { at, ms: 10, status: Some(500), error: Some(NOT_TAKEN.into()), answer: "\"oh\"".into() };
         let mut now = 1_000;

@@ -26,6 +26,11 @@ const COUNT: Duration = Duration::from_secs(2);
 /// How many more may wait after a second.
 const PER_SECOND: i64 = 5_000;
 
+/// After so many attempts in a row that nobody answered, one at a time is enough to see whether somebody does.
+const SILENT: u32 = 8;
+/// When so many wait behind a failure, it is judged at once whether the webhook has failed for too long.
+const MANY: usize = 8;
+
 pub(super) struct Lane {
     pub(super) target: Arc<Target>,
     /// Attempts under way.
@@ -43,6 +48,12 @@ pub(super) struct Lane {
     /// Whether newer ones are dropped, because so many wait.
     is_full: bool,
     count_at: Instant,
+    /// Nothing more is begun: the webhook was switched off or deleted, and what was begun has not ended.
+    is_off: bool,
+    /// It failed before this task began, and has not answered since.
+    is_in_doubt: bool,
+    /// Attempts in a row that were not answered.
+    unanswered: u32,
 }
 
 impl Lane {
@@ -50,6 +61,7 @@ impl Lane {
         let now = Instant::now();
         Self {
             is_full: stored.is_full,
+            is_in_doubt: stored.fails,
             target: Arc::new(Target::open(stored, vault)),
             in_flight: 0,
             next_due: None,
@@ -59,21 +71,70 @@ impl Lane {
             page: *PAGES.start(),
             read_at: now,
             count_at: now,
+            is_off: false,
+            unanswered: 0,
         }
     }
 
     /// Takes over what may have changed of the webhook.
     pub(super) fn renew(&mut self, stored: Stored, vault: &Vault) {
         self.is_full = stored.is_full;
-        if !self.target.is_still(&stored) {
-            self.target.end();
-            self.target = Arc::new(Target::open(stored, vault));
+        if std::mem::take(&mut self.is_off) {
+            (self.is_in_doubt, self.unanswered) = (false, 0);
+        } else if self.target.is_still(&stored) {
+            return;
         }
+        self.target.end();
+        self.target = Arc::new(Target::open(stored, vault));
+        // It may be that what is read is not to be sent any more.
+        self.put_back();
+        self.more = true;
+    }
+
+    /// Begins nothing more. What is under way is heard of, so that it is known if the webhook is switched on meanwhile.
+    pub(super) fn switch_off(&mut self) {
+        self.target.end();
+        self.put_back();
+        (self.is_off, self.is_full, self.more, self.next_due) = (true, false, false, None);
+    }
+
+    /// Forgets what was read and not begun.
+    fn put_back(&mut self) {
+        for due in self.waits.drain(..) {
+            self.known.remove(&due.id);
+        }
+    }
+
+    /// Whether attempts may begin.
+    pub(super) fn is_on(&self) -> bool {
+        !self.is_off
+    }
+
+    /// Whether there is nothing whose end is to be heard of.
+    pub(super) fn is_spent(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Whether nobody answers there, as far as is known.
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_in_doubt || self.unanswered >= SILENT
+    }
+
+    /// Takes note of how an attempt ended.
+    pub(super) fn note(&mut self, is_answered: bool) {
+        self.unanswered = if is_answered { 0 } else { self.unanswered.saturating_add(1) };
+        self.is_in_doubt &= !is_answered;
+    }
+
+    /// Whether the webhook is judged after each failure, be it a delivery's last or not: where much waits, the last attempt
+    /// at anything may be days away.
+    pub(super) fn is_behind(&self) -> bool {
+        self.waits.len() >= MANY
     }
 
     /// Some may be due that are not read.
     pub(super) fn look(&mut self) {
-        self.more = true;
+        self.more = !self.is_off;
     }
 
     /// Whether there are some that have not been begun.
@@ -133,8 +194,13 @@ impl Lane {
         if !self.more {
             self.next_due = deliveries::next_due(&mut reader.conn(), id, now).await?;
         }
-        for row in rows {
+        for mut row in rows {
             if self.known.insert(row.id.clone()) {
+                if self.target.has_given_up(Timestamp::from_millis(row.created_at), now) {
+                    row.body = None;
+                    // What is given up does not count among what waits.
+                    self.count_at = Instant::now() + COUNT;
+                }
                 self.waits.push_back(row);
             }
         }
@@ -161,5 +227,62 @@ impl Lane {
             tracing::warn!(webhook = %self.target.id(), is_full, waiting, "deliveries pile up, or do no longer");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::target::tests::{stored, vault};
+    use super::*;
+
+    fn due(id: &str) -> Due {
+        let (event_id, log) = ("evt".into(), "[]".into());
+        Due { id: id.into(), event_id, tries: 0, log, created_at: 0, body: Some("{}".into()) }
+    }
+
+    fn with(lane: &mut Lane, ids: &[&str]) {
+        for id in ids {
+            lane.known.insert((*id).to_owned());
+            lane.waits.push_back(due(id));
+        }
+    }
+
+    /// A webhook that is switched off keeps what is under way until its end is known, so that nothing is begun twice when
+    /// it is switched on meanwhile.
+    #[test]
+    fn what_is_under_way_outlives_switching_off_and_on() {
+        let vault = vault();
+        let mut lane = Lane::new(stored(&vault), &vault);
+        with(&mut lane, &["one", "two"]);
+        let begun = lane.next().expect("one to begin");
+        lane.in_flight = 1;
+        let before = Arc::clone(&lane.target);
+        lane.switch_off();
+        lane.look();
+        assert!(before.is_over() && !lane.is_spent() && !lane.has_more() && lane.next().is_none());
+        lane.renew(stored(&vault), &vault);
+        assert!(before.is_over() && !lane.target.is_over() && lane.has_more());
+        assert_eq!((lane.in_flight, lane.known.len()), (1, 1), "what was read is read again, what was begun is not");
+        lane.forget(&begun.id);
+        assert!(lane.is_spent());
+    }
+
+    /// Somebody who does not answer gets one attempt at a time, until they answer.
+    #[test]
+    fn who_does_not_answer_is_asked_one_at_a_time() {
+        let vault = vault();
+        let mut lane = Lane::new(stored(&vault), &vault);
+        for _ in 0..SILENT {
+            assert!(!lane.is_silent());
+            lane.note(false);
+        }
+        assert!(lane.is_silent());
+        lane.note(true);
+        assert!(!lane.is_silent());
+        // One that failed before is asked carefully.
+        let mut lane = Lane::new(Stored { fails: true, ..stored(&vault) }, &vault);
+        assert!(lane.is_silent());
+        lane.note(true);
+        assert!(!lane.is_silent());
     }
 }

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use deeplink_core::id::TenantId;
 use futures_util::FutureExt;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::look::is_elsewhere;
-use crate::db::DbError;
-use crate::db::deliveries;
+use crate::db::{DbError, deliveries, notices};
 use crate::state::Shared;
 
 /// How long it holds.
 const HOLDS: Duration = Duration::from_secs(10);
 /// How much of it is left at least while attempts begin.
 const LEFT: Duration = Duration::from_secs(6);
+/// Between two words to the node that has it, so that a crowd of events is announced together.
+const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Lease {
     app: Shared,
@@ -35,8 +35,14 @@ impl Lease {
             return Ok(true);
         }
         let now = self.app.clock.now();
-        if self.until.is_none() && is_elsewhere(&self.app, &self.holder, &self.tenant, now).await? {
-            return Ok(false);
+        if self.until.is_none() {
+            let mut reader = self.app.db.read().await?;
+            let holder = deliveries::holder_of(&mut reader.conn(), &self.tenant, &self.holder, now).await?;
+            drop(reader);
+            if let Some(holder) = holder {
+                self.announce(holder).await;
+                return Ok(false);
+            }
         }
         let until = now.plus_millis(i64::try_from(HOLDS.as_millis()).unwrap_or(0));
         let (holder, tenant) = (self.holder.clone(), self.tenant.clone());
@@ -47,6 +53,19 @@ impl Lease {
         let is_taken = taken.await?;
         self.until = is_taken.then_some(began + HOLDS);
         Ok(is_taken)
+    }
+
+    /// Tells whoever has it that there is something.
+    async fn announce(&self, holder: String) {
+        let tenant = self.tenant.clone();
+        let said = self.app.db.write(move |mut tx| {
+            let (holder, tenant) = (holder.clone(), tenant.clone());
+            async move { notices::delivery_waits(&mut tx, &tenant, &holder).await }.boxed()
+        });
+        if let Err(error) = said.await {
+            tracing::debug!(%error, "another node could not be told of deliveries; it looks by itself");
+        }
+        sleep(PAUSE).await;
     }
 
     /// Gives it back, so that any node may have it at once.

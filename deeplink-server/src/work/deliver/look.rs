@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use deeplink_core::id::{TenantId, WebhookId};
+use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
@@ -16,66 +16,87 @@ use crate::state::{App, Shared};
 const LOOK: Duration = Duration::from_secs(1);
 /// Webhooks of one look; the next one goes on behind them.
 const MOST: i64 = 1_000;
-/// Between two writes that give deliveries up, so that others come first.
-const PAUSE: Duration = Duration::from_millis(5);
+/// How soon again while there is more to give up than one write does, so that others come between.
+const SOON: Duration = Duration::from_millis(25);
+
+/// What a look came to.
+struct Seen {
+    /// Where the next one begins.
+    last: String,
+    /// Whether there is more to put right.
+    has_more: bool,
+}
 
 pub(super) async fn run(app: Shared, holder: String, found: mpsc::Sender<TenantId>) {
     let mut after = String::new();
     loop {
         let now = app.clock.now();
         app.http.tidy();
+        let mut length = LOOK;
         match look(&app, &holder, &after, now, &found).await {
-            Ok(last) => after = last,
+            Ok(seen) => {
+                after = seen.last;
+                if seen.has_more {
+                    length = SOON;
+                }
+            }
             Err(error) => tracing::warn!(%error, "waiting deliveries cannot be looked at; it is tried again"),
         }
         if found.is_closed() {
             return;
         }
-        app.clock.pause(LOOK, now).await;
+        app.clock.pause(length, now).await;
     }
 }
 
-/// Looks at some webhooks behind `after`; the result is where the next look begins.
+/// Looks at some webhooks behind `after`.
 async fn look(
     app: &App,
     holder: &str,
     after: &str,
     now: Timestamp,
     found: &mpsc::Sender<TenantId>,
-) -> Result<String, DbError> {
-    let waiting = deliveries::waiting(&mut app.db.read().await?.conn(), after, MOST).await?;
+) -> Result<Seen, DbError> {
+    let waiting = deliveries::waiting(&mut app.db.read().await?.conn(), after, MOST, holder, now).await?;
     let is_full = i64::try_from(waiting.len()) == Ok(MOST);
     let last = waiting.last().filter(|_| is_full).map(|last| last.webhook.to_string()).unwrap_or_default();
-    for Waiting { tenant, webhook, is_active, due_at } in waiting {
-        if !is_active {
-            cancel(app, &webhook).await?;
-        } else if due_at <= now && !is_elsewhere(app, holder, &tenant, now).await? {
-            // Whoever would hear it has gone, and with it the need to.
-            let _ = found.send(tenant).await;
+    for one in waiting.iter().filter(|one| one.is_active && one.due_at <= now && !one.is_elsewhere) {
+        // Whoever would hear it has gone, and with it the need to.
+        let _ = found.send(one.tenant.clone()).await;
+    }
+    let mut has_more = false;
+    for one in waiting {
+        if !one.is_active {
+            has_more |= put_right(app, &one, Wrong::NobodyWaits).await?;
+        } else if one.last_at.as_millis() > deliveries::farthest(now) {
+            has_more |= put_right(app, &one, Wrong::TooFar(now)).await?;
+            let _ = found.send(one.tenant).await;
         }
     }
-    Ok(last)
+    Ok(Seen { last, has_more })
 }
 
-/// Whether another node sends a tenant's deliveries.
-pub(super) async fn is_elsewhere(app: &App, holder: &str, tenant: &TenantId, now: Timestamp) -> Result<bool, DbError> {
-    if app.db.is_sqlite() {
-        return Ok(false);
-    }
-    deliveries::is_taken(&mut app.db.read().await?.conn(), tenant, holder, now).await
+/// What is wrong with deliveries that wait.
+#[derive(Clone, Copy)]
+enum Wrong {
+    /// Their webhook is switched off or gone.
+    NobodyWaits,
+    /// They are due further ahead than any can be.
+    TooFar(Timestamp),
 }
 
-/// Gives up what waits for a webhook that is switched off or gone.
-async fn cancel(app: &App, webhook: &WebhookId) -> Result<(), DbError> {
-    let some = || {
+/// Puts some of a webhook's deliveries right. `true` when there may be more.
+async fn put_right(app: &App, of: &Waiting, wrong: Wrong) -> Result<bool, DbError> {
+    let webhook = of.webhook.clone();
+    let write = app.db.write(move |mut tx| {
         let webhook = webhook.clone();
-        app.db.write(move |mut tx| {
-            let webhook = webhook.clone();
-            async move { deliveries::cancel(&mut tx, &webhook).await }.boxed()
-        })
-    };
-    while some().await? {
-        tokio::time::sleep(PAUSE).await;
-    }
-    Ok(())
+        async move {
+            match wrong {
+                Wrong::NobodyWaits => deliveries::cancel(&mut tx, &webhook).await,
+                Wrong::TooFar(now) => deliveries::bring_back(&mut tx, &webhook, now).await,
+            }
+        }
+        .boxed()
+    });
+    write.await
 }

@@ -9,6 +9,7 @@ mod attempt;
 mod lane;
 mod lease;
 mod look;
+mod places;
 mod settle;
 mod target;
 mod tenant;
@@ -30,8 +31,6 @@ use crate::db::deliveries;
 use crate::happened::Happened;
 use crate::state::{App, Shared};
 
-/// Attempts at one time on this node.
-const AT_ONCE: usize = 256;
 /// Pages that are read at one time, so that deliveries do not take the readers away from whoever asks.
 const READS: usize = 2;
 /// How long attempts under way may take once the service was asked to stop.
@@ -42,7 +41,7 @@ struct Sending {
     app: Shared,
     /// This process, in leases.
     holder: String,
-    places: Arc<Semaphore>,
+    places: places::Places,
     reads: Semaphore,
     results: mpsc::Sender<settle::Done>,
 }
@@ -103,13 +102,8 @@ pub(super) async fn run(app: Weak<App>) {
     let (results, done) = mpsc::channel(settle::WAITING);
     let mut settling = AbortOnDropHandle::new(tokio::spawn(settle::run(Shared::clone(&app), done)));
     let holder = hex::encode(app.random(deeplink_core::secret::Random::bytes::<8>));
-    let sending = Arc::new(Sending {
-        app,
-        holder,
-        places: Arc::new(Semaphore::new(AT_ONCE)),
-        reads: Semaphore::new(READS),
-        results,
-    });
+    let sending =
+        Arc::new(Sending { app, holder, places: places::Places::new(), reads: Semaphore::new(READS), results });
     let mut tasks = Tasks::default();
     send(&sending, &mut tasks).await;
     // The tasks have heard it as well. What does not end in time is cut, and stays due.
@@ -147,6 +141,7 @@ async fn send(sending: &Arc<Sending>, tasks: &mut Tasks) {
             }
             word = heard.recv() => match word {
                 Ok(Happened::Deliveries(tenant)) => tasks.tell(sending, tenant),
+                Ok(Happened::Waiting(tenant, holder)) if holder == sending.holder => tasks.tell(sending, tenant),
                 // What was missed is found at the next look.
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,

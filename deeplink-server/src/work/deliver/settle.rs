@@ -30,10 +30,20 @@ const MAIL_DAYS: i64 = 3;
 pub(super) struct Done {
     pub(super) webhook: WebhookId,
     pub(super) settled: Settled,
-    /// When it ended and whether it arrived; `None` if there was none.
-    pub(super) attempt: Option<(Timestamp, bool)>,
+    /// `None` if there was none.
+    pub(super) attempt: Option<Attempt>,
     /// Hears the delivery's id once it is stored.
     pub(super) stored: mpsc::UnboundedSender<Stored>,
+}
+
+/// What an attempt says of its webhook.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt {
+    /// When it ended.
+    pub(super) at: Timestamp,
+    pub(super) arrived: bool,
+    /// Whether it is time to judge for how long the webhook has failed.
+    pub(super) judges: bool,
 }
 
 /// A result is stored.
@@ -70,15 +80,17 @@ async fn store(app: &Shared, known: &mut Known, batch: &mut Vec<Done>) {
     let mut tries = 0;
     loop {
         let (rows, news, app_in) = (Arc::clone(&rows), Arc::clone(&news), Shared::clone(app));
-        let write = app.db.write(move |mut tx| {
-            let (rows, news, app) = (Arc::clone(&rows), Arc::clone(&news), Shared::clone(&app_in));
-            async move {
-                deliveries::settle(&mut tx, &rows).await?;
-                note(&app, &mut tx, &news).await
-            }
-            .boxed()
-        });
-        match write.await {
+        let written = if news.iter().any(|(_, health)| health.judges) {
+            let write = app.db.write(move |mut tx| {
+                let (rows, news, app) = (Arc::clone(&rows), Arc::clone(&news), Shared::clone(&app_in));
+                async move { keep(&app, &mut tx, &rows, &news).await }.boxed()
+            });
+            write.await
+        } else {
+            // What is lost with the power is sent again, so nobody has to wait for the disk.
+            app.clicks.write(move |mut tx| async move { keep(&app_in, &mut tx, &rows, &news).await }.boxed()).await
+        };
+        match written {
             Ok(paused) => {
                 if paused {
                     app.mail_waits.notify_one();
@@ -99,6 +111,12 @@ async fn store(app: &Shared, known: &mut Known, batch: &mut Vec<Done>) {
         // The tenant's task may have ended.
         let _ = stored.send(Stored { webhook, again: settled.state == 0, delivery: settled.id });
     }
+}
+
+/// Stores results and what they say of their webhooks; `true` when a mail waits.
+async fn keep(app: &App, tx: &mut Conn<'_>, rows: &[Settled], news: &[(WebhookId, Health)]) -> Result<bool, DbError> {
+    deliveries::settle(tx, rows).await?;
+    note(app, tx, news).await
 }
 
 /// Notes how webhooks fare; `true` when one was switched off and its owner is told by mail.
@@ -136,24 +154,28 @@ async fn tell_owners(
 
 /// What this node has noted of webhooks lately, so that a busy one's row is not written with every batch.
 #[derive(Default)]
-struct Known(HashMap<WebhookId, (u64, bool)>);
+struct Known(HashMap<WebhookId, Noted>);
+
+/// When it was noted, whether it failed, and whether it was judged.
+type Noted = (u64, bool, bool);
 
 impl Known {
     /// What is worth a write: a change, or the same for the first time within a second.
     fn news(&mut self, app: &App, batch: &[Done]) -> Vec<(WebhookId, Health)> {
         let mut all: BTreeMap<&WebhookId, Health> = BTreeMap::new();
         for done in batch {
-            if let Some((at, arrived)) = done.attempt {
-                all.entry(&done.webhook).or_default().add(at, arrived);
+            if let Some(Attempt { at, arrived, judges }) = done.attempt {
+                all.entry(&done.webhook).or_default().add(at, arrived, judges);
             }
         }
         let now = app.clock.monotonic_millis();
-        self.0.retain(|_, (noted, _)| *noted + NEWS_MILLIS > now);
+        self.0.retain(|_, (noted, ..)| *noted + NEWS_MILLIS > now);
         let mut news = Vec::new();
         for (webhook, health) in all {
             let fails = health.failed_at.is_some();
-            if self.0.get(webhook).is_none_or(|(_, failed)| *failed != fails) {
-                self.0.insert(webhook.clone(), (now, fails));
+            let is_known = |&(_, failed, judged): &Noted| failed == fails && judged >= health.judges;
+            if !self.0.get(webhook).is_some_and(is_known) {
+                self.0.insert(webhook.clone(), (now, fails, health.judges));
                 news.push((webhook.clone(), health));
             }
         }

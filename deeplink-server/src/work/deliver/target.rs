@@ -22,6 +22,8 @@ pub(super) struct Target {
 /// What the headers of one attempt say.
 #[derive(Debug)]
 pub(super) struct Signed {
+    /// The moment that is signed, in unix seconds.
+    pub(super) seconds: i64,
     pub(super) service: String,
     pub(super) standard: String,
 }
@@ -52,11 +54,17 @@ impl Target {
         &self.stored.url
     }
 
+    /// Whether what was made at `made_at` had been given up when the webhook was switched on again. A moment that is still
+    /// to come was stored before the clock was set back, and says nothing.
+    pub(super) fn has_given_up(&self, made_at: Timestamp, now: Timestamp) -> bool {
+        self.stored.waits_after <= now && made_at < self.stored.waits_after
+    }
+
     /// Whether nothing has changed but what does not concern attempts.
     pub(super) fn is_still(&self, stored: &Stored) -> bool {
-        let Stored { id, url, sealed, before, is_full: _ } = stored;
+        let Stored { id, url, sealed, before, waits_after, is_full: _, fails: _ } = stored;
         let ours = &self.stored;
-        (id, url, sealed, before) == (&ours.id, &ours.url, &ours.sealed, &ours.before)
+        (id, url, sealed, before, waits_after) == (&ours.id, &ours.url, &ours.sealed, &ours.before, &ours.waits_after)
     }
 
     /// No attempt begins any more that was to go here.
@@ -77,6 +85,44 @@ impl Target {
             standard.push(' ');
             standard.push_str(&before.standard(event, seconds, body));
         }
-        Some(Signed { service: signed.service, standard })
+        Some(Signed { seconds, service: signed.service, standard })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::vault::MasterKey;
+
+    pub(in super::super) const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+    /// A webhook whose secret is [`SECRET`].
+    pub(in super::super) fn stored(vault: &Vault) -> Stored {
+        let id: WebhookId = "wh_000000000000000000000001".parse().expect("an id");
+        Stored {
+            url: "https://hooks.example.com/".into(),
+            sealed: vault.seal("webhooks", id.as_str(), SECRET.as_bytes()),
+            before: None,
+            waits_after: Timestamp::from_millis(0),
+            is_full: false,
+            fails: false,
+            id,
+        }
+    }
+
+    pub(in super::super) fn vault() -> Vault {
+        let key: MasterKey = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".parse().expect("a key");
+        Vault::of(&key, &[])
+    }
+
+    /// What waited before a webhook was switched on again is given up; when the clock was set back after that, nothing is.
+    #[test]
+    fn what_waited_before_it_was_switched_on_is_given_up() {
+        let at = Timestamp::from_millis;
+        let vault = vault();
+        let target = Target::open(Stored { waits_after: at(1_000), ..stored(&vault) }, &vault);
+        assert!(target.has_given_up(at(999), at(1_000)));
+        assert!(!target.has_given_up(at(1_000), at(1_000)));
+        assert!(!target.has_given_up(at(500), at(999)));
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::lane::Lane;
 use super::lease::Lease;
-use super::settle::{Done, Stored};
+use super::settle::{self, Done, Stored};
 use super::target::Target;
 use super::{Sending, Told, attempt};
 use crate::db::DbError;
@@ -125,8 +125,8 @@ impl Task {
                 true
             }
             None => {
-                lane.target.end();
-                false
+                lane.switch_off();
+                !lane.is_spent()
             }
         });
         self.lanes.extend(stored.into_iter().map(|stored| Lane::new(stored, &app.vault)));
@@ -135,10 +135,12 @@ impl Task {
 
     /// Begins as many attempts as may be under way.
     async fn begin(&mut self) {
-        let each = (AT_ONCE / self.lanes.len().max(1)).max(1);
+        let active = self.lanes.iter().filter(|lane| lane.is_on()).count();
+        let each = (AT_ONCE / active.max(1)).max(1);
         let mut void = Vec::new();
         for lane in &mut self.lanes {
-            while lane.in_flight < each && self.attempts.len() < AT_ONCE {
+            let most = if lane.is_silent() { 1 } else { each };
+            while lane.in_flight < most && self.attempts.len() < AT_ONCE {
                 let Some(mut due) = lane.next() else { break };
                 let Some(body) = due.body.take() else {
                     void.push((lane.target.id().clone(), due));
@@ -146,7 +148,7 @@ impl Task {
                 };
                 lane.in_flight += 1;
                 let (sending, target) = (Arc::clone(&self.sending), Arc::clone(&lane.target));
-                self.attempts.spawn(one(sending, target, due, body));
+                self.attempts.spawn(one(sending, target, due, body, lane.is_silent()));
             }
         }
         for (webhook, due) in void {
@@ -198,14 +200,18 @@ impl Task {
             }
             return Ok(());
         };
+        let mut judges = false;
         if let Some(lane) = lane {
             lane.in_flight -= 1;
+            lane.note(tried.status.is_some());
+            judges = lane.is_behind();
         }
         due.body = None;
         let now = self.sending.app.clock.now();
         let settled = attempt::settled(&due, &tried, now.as_millis());
-        let attempt = Some((now, tried.error.is_none()));
-        self.hand_on(Done { webhook, settled, attempt, stored: self.stored.clone() }).await;
+        let judges = judges || settled.state == 2;
+        let ended = Some(settle::Attempt { at: now, arrived: tried.error.is_none(), judges });
+        self.hand_on(Done { webhook, settled, attempt: ended, stored: self.stored.clone() }).await;
         Ok(())
     }
 
@@ -255,10 +261,9 @@ impl Drop for Task {
 }
 
 /// One attempt, as soon as there is a place for it on this node.
-async fn one(sending: Arc<Sending>, target: Arc<Target>, due: Due, body: String) -> Ended {
+async fn one(sending: Arc<Sending>, target: Arc<Target>, due: Due, body: String, is_silent: bool) -> Ended {
     let webhook = target.id().clone();
-    // The places are never closed.
-    let _place = sending.places.acquire().await;
+    let _place = sending.places.take(is_silent).await;
     let app = &sending.app;
     let tried = if target.is_over() || app.ending.is_cancelled() {
         None

@@ -1,4 +1,5 @@
 mod answers;
+mod posts;
 mod targets;
 
 #[path = "../../../../../tests/common/authority.rs"]

@@ -1,0 +1,46 @@
+//! Posts over connections that are kept.
+
+use futures_util::future::join_all;
+use tokio::sync::Barrier;
+
+use super::*;
+
+const NAME: &str = "moves.example.com";
+
+/// When a host has moved, one question says so for every connection to where it was, and the post goes to where it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_has_moved_is_asked_for_once() {
+    const KEPT: usize = 5;
+    let together = Arc::new(Barrier::new(KEPT));
+    let count = AtomicUsize::new(0);
+    let (address, connections) = server(move |mut socket, _| {
+        let together = (count.fetch_add(1, Ordering::SeqCst) < KEPT).then(|| Arc::clone(&together));
+        async move {
+            if let Some(together) = together {
+                together.wait().await;
+            }
+            drop(socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await);
+            std::future::pending::<()>().await;
+        }
+    })
+    .await;
+    let mut bench = Bench::new(address).await;
+    bench.http.believes = Duration::ZERO;
+    bench.names.addresses(NAME, &[PUBLIC]);
+    let post = || async {
+        let url = format!("http://{NAME}/");
+        let terms = Terms { began: Instant::now(), total: Duration::from_secs(10), largest: 100 };
+        let post = Post { url: &url, headers: HeaderMap::new(), body: Bytes::from_static(b"{}"), terms };
+        bench.http.post(post).await.map(|answer| answer.status)
+    };
+    for status in join_all((0..KEPT).map(|_| post())).await {
+        assert_eq!(status.expect("an answer"), StatusCode::OK);
+    }
+    let (asked, each) = (bench.names.asked(NAME), bench.names.asked(NAME) / KEPT);
+    bench.names.addresses(NAME, &["9.9.9.9"]);
+    assert_eq!(post().await.expect("an answer"), StatusCode::OK);
+    // Once for the connections that were kept, and once for the new one.
+    assert_eq!(bench.names.asked(NAME) - asked, 2 * each);
+    assert_eq!(connections.load(Ordering::SeqCst), KEPT + 1);
+    assert!(bench.dialled().last().expect("a call").starts_with("9.9.9.9"), "{:?}", bench.dialled());
+}
