@@ -178,7 +178,8 @@ fn whole_requests_are_checked_as_they_came() {
     let dl = with_secret();
     let headers = signed(&dl, "--id evt_1");
     let lines = |headers: &[(String, String)]| -> String {
-        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect()
+        let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        lines.concat()
     };
     dl.file("h.txt", &lines(&headers));
     dl.file("raw.txt", &format!("POST /hook HTTP/1.1\r\nHost: example.com\r\n{}\r\n{BODY}", lines(&headers)));

@@ -33,7 +33,7 @@ async fn w3_many_events_are_signed_as_documented() {
     receiver.now(move |heard, _| {
         let mut fails = fails.lock().expect("the list");
         let count = fails.len();
-        let left = fails.entry(heard.id().to_owned()).or_insert(if count % 3 == 0 { 3 } else { 0 });
+        let left = fails.entry(heard.id().to_owned()).or_insert(if count.is_multiple_of(3) { 3 } else { 0 });
         *left -= 1;
         Say::Status(if *left >= 0 { 503 } else { 204 })
     });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use deeplink_client::{Client, EventKind, SecretKey};
 use deeplink_server::http::listen::Stop;
 use futures_util::StreamExt;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{PATIENCE, Reading, STREAM, click, deliveries, placed, webhook};
 use crate::common::{Caller, eventually, spawn, spawn_nodes};
@@ -77,7 +77,7 @@ async fn the_stream_reaches_back_a_day() {
     click(&world, "spring-42").await;
     let old = stream.take(2).await;
     let place = stream.place.clone();
-    world.clock.advance(Duration::from_secs(25 * 3_600));
+    world.clock.advance(Duration::from_hours(25));
     identify(&world.a, "install-2").await;
     placed(&world).await;
     click(&world, "spring-42").await;
@@ -89,7 +89,7 @@ async fn the_stream_reaches_back_a_day() {
     // What is past its time goes from the table as well, but not what was delivered.
     let hook = webhook(&world.a, "users", &["identify"], &json!({})).await;
     identify(&world.a, "install-3").await;
-    world.clock.advance(Duration::from_secs(25 * 3_600));
+    world.clock.advance(Duration::from_hours(25));
     // The first sweep comes soon after a start.
     world.restart(|_| {}).await;
     let kept = "SELECT COUNT(*) FROM events";
@@ -149,7 +149,7 @@ async fn i7_nobody_is_told_of_others() {
         assert_eq!(world.b.post("/v1/lifecycle/convert", &sold).await.status, 200);
     }
     let told = of_b.take(400).await;
-    assert!(told.iter().all(|frame| frame.body["data"]["tenant_id"] == Value::from(world.b.tenant.as_str())));
+    assert!(told.iter().all(|frame| frame.body["data"]["tenant_id"] == world.b.tenant.as_str()));
     for stream in &mut streams {
         assert_eq!(stream.rest(&world.a).await.iter().filter(|frame| frame.kind != "identify").count(), 0);
     }
