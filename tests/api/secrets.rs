@@ -142,8 +142,15 @@ async fn x19_secrets_are_in_the_one_answer_that_issues_them() {
         let shows = ["api_key", "secret", "key", "token", "password"]
             .iter()
             .find(|word| names.iter().any(|name| name == **word));
-        let issues =
-            ["signup", "issue_secret_key", "confirm_secret_key", "create_publishable_key", "create_credential"];
+        let issues = [
+            "signup",
+            "issue_secret_key",
+            "confirm_secret_key",
+            "create_publishable_key",
+            "create_credential",
+            "create_webhook",
+            "rotate_webhook_secret",
+        ];
         assert_eq!(shows.is_some(), issues.contains(&&*operation.id), "{} shows {shows:?}", operation.id);
     }
     let world = spawn().await;

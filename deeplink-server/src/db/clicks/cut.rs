@@ -43,7 +43,7 @@ async fn beside_edge(
     cells: &[Cell],
 ) -> Result<Option<Vec<i64>>, DbError> {
     // The mark is read last: what was taken before the scan lies below it.
-    const REMOVED: &str = "SELECT MAX(position) FROM click_marks WHERE name LIKE 'removed%'";
+    const REMOVED: &str = "SELECT MAX(position) FROM click_marks WHERE SUBSTR(name, 1, 7) = 'removed'";
     let (first, last) = span(cells);
     let begins = scope.from > hour;
     let edge = if begins { scope.from } else { scope.to.saturating_add(1) };
