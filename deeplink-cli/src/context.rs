@@ -273,16 +273,29 @@ impl Context {
 
     /// All of stdin as text. Waiting for it leaves signals their way.
     pub(crate) async fn piped_text(&self, asked_by: &'static str) -> Outcome<String> {
+        String::from_utf8(self.piped_bytes(asked_by).await?)
+            .map_err(|_| Failure::invalid(format!("{asked_by}: stdin is not UTF-8 text")).into())
+    }
+
+    /// All of stdin. Waiting for it leaves signals their way.
+    async fn piped_bytes(&self, asked_by: &'static str) -> Outcome<Vec<u8>> {
         self.take_stdin(asked_by)?;
+        if io::stdin().is_terminal() {
+            self.console.note("reading from the terminal; Ctrl-D on a line of its own ends it");
+        }
         let read = tokio::task::spawn_blocking(|| {
             let mut bytes = Vec::new();
             io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
         });
-        let bytes = match read.await {
-            Ok(read) => read.map_err(|error| Failure::file("read", "stdin", &error))?,
-            Err(_) => return Err(Failure::usage(format!("{asked_by}: stdin cannot be read")).into()),
-        };
-        String::from_utf8(bytes).map_err(|_| Failure::invalid(format!("{asked_by}: stdin is not UTF-8 text")).into())
+        match read.await {
+            Ok(read) => read.map_err(|error| Failure::file("read", "stdin", &error).into()),
+            Err(_) => Err(Failure::usage(format!("{asked_by}: stdin cannot be read")).into()),
+        }
+    }
+
+    /// A file's bytes, or all of stdin for `-`. Waiting for that leaves signals their way.
+    pub(crate) async fn given_bytes(&self, path: &Path, asked_by: &'static str) -> Outcome<Vec<u8>> {
+        if is_stdin(path) { self.piped_bytes(asked_by).await } else { self.bytes_of(path, asked_by) }
     }
 
     /// All of stdin as text.

@@ -34,14 +34,21 @@ fn signals_have_their_codes() {
     }
 }
 
-/// Waiting for ids that nobody sends ends with the signal, and nothing is asked of the service.
+/// Waiting for what nobody sends ends with the signal, and nothing is asked of the service.
 #[test]
-fn a_signal_ends_the_wait_for_ids() {
-    for (line, signal, code) in
-        [("links get -", "-INT", 130), ("stats -", "-TERM", 143), ("links delete - -y", "-INT", 130)]
-    {
+fn a_signal_ends_the_wait_for_stdin() {
+    for (line, signal, code) in [
+        ("links get -", "-INT", 130),
+        ("stats -", "-TERM", 143),
+        ("links delete - -y", "-INT", 130),
+        ("webhooks sign --secret-file s.txt", "-INT", 130),
+        ("webhooks verify --signature 00 --secret-file s.txt", "-TERM", 143),
+        ("webhooks verify --raw - --secret-file s.txt", "-INT", 130),
+        ("webhooks trigger click --to http://127.0.0.1:9/ --body - --secret-file s.txt", "-INT", 130),
+    ] {
         let double = Double::new(|_| Answer::new(200, "{}"));
         let dl = Dl::at(&double.url);
+        dl.secret_file("s.txt", "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n");
         let mut child = dl.command(line).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("dl starts");
         let stdin = child.stdin.take().expect("a pipe");
         // It listens for signals before it reads: a moment is enough, and a signal before that ends it as well.

@@ -34,9 +34,9 @@ pub(super) struct Request {
 
 impl Received {
     /// Reads the request.
-    pub(super) fn read(&self, ctx: &Context) -> Outcome<Request> {
+    pub(super) async fn read(&self, ctx: &Context) -> Outcome<Request> {
         if let Some(path) = &self.raw {
-            let bytes = ctx.bytes_of(path, "--raw")?;
+            let bytes = ctx.given_bytes(path, "--raw").await?;
             let (head, body) = split(&bytes)
                 .ok_or_else(|| Failure::invalid("--raw: there is no empty line between headers and body"))?;
             // The first line is the request's own.
@@ -49,13 +49,16 @@ impl Received {
                 headers.insert(HeaderName::from_static(SERVICE_SIGNATURE), value(signature, "--signature")?);
                 headers
             }
-            (None, Some(path)) => parse(&ctx.text_of(path, "--headers")?, "--headers")?,
+            (None, Some(path)) => {
+                let text = String::from_utf8(ctx.given_bytes(path, "--headers").await?);
+                parse(&text.map_err(|_| Failure::invalid("--headers: it is not UTF-8 text"))?, "--headers")?
+            }
             (None, None) => {
                 let what = "no signature; there are --signature, --headers and --raw";
                 return Err(Failure::usage(what).code("no_signature").into());
             }
         };
-        let body = ctx.bytes_of(self.body.as_deref().unwrap_or(Path::new("-")), "--body")?;
+        let body = ctx.given_bytes(self.body.as_deref().unwrap_or(Path::new("-")), "--body").await?;
         Ok(Request { headers, body })
     }
 }

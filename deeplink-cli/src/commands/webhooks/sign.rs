@@ -42,7 +42,7 @@ impl Sign {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::SIGNED)?;
         let verifier = self.secret.read(ctx).await?.verifier()?;
-        let body = ctx.bytes_of(self.body.as_deref().unwrap_or(Path::new("-")), "--body")?;
+        let body = ctx.given_bytes(self.body.as_deref().unwrap_or(Path::new("-")), "--body").await?;
         let at = self.timestamp.unwrap_or_else(now);
         let id = self.id.unwrap_or_else(new_id);
         let headers = verifier.sign(&body, &id, at).map_err(|_| {

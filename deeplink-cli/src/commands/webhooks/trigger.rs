@@ -70,7 +70,7 @@ impl Trigger {
         let sheet = ctx.out.sheet(&output::ATTEMPTS)?;
         let signer = self.secret.read(ctx).await?.verifier()?;
         let body = match &self.body {
-            Some(path) => Bytes::from(ctx.bytes_of(path, "--body")?),
+            Some(path) => Bytes::from(ctx.given_bytes(path, "--body").await?),
             None => Bytes::from(self.made.body(&self.kind)?),
         };
         if ctx.global.dry_run {

@@ -45,7 +45,7 @@ impl Verify {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::VERIFIED)?;
         let given = self.secret.read(ctx).await?;
-        let request = self.received.read(ctx)?;
+        let request = self.received.read(ctx).await?;
         if self.max_age.is_some()
             && let Some(name) = missing(&request)
         {
