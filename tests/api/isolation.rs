@@ -320,6 +320,12 @@ async fn marks_of_a(world: &World) -> Vec<String> {
 
 /// What is stored for A, but for what its visitors leave, and what is sent behind the replies.
 async fn of_a(world: &World) -> Vec<String> {
+    // On PostgreSQL events get their places moments after their commit.
+    let waiting = "SELECT id FROM events WHERE position IS NULL";
+    eventually("every event has its place", std::time::Duration::from_secs(15), async || {
+        world.db.texts(waiting).await.is_empty()
+    })
+    .await;
     let mut dump = world.db.dump_without_clicks().await;
     for table in ["deliveries", "delivery_leases"] {
         dump.remove(table).expect("a table");

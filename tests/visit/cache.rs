@@ -102,8 +102,14 @@ async fn l24_a_change_shows_although_its_caller_has_gone() {
         stream.set_zero_linger().expect("a reset");
         drop(stream);
         tokio::time::sleep(Duration::from_millis(60)).await;
-        let stored = world.a.get(&format!("/v1/links/{id}")).await.member("web_url");
-        assert_eq!(world.nobody.tap(&id).await.header("location"), stored, "round {round}");
+        // A change that is still on its way may come between the two looks: then there is a third.
+        let path = format!("/v1/links/{id}");
+        let stored = world.a.get(&path).await.member("web_url");
+        let shown = world.nobody.tap(&id).await.header("location").to_owned();
+        if shown != stored {
+            assert_eq!(world.a.get(&path).await.member("web_url"), shown, "round {round}");
+            assert_eq!(shown, url, "round {round}");
+        }
     }
 }
 
