@@ -9,10 +9,10 @@ use crate::db::on;
 
 const TABLES: [&str; 4] = [
     "SELECT link, hour, kind, '', clicks, first_position, last_position, first_at, last_at FROM click_hours ORDER BY 1, 2, 3",
-    "SELECT link, day, kind, '', clicks, 0, 0, 0, 0 FROM click_days ORDER BY 1, 2, 3",
+    "SELECT link, day, kind, '', clicks, link, link, link, link FROM click_days ORDER BY 1, 2, 3",
     "SELECT link, hour, platform, host, clicks, first_position, last_position, first_at, last_at FROM click_facets
      ORDER BY 1, 2, 3, 4",
-    "SELECT link, day, platform, host, clicks, 0, 0, 0, 0 FROM click_facet_days ORDER BY 1, 2, 3, 4",
+    "SELECT link, day, platform, host, clicks, link, link, link, link FROM click_facet_days ORDER BY 1, 2, 3, 4",
 ];
 
 type Row = (i64, i64, i64, String, i64, i64, i64, i64, i64);
