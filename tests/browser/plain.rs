@@ -84,7 +84,9 @@ pub(crate) async fn focus(browser: &Browser) -> Focus {
         .eval(
             "(() => {
               const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
-              const top = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+              // A link that goes over two lines is not in the middle of its box.
+              const line = e.getClientRects()[0] || box;
+              const top = document.elementFromPoint(line.left + line.width / 2, line.top + line.height / 2);
               return {
                 id: e.id, ring: style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
                 in_sight: e.contains(top) && box.top >= 0 && box.bottom <= innerHeight,
