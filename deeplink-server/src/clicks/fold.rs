@@ -41,7 +41,7 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
     }
 }
 
-/// How many clicks are folded from the log at one time, or groups of what was gathered. What holds the writer is how many
+/// How many clicks are folded from the log at one time. What holds the writer is how many
 /// rows they come to, which nobody knows beforehand, so it follows from how long the last fold took: a visit waits 25 ms
 /// for its click.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +53,23 @@ impl Default for Pace {
     }
 }
 
-/// Groups of the first fold of what was gathered.
-pub(super) const FIRST_GROUPS: usize = 512;
+/// Groups of the first fold of what was gathered: as many as a second of clicks on a thousand links. Fewer at one time would
+/// be more in all, because each fold touches the rows of its links anew.
+pub(super) const FIRST_GROUPS: usize = 2_048;
+/// Fewest and most groups of one.
+const GROUPS: std::ops::RangeInclusive<usize> = 1_024..=8_192;
+
+/// How many groups the next fold may have, after one that held the writer for so long.
+fn next_groups(groups: usize, was_full: bool, took: Duration) -> usize {
+    let next = if took > Duration::from_millis(20) {
+        groups / 2
+    } else if was_full && took < Duration::from_millis(8) {
+        groups * 2
+    } else {
+        groups
+    };
+    next.clamp(*GROUPS.start(), *GROUPS.end())
+}
 
 impl Pace {
     const LEAST: i64 = 256;
@@ -94,8 +109,8 @@ async fn fold(intake: &Intake, db: &Db, pace: &mut Pace) -> Result<(), DbError> 
 
 /// Folds what was gathered. Where that fails, the log has it.
 async fn fold_stretch(intake: &Intake, db: &Db, stretch: Stretch) -> Result<(), DbError> {
-    let groups = Pace(i64::try_from(intake.fold_groups.load(Ordering::Relaxed)).unwrap_or(Pace::MOST));
-    let was_full = i64::try_from(stretch.len()).unwrap_or(Pace::MOST) >= groups.0;
+    let groups = intake.fold_groups.load(Ordering::Relaxed);
+    let was_full = stretch.len() >= groups;
     let place = (stretch.first, stretch.last);
     let batch = clicks::fold_of(&mut db.read().await?.conn(), stretch.groups(), place, intake.months).await?;
     let Some(batch) = batch else {
@@ -104,8 +119,7 @@ async fn fold_stretch(intake: &Intake, db: &Db, stretch: Stretch) -> Result<(), 
         return Ok(());
     };
     let (_, took) = store(intake, db, batch).await?;
-    let groups = usize::try_from(groups.after(was_full, took).0).unwrap_or(FIRST_GROUPS);
-    intake.fold_groups.store(groups, Ordering::Relaxed);
+    intake.fold_groups.store(next_groups(groups, was_full, took), Ordering::Relaxed);
     Ok(())
 }
 
@@ -214,5 +228,8 @@ mod tests {
             pace = after(pace, true, 100);
         }
         assert_eq!(pace.0, 256);
+        let next = |groups, was_full, millis| next_groups(groups, was_full, Duration::from_millis(millis));
+        assert_eq!([next(2_048, true, 4), next(2_048, false, 4), next(2_048, true, 15)], [4_096, 2_048, 2_048]);
+        assert_eq!([next(8_192, true, 4), next(2_048, true, 30), next(1_024, true, 30)], [8_192, 1_024, 1_024]);
     }
 }
