@@ -118,6 +118,11 @@ impl Gathered {
         }
     }
 
+    /// How many stretches there are.
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+
     /// Takes the oldest stretch; what comes now begins another.
     pub(super) fn take(&self) -> Option<Stretch> {
         lock(&self.0).pop_front()

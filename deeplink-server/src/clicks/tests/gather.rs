@@ -73,3 +73,36 @@ async fn what_was_gathered_counts_as_the_log_does() {
     assert_eq!(gathered, counts(&mut other).await);
     db.close().await;
 }
+
+// Each fold touches the rows of all its links, so one for each handful of clicks would cost more than all visits do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clicks_that_do_not_end_are_folded_once_a_second() {
+    let home = Home::new();
+    let (db, clicks) = home.start_patient().await;
+    let mut other = home.other().await;
+    let began = tokio::time::Instant::now();
+    let visits: Vec<_> = (0..16)
+        .map(|visitor| {
+            let clicks = Arc::clone(&clicks);
+            tokio::spawn(async move {
+                let mut nth = visitor;
+                while began.elapsed() < Duration::from_millis(2_500) {
+                    clicks.record(click_at(clicks.texts(), nth % 500, NOW)).await;
+                    nth += 16;
+                }
+            })
+        })
+        .collect();
+    let mut marks = std::collections::BTreeSet::new();
+    while !visits.iter().all(tokio::task::JoinHandle::is_finished) {
+        const MARK: &str = "SELECT position FROM click_marks WHERE name = 'folded'";
+        let mut conn = other.conn();
+        let mark: i64 = on!(&mut conn, c => sqlx::query_scalar(MARK).fetch_one(c).await).expect("a mark");
+        marks.insert(mark);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let seconds = began.elapsed().as_secs();
+    // Where it stood before, at the start, and once a second.
+    assert!(marks.len() >= 2 && marks.len() as u64 <= 3 + seconds, "{} folds in {seconds} s", marks.len());
+    db.close().await;
+}
