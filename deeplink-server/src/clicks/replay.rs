@@ -22,27 +22,45 @@ use crate::db::{Conn, Db, DbError};
 
 /// Between two attempts while the database does not take anything.
 const RETRY: Duration = Duration::from_millis(200);
+/// How long a file that somebody has locked is left alone: another process that writes it, or this one while it syncs it.
+const BUSY: Duration = Duration::from_secs(1);
 
 /// Stores what is in the spill, at the start and whenever something went there.
 pub(super) async fn run(intake: Arc<Intake>, db: Db) {
     // Files that cannot be read, so as to say so once.
     let mut unreadable = HashSet::new();
     loop {
+        let mut left = Left::Nothing;
         match replay(&intake, &db, &mut unreadable).await {
-            // The next click will find out whether the database takes it.
-            Ok(()) => intake.end_spilling(),
+            Ok(found) => {
+                left = found;
+                // The next click will find out whether the database takes it.
+                intake.end_spilling();
+            }
             Err(error) => tracing::debug!(%error, "spilled clicks wait for the database"),
         }
         if intake.spilling.load(Ordering::Relaxed) || lock(&intake.spill).is_pending() {
             tokio::time::sleep(RETRY).await;
+        } else if left == Left::Busy {
+            // Nobody says when it is let go.
+            drop(tokio::time::timeout(BUSY, intake.wake_replay.notified()).await);
         } else {
             intake.wake_replay.notified().await;
         }
     }
 }
 
-pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, unreadable: &mut HashSet<PathBuf>) -> Result<(), DbError> {
+/// What a replay left in files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    Nothing,
+    /// Somebody has one of them locked.
+    Busy,
+}
+
+pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, unreadable: &mut HashSet<PathBuf>) -> Result<Left, DbError> {
     loop {
+        let mut left = Left::Nothing;
         let directory = lock(&intake.spill).directory().to_owned();
         let files = spill::files(&directory).unwrap_or_else(|error| {
             tracing::error!(%error, "the data directory cannot be read");
@@ -52,9 +70,13 @@ pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, unreadable: &mut HashS
             if unreadable.contains(&path) {
                 continue;
             }
-            if let Err(error) = replay_file(intake, db, &path).await? {
-                tracing::error!(path = %path.display(), %error, "a spill file cannot be read; its clicks wait in it");
-                unreadable.insert(path);
+            match replay_file(intake, db, &path).await? {
+                Ok(Replayed::Gone) => {}
+                Ok(Replayed::Busy) => left = Left::Busy,
+                Err(error) => {
+                    tracing::error!(path = %path.display(), %error, "a spill file cannot be read; its clicks wait in it");
+                    unreadable.insert(path);
+                }
             }
         }
         loop {
@@ -68,20 +90,28 @@ pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, unreadable: &mut HashS
         }
         // The file being written comes last, so that an attempt that fails does not leave another small one.
         if !lock(&intake.spill).close() {
-            return Ok(());
+            return Ok(left);
         }
     }
 }
 
+/// What became of a file.
+enum Replayed {
+    Gone,
+    /// Somebody has it locked.
+    Busy,
+}
+
 /// Stores a file and removes it. The inner error is the file's.
-async fn replay_file(intake: &Arc<Intake>, db: &Db, path: &Path) -> Result<io::Result<()>, DbError> {
+async fn replay_file(intake: &Arc<Intake>, db: &Db, path: &Path) -> Result<io::Result<Replayed>, DbError> {
     let opened = tokio::task::spawn_blocking({
         let path = path.to_owned();
         move || open(&path)
     });
     let (_lock, contents) = match opened.await {
-        Ok(Ok(Some(opened))) => opened,
-        Ok(Ok(None)) => return Ok(Ok(())),
+        Ok(Ok(Opened::Yours(file, contents))) => (file, contents),
+        Ok(Ok(Opened::Gone)) => return Ok(Ok(Replayed::Gone)),
+        Ok(Ok(Opened::Busy)) => return Ok(Ok(Replayed::Busy)),
         Ok(Err(error)) => return Ok(Err(error)),
         Err(error) => return Ok(Err(io::Error::other(error))),
     };
@@ -92,25 +122,33 @@ async fn replay_file(intake: &Arc<Intake>, db: &Db, path: &Path) -> Result<io::R
     let pieces = Pieces { number: contents.number, clicks: contents.clicks, texts: contents.texts };
     store(intake, db, &Arc::new(pieces)).await?;
     tracing::info!(path = %path.display(), clicks = count, "a spill file is stored");
-    Ok(std::fs::remove_file(path))
+    Ok(std::fs::remove_file(path).map(|()| Replayed::Gone))
 }
 
-/// Reads a file. `None` when another process, or this one, still writes it, or it is gone.
-fn open(path: &Path) -> io::Result<Option<(File, Contents)>> {
+enum Opened {
+    /// Locked, so that nobody else stores it, and what it holds.
+    Yours(File, Contents),
+    /// Another process writes it or stores it, or this one writes or syncs it.
+    Busy,
+    Gone,
+}
+
+/// Reads a file.
+fn open(path: &Path) -> io::Result<Opened> {
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Opened::Gone),
         Err(error) => return Err(error),
     };
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::WouldBlock) => return Ok(Opened::Busy),
         Err(TryLockError::Error(error)) => return Err(error),
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     let contents = Contents::read(&bytes).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(Some((file, contents)))
+    Ok(Opened::Yours(file, contents))
 }
 
 /// Clicks that are stored piece by piece.

@@ -17,10 +17,11 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use http::Method;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use self::events::{AGENTS, Ask, Event, History, LINKS, REFERERS, clock, history};
 use self::truth::{Outcome, Truth, kind_name};
-use crate::common::{World, eventually, spawn};
+use crate::common::{World, spawn};
 
 /// Histories of one run, and how many of them happen at one time.
 const HISTORIES: usize = 2_000;
@@ -148,9 +149,15 @@ impl Stage {
         let new: usize = actors.iter().map(|actor| actor.truth.clicks()).sum();
         let expected = self.clicks.fetch_add(new, Ordering::Relaxed) + new;
         let expected = i64::try_from(expected).expect("a count");
-        let stored = async || self.world.db.number("SELECT COUNT(*) FROM clicks").await == expected;
-        let what = format!("every click is stored; wrong before: {wrong:?}");
-        eventually(&what, Duration::from_mins(2), stored).await;
+        let end = Instant::now() + Duration::from_mins(2);
+        loop {
+            let stored = self.world.db.number("SELECT COUNT(*) FROM clicks").await;
+            if stored == expected {
+                return;
+            }
+            assert!(Instant::now() < end, "{stored} clicks are stored instead of {expected}; wrong before: {wrong:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     async fn act(&self, actor: &Actor, now: i64, event: &Event) -> Result<Outcome, String> {

@@ -65,6 +65,26 @@ async fn spilled_clicks_survive_the_death_of_the_process() {
     db.close().await;
 }
 
+// As while it is synced: the handle that syncs shares the lock of the one that wrote.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_locked_for_a_while_is_stored_without_another_click() {
+    let home = Home::new();
+    let mut spill = Spill::new(home.directory.path());
+    let texts = Texts::new();
+    spill.keep(&[click_at(&texts, 1, NOW)], None);
+    let syncing = spill.unsynced().expect("a handle of the file");
+    spill.close();
+    let (db, clicks) = home.start().await;
+    // Seen, and left alone.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((home.spill_files(), status(&clicks).stored_total), (1, 0));
+    drop(syncing);
+    eventually("the file is gone", || home.spill_files() == 0).await;
+    assert_eq!(home.other().await.links().await, [1]);
+    clicks.drain(Duration::from_secs(5)).await;
+    db.close().await;
+}
+
 // Killed between COMMIT and unlink: after all pieces of a file, and after the first of three.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_outlived_its_clicks_commit_is_not_stored_twice() {
