@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use sqlx::SqliteConnection;
 use tokio::time::Instant;
 
 use super::queue::{Fate, Gathering, lock};
 use super::texts::TextRef;
 use super::{Click, Intake};
 use crate::db::clicks::{self, Mark, NewText};
-use crate::db::{self, Conn, Db, DbError, Job, Ran};
+use crate::db::{self, Conn, Db, DbError, Job, Ran, Statement};
 
 /// The writer has the batch, and nothing of it can be committed yet.
 const TAKEN: i64 = 0;
@@ -78,14 +79,12 @@ impl Intake {
         let running = Arc::new(Running::new(self.queue.take()?));
         batches.push(Arc::clone(&running));
         drop(batches);
-        Some(Box::new(Store {
-            intake: Arc::clone(self),
-            running,
-            new_texts: Vec::new(),
-            mark: 0,
-            append: 0,
-            failure: None,
-        }))
+        let now = self.clock.now().as_millis();
+        let day = now - now.rem_euclid(86_400_000);
+        let mark = self.texts.stored_mark(day);
+        let new_texts = new_texts(&running.clicks, mark);
+        let intake = Arc::clone(self);
+        Some(Box::new(Store { intake, running, now, day, new_texts, mark, append: 0, failure: None }))
     }
 
     async fn ready(&self) {
@@ -131,6 +130,9 @@ pub(super) async fn pump(intake: Arc<Intake>, db: Db) {
 pub(super) struct Store {
     intake: Arc<Intake>,
     running: Arc<Running>,
+    /// When the writer took it, and when that day began.
+    now: i64,
+    day: i64,
     /// Texts that are not known to be stored, to be marked once they are.
     new_texts: Vec<TextRef>,
     mark: u64,
@@ -146,20 +148,29 @@ impl Store {
         if self.running.is_given_up() {
             return Ok(false);
         }
-        let (intake, clicks) = (&self.intake, &self.running.clicks);
-        let now = intake.clock.now().as_millis();
-        let day = now - now.rem_euclid(86_400_000);
-        self.mark = intake.texts.stored_mark(day);
-        self.new_texts = new_texts(clicks, self.mark);
         if !self.new_texts.is_empty() {
             let texts: Vec<_> =
                 self.new_texts.iter().map(|text| NewText { hash: text.hash(), text: text.text() }).collect();
-            clicks::insert_texts(&mut db, &texts, day).await?;
+            clicks::insert_texts(&mut db, &texts, self.day).await?;
         }
-        let rows: Vec<_> = clicks.iter().map(Click::row).collect();
-        let first = clicks::insert(&mut db, &intake.head, intake.place(&rows, now), &rows).await?;
+        let intake = &self.intake;
+        let rows: Vec<_> = self.running.clicks.iter().map(Click::row).collect();
+        let first = clicks::insert(&mut db, &intake.head, intake.place(&rows, self.now), &rows).await?;
         self.append = intake.head.draws();
         Ok(self.running.decide(first))
+    }
+
+    /// The same by one statement. It is decided before it, because it may be committed as soon as it runs.
+    async fn store_by_statement(&mut self, c: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+        if self.running.is_given_up() {
+            return Ok(false);
+        }
+        let (intake, running) = (&self.intake, &self.running);
+        let rows: Vec<_> = running.clicks.iter().map(Click::row).collect();
+        let to = intake.place(&rows, self.now);
+        let stored = clicks::insert_by_statement(c, &intake.head, to, &rows, |first| running.decide(first)).await;
+        self.append = intake.head.draws();
+        stored
     }
 }
 
@@ -173,6 +184,11 @@ fn new_texts(clicks: &[Click], mark: u64) -> Vec<TextRef> {
 }
 
 impl Job for Store {
+    fn run_by_statement<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> Option<Statement<'a>> {
+        let is_one = self.new_texts.is_empty() && clicks::fits_statement(self.running.clicks.len());
+        is_one.then(|| self.store_by_statement(conn).boxed())
+    }
+
     fn run<'a>(&'a mut self, conn: Conn<'a>) -> BoxFuture<'a, Ran> {
         async move {
             match self.store(conn).await {
@@ -188,7 +204,7 @@ impl Job for Store {
     }
 
     fn answer(self: Box<Self>, outcome: Result<(), DbError>) {
-        let Self { intake, running, new_texts, mark, append, failure } = *self;
+        let Self { intake, running, new_texts, mark, append, failure, .. } = *self;
         lock(&intake.running).retain(|other| !Arc::ptr_eq(other, &running));
         match failure.or(outcome.err().map(|error| error.to_string())) {
             None => {

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::checkpoint::{self, Log};
-use super::error::{is_busy, is_io};
+use super::error::{is_busy, is_io, is_unwritten};
 use super::{Conn, DbError, WriteError};
 
 /// Writes that may wait.
@@ -42,10 +42,18 @@ pub(crate) enum Ran {
     Failed(DbError),
 }
 
+/// Work in one statement.
+pub(crate) type Statement<'a> = BoxFuture<'a, Result<bool, sqlx::Error>>;
+
 /// Work for the writer, without its types.
 pub(crate) trait Job: Send {
     /// Does the work on the connection. Panics are caught by the writer.
     fn run<'a>(&'a mut self, conn: Conn<'a>) -> BoxFuture<'a, Ran>;
+    /// Does the work by one statement, which is its own transaction, if it can. `false`: nothing was to be done.
+    fn run_by_statement<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> Option<Statement<'a>> {
+        let _ = conn;
+        None
+    }
     /// Answers whoever waits, after COMMIT or instead of it.
     fn answer(self: Box<Self>, outcome: Result<(), DbError>);
 }
@@ -295,6 +303,12 @@ impl Task {
         let log = Arc::clone(&self.log);
         let _turn = log.turn().await;
         let relaxed = self.held.is_empty();
+        if relaxed && let Some(outcome) = self.by_statement(&mut clicks).await {
+            if let Some(job) = clicks {
+                job.answer(outcome);
+            }
+            return;
+        }
         if let Err(error) = self.begin(relaxed, &mut clicks).await {
             if matches!(error, DbError::Full) {
                 log.found_no_room();
@@ -338,13 +352,45 @@ impl Task {
         }
     }
 
-    async fn begin(&mut self, relaxed: bool, clicks: &mut Option<Box<dyn Job>>) -> Result<(), DbError> {
+    /// Stores clicks by their one statement: BEGIN and COMMIT around it would be two more ways to the database's thread and
+    /// back. `None` where they need a transaction.
+    async fn by_statement(&mut self, clicks: &mut Option<Box<dyn Job>>) -> Option<Result<(), DbError>> {
+        if let Err(error) = self.relax(true).await {
+            return Some(Err(error));
+        }
+        let outcome = clicks.as_mut()?.run_by_statement(&mut self.conn)?.await;
+        Some(match outcome {
+            Ok(stored) => {
+                if stored {
+                    self.log.has_grown();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if is_unwritten(&error) {
+                    self.fail(&error);
+                }
+                let error = DbError::from(error);
+                if matches!(error, DbError::Full) {
+                    self.log.found_no_room();
+                }
+                Err(error)
+            }
+        })
+    }
+
+    async fn relax(&mut self, relaxed: bool) -> Result<(), DbError> {
         if relaxed != self.relaxed {
             // Legal only between transactions.
             let mode = if relaxed { "PRAGMA synchronous=NORMAL" } else { "PRAGMA synchronous=FULL" };
             sqlx::query(mode).execute(&mut self.conn).await?;
             self.relaxed = relaxed;
         }
+        Ok(())
+    }
+
+    async fn begin(&mut self, relaxed: bool, clicks: &mut Option<Box<dyn Job>>) -> Result<(), DbError> {
+        self.relax(relaxed).await?;
         loop {
             match sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await {
                 Ok(_) => return Ok(()),
@@ -395,14 +441,18 @@ impl Task {
             Err(error) => {
                 drop(sqlx::query("ROLLBACK").execute(&mut self.conn).await);
                 if is_io(&error) {
-                    // After a failed sync the kernel may have dropped the pages: a second sync would report success
-                    // for data that is gone. The node stops.
-                    tracing::error!(%error, "the database could not be synced; the process ends");
-                    self.failed.send_replace(true);
+                    self.fail(&error);
                 }
                 Err(DbError::commit(error))
             }
         }
+    }
+
+    /// After a failed sync the kernel may have dropped the pages: a second sync would report success for data that is gone.
+    /// The node stops.
+    fn fail(&self, error: &sqlx::Error) {
+        tracing::error!(%error, "the database could not be synced; the process ends");
+        self.failed.send_replace(true);
     }
 
     /// `data_version` changes when another connection commits. Read on the writer's own connection it ignores our

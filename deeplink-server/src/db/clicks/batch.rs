@@ -67,7 +67,30 @@ pub(crate) async fn insert(db: &mut Conn<'_>, head: &Head, to: Place, clicks: &[
     }
 }
 
-async fn insert_on_sqlite(c: &mut SqliteConnection, first: i64, clicks: &[NewClick]) -> Result<(), DbError> {
+/// Appends clicks to the log by one statement, outside a transaction: `begin` is told the position of the first and may
+/// still prevent it. `false` when it did. Nothing else than this statement may come between that and the COMMIT.
+pub(crate) async fn insert_by_statement(
+    c: &mut SqliteConnection,
+    head: &Head,
+    to: Place,
+    clicks: &[NewClick],
+    begin: impl FnOnce(i64) -> bool,
+) -> Result<bool, sqlx::Error> {
+    debug_assert!(fits_statement(clicks.len()), "more clicks than one statement takes");
+    let first = head.draw(c, to, count(clicks.len())).await?;
+    if !begin(first) {
+        return Ok(false);
+    }
+    insert_on_sqlite(c, first, clicks).await?;
+    Ok(true)
+}
+
+/// Whether [`insert_by_statement`] takes so many.
+pub(crate) fn fits_statement(clicks: usize) -> bool {
+    clicks <= MOST
+}
+
+async fn insert_on_sqlite(c: &mut SqliteConnection, first: i64, clicks: &[NewClick]) -> Result<(), sqlx::Error> {
     static SQL: LazyLock<Sized> =
         LazyLock::new(|| Sized::new("clicks (position, link, at, kind, platform, agent, referer)", 7, ""));
     let mut query = sqlx::query(SQL.for_rows(clicks.len())).bind(count(clicks.len()));

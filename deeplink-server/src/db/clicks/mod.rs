@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use sqlx::SqliteConnection;
 
-pub(crate) use batch::{NewText, insert, insert_texts};
+pub(crate) use batch::{NewText, fits_statement, insert, insert_by_statement, insert_texts};
 pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
 pub(crate) use fold::{Batch, Group, fold_of, next_fold, store_fold};
 pub(crate) use hosts::OTHER;
@@ -91,13 +91,13 @@ impl Head {
     }
 
     /// The first of `count` new positions of clicks.
-    async fn draw(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, DbError> {
+    async fn draw(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, sqlx::Error> {
         self.draws.fetch_add(1, Ordering::Relaxed);
         self.advance(conn, to, count).await
     }
 
     /// The first of `count` new positions, which need not be clicks.
-    pub(super) async fn advance(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, DbError> {
+    pub(super) async fn advance(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, sqlx::Error> {
         // Jobs run one after the other, on the writer's task alone.
         let mut end = self.end();
         if end == 0 {
