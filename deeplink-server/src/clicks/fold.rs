@@ -41,9 +41,8 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
     }
 }
 
-/// How many clicks are folded from the log at one time. What holds the writer is how many
-/// rows they come to, which nobody knows beforehand, so it follows from how long the last fold took: a visit waits 25 ms
-/// for its click.
+/// How many clicks are folded from the log at one time. What holds the writer is how many rows they come to, which nobody
+/// knows beforehand, so it follows from how long the last fold took: a visit waits 25 ms for its click.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pace(i64);
 
@@ -57,7 +56,7 @@ impl Default for Pace {
 /// be more in all, because each fold touches the rows of its links anew.
 pub(super) const FIRST_GROUPS: usize = 2_048;
 /// Fewest and most groups of one.
-const GROUPS: std::ops::RangeInclusive<usize> = 1_024..=8_192;
+const GROUPS: std::ops::RangeInclusive<usize> = 256..=8_192;
 
 /// How many groups the next fold may have, after one that held the writer for so long.
 fn next_groups(groups: usize, was_full: bool, took: Duration) -> usize {
@@ -233,6 +232,6 @@ mod tests {
         assert_eq!(pace.0, 256);
         let next = |groups, was_full, millis| next_groups(groups, was_full, Duration::from_millis(millis));
         assert_eq!([next(2_048, true, 4), next(2_048, false, 4), next(2_048, true, 15)], [4_096, 2_048, 2_048]);
-        assert_eq!([next(8_192, true, 4), next(2_048, true, 30), next(1_024, true, 30)], [8_192, 1_024, 1_024]);
+        assert_eq!([next(8_192, true, 4), next(2_048, true, 30), next(256, true, 30)], [8_192, 1_024, 256]);
     }
 }

@@ -106,13 +106,15 @@ impl Gathered {
         if stretches.iter().map(Stretch::len).sum::<usize>() >= MOST {
             return;
         }
-        let follows = |last: &Stretch| last.append + 1 == append && last.len() < most;
-        if !stretches.back().is_some_and(follows) {
-            stretches.push_back(Stretch { first, last: first, append, sums: HashMap::new() });
-        }
-        if let Some(last) = stretches.back_mut() {
-            last.append = append;
-            for (position, click) in (first..).zip(clicks) {
+        let mut follows = stretches.back().is_some_and(|last| last.append + 1 == append);
+        for (position, click) in (first..).zip(clicks) {
+            let is_full = stretches.back().is_some_and(|last| last.len() >= most);
+            if !follows || is_full {
+                stretches.push_back(Stretch { first: position, last: position, append, sums: HashMap::new() });
+                follows = true;
+            }
+            if let Some(last) = stretches.back_mut() {
+                last.append = append;
                 last.add(position, click);
             }
         }
@@ -142,12 +144,12 @@ mod tests {
         let gathered = Gathered::default();
         gathered.add(&[click(1, HOUR), click(2, HOUR), click(1, HOUR + 5)], 10, 1, 3);
         gathered.add(&[click(1, HOUR - 1), click(1, HOUR + 2)], 20, 2, 3);
-        // Full from here on.
+        // The third group was the first of these.
         gathered.add(&[click(3, HOUR)], 30, 3, 3);
         // The fourth append was somebody else's.
         gathered.add(&[click(3, HOUR)], 50, 5, 3);
         let first = gathered.take().expect("a stretch");
-        assert_eq!((first.first, first.last, first.len()), (10, 21, 3));
+        assert_eq!((first.first, first.last, first.len()), (10, 20, 3));
         let mut groups = first.groups();
         groups.sort_by_key(|group| (group.link, group.hour));
         let all: Vec<_> = groups
@@ -158,11 +160,11 @@ mod tests {
             all,
             [
                 (1, 0, 1, 20, 20, HOUR - 1, HOUR - 1),
-                (1, HOUR, 3, 10, 21, HOUR, HOUR + 5),
+                (1, HOUR, 2, 10, 12, HOUR, HOUR + 5),
                 (2, HOUR, 1, 11, 11, HOUR, HOUR)
             ]
         );
         let places: Vec<_> = std::iter::from_fn(|| gathered.take()).map(|one| (one.first, one.last)).collect();
-        assert_eq!(places, [(30, 30), (50, 50)]);
+        assert_eq!(places, [(21, 30), (50, 50)]);
     }
 }
