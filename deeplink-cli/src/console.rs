@@ -60,8 +60,11 @@ impl Console {
         self.manner.quiet
     }
 
-    /// Masks a secret in all that follows.
+    /// Masks a secret in all that follows. What every secret begins with is none.
     pub(crate) fn hide(&self, secret: &str) {
+        if mask::is_prefix(secret) {
+            return;
+        }
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).push(Zeroizing::new(secret.to_owned()));
     }
 

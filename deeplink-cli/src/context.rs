@@ -109,6 +109,11 @@ impl Context {
         })
     }
 
+    /// The limit of time that somebody set.
+    pub(crate) fn limit_set(&self) -> Option<Duration> {
+        (self.global.timeout.is_some() || self.env.timeout.is_some()).then_some(self.timeout)
+    }
+
     /// Which service to talk to.
     pub(crate) fn base_url(&self) -> Outcome<BaseUrl> {
         if let Some(base) = &self.global.base_url {

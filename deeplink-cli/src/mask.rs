@@ -21,6 +21,11 @@ const SOURCE: &str = "/in/";
 /// Hex digits of that token.
 const TOKEN: usize = 64;
 
+/// Whether this is what secrets begin with and no secret itself.
+pub(crate) fn is_prefix(text: &str) -> bool {
+    KINDS.iter().any(|(prefix, _)| *prefix == text)
+}
+
 /// The text with every secret cut to its public prefix.
 pub(crate) fn secrets(text: &str) -> Cow<'_, str> {
     let Some(mut found) = next(text) else { return Cow::Borrowed(text) };

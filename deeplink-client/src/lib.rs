@@ -52,8 +52,8 @@ pub mod webhook;
 pub use {
     api::{
         Acceptance, Affiliates, Analytics, Apps, Credentials, Domains, Earlier, EventStream, Events, Ids, Keys,
-        Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources, StreamedEvent, Team,
-        Webhooks,
+        Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources, StreamState, StreamedEvent,
+        Team, Webhooks,
     },
     auth::{Auth, AuthKind, CredentialProvider},
     builder::ClientBuilder,

@@ -2,10 +2,11 @@
 #![cfg(feature = "mock")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deeplink_client::mock::{MockTransport, fixtures};
-use deeplink_client::{Client, EventKind, Kind, SecretKey};
+use deeplink_client::{Client, EventKind, Kind, SecretKey, StreamState};
 use futures_util::StreamExt;
 use http::Method;
 use tokio::time::Instant;
@@ -58,6 +59,27 @@ async fn a_break_before_the_first_event_loses_nothing() {
     assert_eq!(events.next().await.unwrap().unwrap().event.kind, EventKind::Click);
     let asked: Vec<String> = mock.calls().iter().map(|call| call.header("last-event-id").to_owned()).collect();
     assert_eq!(asked, ["", first, second]);
+}
+
+/// Whoever watches hears when the connection begins, is lost and comes again, whatever lies between.
+#[tokio::test(start_paused = true)]
+async fn a_stream_tells_how_its_connection_does() {
+    let click = fixtures::streamed_event(&EventKind::Click);
+    let mock = mock()
+        .unreachable()
+        .bytes(200, SSE, click)
+        .unreachable()
+        .status(503)
+        .bytes(200, SSE, ": begin\n\n")
+        .status(403);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hear = Arc::clone(&heard);
+    let mut events = client(&mock).events().stream().watch(move |state| hear.lock().unwrap().push(state));
+    events.next().await.unwrap().unwrap();
+    assert_eq!(*heard.lock().unwrap(), [StreamState::Begun]);
+    assert_eq!(events.next().await.unwrap().unwrap_err().kind(), Kind::Forbidden);
+    let (lost, again) = (StreamState::Lost, StreamState::Again);
+    assert_eq!(*heard.lock().unwrap(), [StreamState::Begun, lost, again, lost]);
 }
 
 /// 45 seconds of silence are a broken connection.

@@ -213,6 +213,30 @@ fn the_vectors_are_what_the_code_makes() {
     assert_eq!(std::fs::read_to_string(file()).expect("the vectors"), text);
 }
 
+/// A `webhook-signature` that is there has to be good where both are asked about; one that is not there, or a first signature of
+/// another secret, says nothing against the request.
+#[test]
+fn a_second_signature_that_is_wrong_is_refused_if_both_count() {
+    let body = sample(&EventKind::Click, 1).expect("a sample").raw;
+    let verifier = verifier(&[NEW]);
+    let good = verifier.sign(body.as_bytes(), ID, at(SIGNED)).expect("headers");
+    let with = |name: &'static str, value: Option<&'static str>| {
+        let mut headers = good.clone();
+        match value {
+            Some(value) => drop(headers.insert(name, HeaderValue::from_static(value))),
+            None => drop(headers.remove(name)),
+        }
+        let both = verifier.verify_both(&headers, body.as_bytes()).map(|verified| verified.id.is_some());
+        (verifier.verify(&headers, body.as_bytes()).is_ok(), both)
+    };
+    assert!(matches!(with("webhook-id", Some("evt_forged")), (true, Err(Error::Mismatch))));
+    assert!(matches!(with("webhook-timestamp", Some("1")), (true, Err(Error::Mismatch))));
+    assert!(matches!(with("webhook-signature", Some("v1,AAAA")), (true, Err(Error::Malformed))));
+    assert!(matches!(with("webhook-signature", None), (true, Ok(false))));
+    assert!(matches!(with("x-service-signature", Some("00")), (true, Ok(true))));
+    assert!(matches!(with("content-type", None), (true, Ok(true))));
+}
+
 /// What the file says, whoever wrote it: the verifier of the client and the signer of the core.
 #[test]
 fn every_vector_gives_what_it_says() {

@@ -51,6 +51,7 @@ fn every_command_says_what_it_is_for_and_gives_two_examples() {
         let help = Dl::new().run(&format!("{leaf} --help"));
         let about = help.ok().lines().next().unwrap_or_default();
         assert!(about.len() > 10 && !about.ends_with('.'), "{leaf}: {about}");
+        assert!(!help.stdout.contains("see a summary with"), "{leaf}: every option has one short text");
         let examples = examples(&leaf);
         assert!(examples.len() >= 2, "{leaf} has {} examples", examples.len());
         for example in examples {

@@ -1,30 +1,21 @@
-//! `dl webhooks verify`, `sign`, `sample`, `trigger` and `listen`: the tools of those who write receivers.
-
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
-use std::time::Duration;
+//! `dl webhooks verify`, `sign` and `sample`: the tools of those who write receivers. Those that post and listen are in
+//! `webhook_listen`.
 
 use base64::Engine as _;
 use deeplink_core::signature::{Signer, WebhookSecret};
 use serde_json::Value;
 
-use crate::dl::{Dl, Ran, words};
-use crate::double::{Answer, Double};
-use crate::server::Server;
-use crate::signals::{send, wait_for};
-use crate::webhooks::of_webhooks;
+use crate::dl::{Dl, Ran};
 
-const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+pub(crate) const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+pub(crate) const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 /// When signatures that are made here were made, in seconds since 1970.
 const SIGNED_AT: i64 = 1_795_167_000;
 /// A body that ends in a newline.
 const SIGNED_BODY: &str = "{}\n";
 const BODY: &str = r#"{"event":"refund","timestamp":"2026-11-20T09:30:00Z","data":{"n":1}}"#;
 
-fn with_secret() -> Dl {
+pub(crate) fn with_secret() -> Dl {
     let dl = Dl::new();
     dl.secret_file("s.txt", &format!("{SECRET}\n"));
     dl.file("b.json", BODY);
@@ -102,6 +93,65 @@ fn a_signature_is_checked_and_a_wrong_one_explained() {
     ] {
         assert_eq!(dl.run(line).code, Some(code), "{line}");
     }
+}
+
+/// What `webhook-signature` says of the id and the time has to be good where it is there: nobody but the service signs the body.
+/// The other way about is what a rotation looks like to whoever has the old secret alone.
+#[test]
+fn headers_that_were_changed_are_noticed() {
+    let dl = with_secret();
+    let headers = signed(&dl, "--id evt_1");
+    for (name, forged) in [
+        ("webhook-id", "evt_forged"),
+        ("webhook-timestamp", "1"),
+        ("webhook-timestamp", "soon"),
+        ("webhook-signature", "v1,AAAA"),
+    ] {
+        let lines = headers.iter().map(|(header, value)| (header, if header == name { forged } else { value }));
+        let lines: Vec<String> = lines.map(|(header, value)| format!("{header}: {value}")).collect();
+        dl.file("h.txt", &lines.join("\n"));
+        let ran = dl.run("webhooks verify --headers h.txt --body b.json --secret-file s.txt");
+        assert!(ran.fails(11).contains("x-service-signature is good, but webhook-signature is not"), "{name}: {ran}");
+    }
+    let service = value(&headers, "x-service-signature");
+    dl.file("h.txt", &format!("x-service-signature: {service}\nwebhook-id: evt_1\n"));
+    dl.run("webhooks verify --headers h.txt --body b.json --secret-file s.txt").ok();
+    let standard = value(&headers, "webhook-signature");
+    let ran = dl.run(&format!("webhooks verify --signature '{standard}' --body b.json --secret-file s.txt"));
+    assert!(ran.fails(11).contains("this is the value of webhook-signature"), "{ran}");
+}
+
+/// A time that is too far from now is said, and on which side of it.
+#[test]
+fn signatures_out_of_their_time_say_so() {
+    let dl = with_secret();
+    for (at, why) in [
+        ("2099-01-01T00:00:00Z", "from the future: it was made at 2099-01-01T00:00:00.000Z"),
+        ("1764000000", "too old: it was made at 2025-11-24T16:00:00.000Z"),
+        ("10m", "too old"),
+    ] {
+        let headers = signed(&dl, &format!("--id evt_1 --timestamp {at}"));
+        let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        dl.file("h.txt", &lines.join("\n"));
+        let ran = dl.run("webhooks verify --headers h.txt --body b.json --secret-file s.txt --max-age 5m");
+        assert!(ran.fails(11).contains(why), "{ran}");
+    }
+    assert_eq!(value(&signed(&dl, "--timestamp 1764000000"), "webhook-timestamp"), "1764000000");
+}
+
+/// What begins every secret is none, and the message that says so stays whole; a short one draws a warning.
+#[test]
+fn secrets_that_are_none_or_short_are_said_to_be() {
+    let dl = with_secret();
+    for none in ["whsec_", "whsec_\n"] {
+        dl.secret_file("none", none);
+        let ran = dl.run("webhooks sign --body b.json --secret-file none");
+        assert!(ran.fails(3).contains("not a webhook secret: whsec_ and base64"), "{ran}");
+    }
+    dl.secret_file("short", "whsec_YWJj\n");
+    let ran = dl.run("webhooks sign --body b.json --secret-file short");
+    assert!(ran.code == Some(0) && ran.says("warning: a secret of 3 bytes is short"), "{ran}");
+    assert!(!dl.run("webhooks sign --body b.json --secret-file s.txt").says("short"));
 }
 
 /// What a receiver may have computed in place of `X-Service-Signature`, of [`signed_text`] under any key: the other signature
@@ -240,255 +290,26 @@ fn samples_of_a_seed_are_the_same_bytes() {
     let sale = dl.run(&format!("webhooks sample conversion {set}")).json();
     assert_eq!((&sale["data"]["amount_cents"], &sale["data"]["user_id"]), (&500.into(), &"42".into()));
     assert_eq!(sale["data"]["metadata"]["a"], true);
+    let sale = dl.run("webhooks sample conversion");
+    assert_eq!(
+        (&sale.json()["data"]["amount_cents"], &sale.json()["data"]["currency"]),
+        (&1_999.into(), &"EUR".into())
+    );
+    for known in
+        ["conversion --set data.metadata.a.b=1", "attribute --set data.user_id=u", "click --set data.platform=web"]
+    {
+        assert!(dl.run(&format!("webhooks sample {known}")).stderr.is_empty(), "{known}");
+    }
+    for unknown in ["data.userid", "type", "data.amount_cents"] {
+        let ran = dl.run(&format!("webhooks sample click --set {unknown}=5"));
+        assert!(ran.code == Some(0) && ran.says(&format!("--set {unknown}: the service sends no click with")), "{ran}");
+    }
+    assert!(dl.run("webhooks sample click --set =5").fails(2).contains("\"\" is no member"));
     assert_eq!(dl.run("webhooks sample attribute --legacy").json()["event"], "attribution");
     assert!(dl.run("webhooks sample conversion --legacy").json()["data"]["link_id"].is_string());
     for (line, code) in
-        [("sale", 2), ("click --set data", 2), ("click --set data.link_id.x=1", 2), ("click --set data=1", 3)]
+        [("sale", 3), ("click --set data", 2), ("click --set data.link_id.x=1", 2), ("click --set data=1", 3)]
     {
         assert_eq!(dl.run(&format!("webhooks sample {line}")).code, Some(code), "{line}");
-    }
-}
-
-/// A `dl` that listens, and where.
-struct Listening {
-    child: Child,
-    address: String,
-    stderr: BufReader<std::process::ChildStderr>,
-}
-
-impl Listening {
-    fn start(dl: &Dl, more: &str) -> Self {
-        let mut command = dl.command("webhooks listen --port 0 --secret-file s.txt -o jsonl");
-        command.args(words(more)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("dl starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-        let mut line = String::new();
-        stderr.read_line(&mut line).expect("a line");
-        let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(';').next());
-        Self { address: address.unwrap_or_else(|| panic!("{line}")).to_owned(), child, stderr }
-    }
-
-    /// Its exit code, what it printed and what it said.
-    fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
-        let mut said = String::new();
-        std::io::Read::read_to_string(&mut self.stderr, &mut said).expect("UTF-8");
-        let output = self.child.wait_with_output().expect("dl ends");
-        let stdout = String::from_utf8(output.stdout).expect("UTF-8");
-        let rows = stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        (output.status.code(), rows, said)
-    }
-}
-
-/// What is triggered is received; what is tampered with is noticed, with any of two secrets; what comes again is marked.
-#[test]
-fn what_is_triggered_arrives() {
-    let dl = with_secret();
-    dl.secret_file("s.txt", &format!("{SECRET}\n{OTHER}\n"));
-    let program = Double::new(|request| {
-        let taken = request.header("webhook-id").is_some() && request.header("x-service-signature").is_some();
-        Answer::new(if taken { 204 } else { 500 }, "")
-    });
-    let listening = Listening::start(&dl, &format!("--forward-to {}/hook --count 2 --save kept", program.url));
-    let to = &listening.address;
-    let trigger = |more: &str| dl.run(&format!("webhooks trigger {more} --to {to}/x --secret-file s.txt -o jsonl"));
-    let ran = trigger("conversion --repeat 2");
-    assert_eq!(ran.ok().lines().count(), 2);
-    for what in ["body", "signature"] {
-        let ran = trigger(&format!("click --tamper {what}"));
-        assert!(ran.ok().contains("\"status\":401"), "{ran}");
-    }
-    trigger("click --simulate-retries").ok();
-    let (code, rows, said) = listening.end();
-    assert_eq!(code, Some(0), "{said}");
-    let verdicts: Vec<_> = rows.iter().map(|row| (row["verdict"].as_str().expect("text"), &row["status"])).collect();
-    let (taken, refused) = (&Value::from(204), &Value::from(401));
-    assert_eq!(
-        verdicts,
-        [("valid", taken), ("repeated", taken), ("invalid", refused), ("invalid", refused), ("valid", taken)]
-    );
-    assert!(said.contains("2 valid, 1 repeated, 2 invalid, 3 taken by the program"), "{said}");
-    let received = program.requests();
-    assert_eq!(received.len(), 3, "nothing that is not signed is handed on");
-    assert_eq!(received[0].body, dl.run("webhooks sample conversion").ok(), "the very bytes");
-    let mut kept: Vec<_> = std::fs::read_dir(dl.dir().join("kept"))
-        .expect("a folder")
-        .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
-        .collect();
-    kept.sort();
-    assert_eq!(kept.len(), 6, "{kept:?}");
-    let stem = kept[0].strip_suffix(".headers").expect("headers");
-    dl.run(&format!("webhooks verify --headers kept/{stem}.headers --body kept/{stem}.json --secret-file s.txt")).ok();
-}
-
-#[test]
-fn listening_ends_as_it_was_told_to() {
-    let dl = with_secret();
-    let (code, rows, said) = Listening::start(&dl, "--timeout 300ms --count 1").end();
-    assert!(code == Some(12) && rows.is_empty() && said.contains("0 of 1 events came in time"), "{said}");
-    let listening = Listening::start(&dl, "--strict");
-    let to = format!("{}/", listening.address);
-    dl.run(&format!("webhooks trigger click --to {to} --secret-file s.txt --tamper body")).ok();
-    let (code, rows, said) = listening.end();
-    assert!(code == Some(11) && rows.len() == 1 && said.contains("the service did not sign"), "{said}");
-    let listening = Listening::start(&dl, "--strict");
-    dl.file("odd", "[]");
-    let ran = dl.run(&format!("webhooks trigger click --body odd --to {} --secret-file s.txt", listening.address));
-    assert!(ran.fails(1).contains("400"), "{ran}");
-    let (code, rows, said) = listening.end();
-    assert!(code == Some(11) && rows.len() == 1 && said.contains("a signed request came that is no event"), "{said}");
-    let listening = Listening::start(&dl, "");
-    dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt", listening.address)).ok();
-    send(&listening.child, "-INT");
-    let (code, rows, said) = listening.end();
-    assert!(code == Some(130) && rows.len() == 1 && said.contains("1 valid"), "{said}");
-    assert!(dl.run("webhooks listen --port 0").fails(2).starts_with("error[no_secret]"));
-    let stream = Dl::at("http://127.0.0.1:1");
-    let empty = stream.secret_file("empty", " \n");
-    for line in ["webhooks listen --port 0", "webhooks listen --stream"] {
-        let ran = stream.run(&format!("{line} --secret-file {}", empty.display()));
-        assert!(ran.fails(2).contains("--secret-file holds no secret"), "{line}: {ran}");
-    }
-}
-
-/// What cannot be kept ends it, and what came is still told.
-#[test]
-fn requests_that_cannot_be_kept_end_it() {
-    let dl = with_secret();
-    dl.file("taken", "");
-    let ran = dl.run("webhooks listen --port 0 --secret-file s.txt --save taken");
-    assert!(ran.code == Some(1) && !ran.stderr.contains("listening"), "before anything is taken: {ran}");
-    let listening = Listening::start(&dl, "--save kept");
-    std::fs::remove_dir(dl.dir().join("kept")).expect("an empty folder");
-    dl.file("kept", "");
-    dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt", listening.address)).ok();
-    let (code, rows, said) = listening.end();
-    assert!(code == Some(1) && rows.len() == 1 && said.contains("1 valid"), "{said}");
-}
-
-/// Whatever ends it, a request that the program has in hand gets the program's answer: cut off, it would come again.
-#[test]
-fn requests_in_hand_are_answered_before_it_ends() {
-    let dl = with_secret();
-    let (both, first) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
-    let (arrived, answered) = (Arc::clone(&both), Arc::clone(&first));
-    let program = Double::new(move |request| {
-        arrived.wait();
-        if request.body.contains("\"conversion\"") {
-            answered.wait();
-        }
-        Answer::new(204, "")
-    });
-    let listening = Listening::start(&dl, &format!("--forward-to {} --count 1", program.url));
-    let trigger = |kind: &str| {
-        let mut command =
-            dl.command(&format!("webhooks trigger {kind} --to {} --secret-file s.txt", listening.address));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts")
-    };
-    let (quick, slow) = (trigger("click"), trigger("conversion"));
-    assert_eq!(quick.wait_with_output().expect("dl ends").status.code(), Some(0));
-    first.wait();
-    let slow = slow.wait_with_output().expect("dl ends");
-    assert_eq!(slow.status.code(), Some(0), "{}", String::from_utf8_lossy(&slow.stderr));
-    let (code, rows, said) = listening.end();
-    assert_eq!((code, rows.len(), program.requests().len()), (Some(0), 1, 2), "{said}");
-}
-
-#[test]
-fn the_programs_answer_goes_back() {
-    let dl = with_secret();
-    for (answer, status, code) in
-        [(Answer::new(503, ""), "503", 9), (Answer::new(302, "").header("location", "/"), "302", 1)]
-    {
-        let program = Double::new(move |_| answer.clone());
-        let listening = Listening::start(&dl, &format!("--forward-to {} --count 1", program.url));
-        let ran = dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt", listening.address));
-        assert!(ran.fails(code).contains(status), "{ran}");
-        assert_eq!((listening.end().0, program.requests().len()), (Some(0), 1), "no redirect is followed");
-    }
-    let listening = Listening::start(&dl, "--forward-to http://127.0.0.1:1/ --count 1");
-    let ran = dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt", listening.address));
-    assert!(ran.fails(9).contains("502"), "{ran}");
-    let (_, rows, _) = listening.end();
-    assert!(rows[0]["error"].as_str().is_some_and(|error| error.contains("refused")), "{rows:?}");
-}
-
-#[test]
-fn events_go_to_this_machine_or_over_https() {
-    let dl = with_secret();
-    for to in ["http://example.com/", "ftp://127.0.0.1/", "https://u@example.com/", "https://example.com/#x", "here"] {
-        for line in [format!("trigger click --to {to}"), format!("listen --port 0 --forward-to {to}")] {
-            let ran = dl.run(&format!("webhooks {line} --secret-file s.txt"));
-            assert!(ran.fails(2).contains("http:// to this machine"), "{ran}");
-        }
-    }
-    let ran = dl.run("webhooks trigger click --to http://127.0.0.1:1/ --secret-file s.txt -n");
-    assert!(ran.ok().starts_with("POST http://127.0.0.1:1/\n{\"event\":\"click\""), "{ran}");
-    assert!(
-        dl.run("webhooks trigger click --to http://127.0.0.1:1/ --secret-file s.txt").fails(9).contains("no answer")
-    );
-    let liar = Double::new(|_| Answer::new(200, ""));
-    let ran = dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt --tamper signature", liar.url));
-    assert!(ran.fails(11).starts_with("error[tampered_event_taken]"), "{ran}");
-}
-
-/// A program without a public address hears of what happens at the service, signed with the secret that is shown.
-#[test]
-fn the_stream_reaches_a_local_program() {
-    let server = Server::start();
-    let user = server.user("you");
-    user.run("links create https://example.com/p/42 --id spring-42").ok();
-    let program = Double::new(|_| Answer::new(200, ""));
-    let mut command = user.command(&format!("webhooks listen --stream --forward-to {}/hook -o jsonl", program.url));
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts");
-    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-    let mut line = String::new();
-    stderr.read_line(&mut line).expect("a line");
-    let secret = line.trim_end().strip_prefix("events are signed with ").expect("a secret").to_owned();
-    wait_for("the program hears of a click", || {
-        user.run("links resolve spring-42 --as json").ok();
-        !program.requests().is_empty()
-    });
-    send(&child, "-INT");
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut stderr, &mut said).expect("UTF-8");
-    let output = child.wait_with_output().expect("dl ends");
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains(" valid, ") && said.contains("taken by the program"), "{said}");
-    let request = &program.requests()[0];
-    assert_eq!((request.json()["event"].as_str(), request.path()), (Some("click"), "/hook"));
-    let headers: String =
-        request.headers.iter().fold(String::new(), |all, (name, value)| all + name + ": " + value + "\n");
-    user.file("h.txt", &headers);
-    user.file("b.json", &request.body);
-    user.secret_file("s.txt", &secret);
-    user.run("webhooks verify --headers h.txt --body b.json --secret-file s.txt --max-age 5m --event click").ok();
-    let row: Value = serde_json::from_slice(output.stdout.split(|b| *b == b'\n').next().expect("a row")).expect("JSON");
-    assert_eq!((row["id"].as_str(), row["verdict"].as_str()), (request.header("webhook-id"), Some("valid")));
-    let refused = Dl::new().env("DL_BASE_URL", &server.url).env("DL_API_KEY", crate::dl::KEY);
-    assert_eq!(refused.run("webhooks listen --stream").code, Some(4));
-}
-
-/// A stream that is refused ends with why, after what it gave before was handed on.
-#[test]
-fn a_stream_that_is_refused_says_so() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let opened = Arc::clone(&asked);
-    let service = Double::new(move |request| match opened.fetch_add(1, Ordering::SeqCst) {
-        0 => of_webhooks(request).expect("a stream of two events"),
-        _ => Answer::error(403, "forbidden", "no"),
-    });
-    let dl = Dl::at(&service.url);
-    // Until the refusal is on its way, the program has the first event in hand.
-    let program = Double::new(move |_| {
-        wait_for("the stream is refused", || asked.load(Ordering::SeqCst) > 1);
-        Answer::new(200, "").after(Duration::from_millis(300))
-    });
-    let ran = dl.run(&format!("webhooks listen --stream --forward-to {} -o jsonl", program.url));
-    assert_eq!((ran.fails(4).lines().count() > 1, ran.stdout.lines().count()), (true, 2), "{ran}");
-    assert!(ran.says("2 valid, 2 taken by the program") && program.requests().len() == 2, "{ran}");
-    for (status, code) in [(401, 4), (403, 4), (429, 8)] {
-        let service = Double::new(move |_| Answer::error(status, "refused", "no").header("retry-after", "0"));
-        let ran = Dl::at(&service.url).run("webhooks listen --stream --retries 0");
-        assert!(ran.code == Some(code) && ran.says("error["), "{status}: {ran}");
     }
 }

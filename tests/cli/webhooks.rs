@@ -4,11 +4,14 @@ use std::fmt::Write;
 
 use deeplink_client::mock::fixtures;
 use deeplink_core::event::EventKind;
-use deeplink_core::webhook::{CreatedWebhook, DeliveryList, RotatedSecret, WebhookList};
+use deeplink_core::webhook::{
+    Attempt, CreatedWebhook, DeliveryList, DeliveryStatus, RotatedSecret, WebhookFilters, WebhookList,
+};
 use serde_json::{Value, json};
 
 use crate::dl::{Dl, mode};
 use crate::double::{Answer, Double, Request};
+use crate::terminal::{Screen, plain};
 
 /// The id of the webhook.
 pub(crate) const WEBHOOK: &str = "wh_0123456789abcdef01234567";
@@ -68,6 +71,7 @@ fn a_secret_is_shown_once_and_nowhere_else() {
     let made = dl.run("webhooks create --url https://hooks.example.com/ --event click --event attribution -vv");
     assert_eq!(made.ok(), format!("{}\n", secret()));
     assert!(!made.stderr.contains(&secret()) && made.says("note: attribution is called attribute now"), "{made}");
+    assert!(made.says(&format!("made {0}; dl webhooks test {0} sends it", fixtures::webhook_detail("").id)), "{made}");
     let sent = double.only().json();
     assert_eq!(sent, json!({"url": "https://hooks.example.com/", "events": ["click", "attribute"]}));
     let ran = dl.run("webhooks create --url https://hooks.example.com/ --all-events --out-file s.txt");
@@ -76,7 +80,11 @@ fn a_secret_is_shown_once_and_nowhere_else() {
     assert_eq!((dl.read("s.txt"), mode(&dl.dir().join("s.txt"))), (format!("{}\n", secret()), 0o600));
     let hidden = dl.run("webhooks create --url https://hooks.example.com/ --all-events -o id");
     assert!(hidden.fails(2).contains("the secret is shown this once"), "{hidden}");
-    assert!(dl.run(&format!("webhooks rotate-secret {WEBHOOK}")).fails(2).contains("--yes answers it"));
+    let asked = dl.run(&format!("webhooks rotate-secret {WEBHOOK}"));
+    assert!(
+        asked.fails(2).contains("--yes answers it") && asked.says("the one before it, if it was changed less"),
+        "{asked}"
+    );
     assert_eq!(dl.run(&format!("webhooks rotate-secret {WEBHOOK} --yes -o json")).json()["secret"], secret());
     for line in ["webhooks list".to_owned(), format!("webhooks deliveries {WEBHOOK}")] {
         for form in ["table", "json", "jsonl", "csv", "id"] {
@@ -105,6 +113,7 @@ fn what_is_managed_is_sent_as_it_is_said() {
     let dl = Dl::at(&double.url);
     for (line, request, body) in [
         ("update {} --active false", "PATCH {}", json!({"active": false})),
+        ("update {} --event click,conversion", "PATCH {}", json!({"events": ["click", "conversion"]})),
         (
             "update {} --no-filter --all-events",
             "PATCH {}",
@@ -136,13 +145,112 @@ fn what_is_managed_is_sent_as_it_is_said() {
         (format!("update {WEBHOOK} --active maybe"), 2),
         ("create --url http://example.com/ --all-events".to_owned(), 3),
         ("create --url https://example.com/".to_owned(), 2),
+        ("create --url https://example.com/ --all-events --event click".to_owned(), 2),
         ("create --url https://example.com/ --event sale".to_owned(), 3),
         (format!("deliveries {WEBHOOK} --status gone"), 3),
         (format!("replay {WEBHOOK} {WEBHOOK}"), 3),
-        (format!("test {WEBHOOK} --event sale"), 2),
+        (format!("test {WEBHOOK} --event sale"), 3),
         (format!("delete {WEBHOOK}"), 2),
     ] {
         assert_eq!(dl.run(&format!("webhooks {line}")).code, Some(code), "{line}");
     }
     assert_eq!(double.requests().len(), before, "nothing was sent");
+    let usage = dl.run("webhooks create --url https://example.com/");
+    assert!(usage.says("<--event <KIND>|--all-events>"), "{usage}");
+    let unknown = [format!("test {WEBHOOK} --event sale"), "create --url https://example.com/ --event sale".to_owned()];
+    for line in unknown {
+        let ran = dl.run(&format!("webhooks {line}"));
+        assert!(ran.stderr.starts_with("error[invalid_event]: there is no event \"sale\"; there are click"), "{ran}");
+    }
+    let ran = dl.run(&format!("webhooks update {WEBHOOK} --active false"));
+    assert!(ran.says("note: nothing is sent to it; what waited is given up"), "{ran}");
+}
+
+/// What is said where nothing comes of a request: a filter that narrows nothing, a webhook that is off or not there.
+#[test]
+fn what_comes_to_nothing_is_said() {
+    let double = Double::new(|request| {
+        let mut webhook = fixtures::webhook_detail("https://hooks.example.com/deeplink");
+        webhook.filters = WebhookFilters::new().affiliate_id("aff_0123456789abcdef01234567");
+        match request.method.as_str() {
+            "PATCH" => {
+                webhook.events = vec![EventKind::Click];
+                Answer::json(200, &json(webhook))
+            }
+            "POST" if request.path() == "/v1/webhooks" => {
+                Answer::json(201, &json(CreatedWebhook::new(webhook, fixtures::webhook_secret())))
+            }
+            _ if request.path().contains(WEBHOOK) => Answer::json(
+                400,
+                &json!({"error": "the webhook is not active", "code": "bad_request", "field": "active", "request_id": "r"}),
+            ),
+            _ => Answer::error(404, "not_found", "no"),
+        }
+    });
+    let dl = Dl::at(&double.url);
+    let idle = "the affiliate narrows conversions only";
+    assert!(dl.run(&format!("webhooks update {WEBHOOK} --event click")).says(idle));
+    assert!(!dl.run("webhooks create --url https://hooks.example.com/ --all-events").says(idle));
+    for line in [format!("test {WEBHOOK}"), format!("replay {WEBHOOK} {DELIVERY}")] {
+        let ran = dl.run(&format!("webhooks {line}"));
+        assert!(ran.fails(3).contains(&format!("hint: dl webhooks update {WEBHOOK} --active true")), "{ran}");
+    }
+    let gone = WEBHOOK.replace('7', "8");
+    let ran = dl.run(&format!("webhooks replay {gone} {DELIVERY}"));
+    assert!(ran.fails(5).contains("hint: dl webhooks deliveries wh_"), "{ran}");
+    assert!(dl.run(&format!("webhooks test {gone}")).fails(5).contains("hint: dl webhooks list"));
+}
+
+/// On a terminal of 80 columns every row is one line, addresses show what tells them apart, and a failure says why.
+#[test]
+fn tables_fit_a_terminal() {
+    let double = Double::new(|request| {
+        let [mut first, mut second] =
+            ["one", "two"].map(|name| fixtures::webhook_detail(&format!("https://hooks.example.com/receivers/{name}")));
+        first.events = EventKind::ALL.to_vec();
+        second.events = vec![EventKind::Click, EventKind::Conversion];
+        second.active = false;
+        let mut failed = fixtures::delivery_detail(&first);
+        failed.status = DeliveryStatus::Failed;
+        let at = failed.created_at;
+        failed.attempts = vec![Attempt::new(at, 10_100, None, Some("no answer within 10 s".into())); 5];
+        match (request.method.as_str(), request.path()) {
+            ("PATCH", _) => Answer::json(200, &json(second)),
+            (_, "/v1/webhooks") => Answer::json(200, &json(WebhookList::new(vec![first, second]))),
+            _ => {
+                let mut refused = failed.clone();
+                refused.attempts = vec![Attempt::new(at, 7, Some(500), Some("answered 500".into()))];
+                Answer::json(200, &json(DeliveryList::new(vec![failed, refused], None)))
+            }
+        }
+    });
+    let shown =
+        |line: &str, columns| plain(&Screen::sized(Dl::at(&double.url).env("TERM", "xterm"), line, columns).end().1);
+    let rows = |text: &str| -> Vec<Vec<String>> {
+        text.lines()
+            .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect())
+            .collect()
+    };
+    let list = shown("webhooks list", 80);
+    assert!(list.lines().count() == 3 && list.lines().all(|line| line.chars().count() <= 80), "{list}");
+    let cells = rows(&list);
+    assert_eq!(cells[0], ["ID", "URL", "EVENTS", "ACTIVE", "STATUS"], "{list}");
+    assert_eq!(cells[1][2..], ["all", "yes", "healthy"], "{list}");
+    assert!(
+        cells[1][1].starts_with("hooks.ex") && cells[1][1].ends_with("/one") && cells[2][1].ends_with("/two"),
+        "{list}"
+    );
+    assert!(rows(&shown("webhooks list", 160))[0].contains(&"CREATED".to_owned()));
+    let log = shown(&format!("webhooks deliveries {WEBHOOK}"), 80);
+    assert!(log.lines().count() == 3 && log.lines().all(|line| line.chars().count() <= 80), "{log}");
+    let cells = rows(&log);
+    assert_eq!(cells[0], ["ID", "EVENT", "STATUS", "TRIES", "ANSWER"], "{log}");
+    assert_eq!(cells[1][1..4], ["conversion", "failed", "5"], "{log}");
+    assert!(cells[1][4].starts_with("no answer within") && cells[2][4] == "500", "{log}");
+    let wide = rows(&shown(&format!("webhooks deliveries {WEBHOOK}"), 160));
+    assert_eq!(wide[0][5..], ["CREATED", "NEXT ATTEMPT", "EVENT ID"]);
+    let csv = Dl::at(&double.url).run(&format!("webhooks deliveries {WEBHOOK} --fields last_status,last_error -o csv"));
+    assert_eq!(csv.ok(), "last_status,last_error\r\n,no answer within 10 s\r\n500,answered 500\r\n");
+    let now = shown(&format!("webhooks update {WEBHOOK} --active false"), 80);
+    assert!(now.contains("events        click, conversion"), "{now}");
 }

@@ -7,6 +7,12 @@ pub(crate) enum Kind {
     Plain,
     /// A destination: may be cut in a table.
     Destination,
+    /// An address whose end tells it from others: may be cut in its middle in a table.
+    Address,
+    /// Kinds of events: words on a terminal. May be cut in a table.
+    Events,
+    /// What somebody said: may be cut in a table.
+    Said,
     /// A moment: relative on a terminal.
     Moment,
     /// A status: coloured.
@@ -38,6 +44,12 @@ pub(crate) enum Column {
     Destinations(&'static str, &'static [&'static str]),
     /// The only one of these fields that is there.
     OneOf(&'static str, &'static [&'static str]),
+    /// The first of these values that is there.
+    First(&'static str, &'static [&'static str], Kind),
+    /// How many items a list has.
+    Items(&'static str, &'static str),
+    /// A field under a heading, left out where the terminal is too narrow for the others.
+    Spare(&'static str, &'static str),
 }
 
 /// A kind of record.

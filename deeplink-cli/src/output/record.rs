@@ -16,11 +16,14 @@ impl<'a> Record<'a> {
         serde_json::from_str(json).ok()
     }
 
-    /// The value of a field; `a.b` reaches into an object.
+    /// The value of a field; `a.b` reaches into an object, `a.last.b` into the last one of a list.
     pub(crate) fn get(&self, path: &str) -> Option<&'a RawValue> {
         let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
         let value = self.0.iter().find(|(field, _)| field == name).map(|(_, value)| *value)?;
         match rest {
+            Some(rest) if value.get().starts_with('[') => {
+                Record::read(self.items(name).last()?.get())?.get(rest.strip_prefix("last.")?)
+            }
             Some(rest) => Record::read(value.get())?.get(rest),
             None => Some(value),
         }
@@ -159,6 +162,9 @@ mod tests {
         assert_eq!(record.cell("n"), None);
         assert_eq!(record.cell("a.x.z"), None);
         assert_eq!(record.items("l").len(), 2);
+        let list = Record::read(r#"{"l":[{"a":1},{"a":{"b":2}}],"e":[]}"#).expect("an object");
+        assert_eq!(list.cell("l.last.a.b").as_deref(), Some("2"));
+        assert_eq!((list.cell("l.a"), list.cell("e.last.a"), list.cell("l.last.x")), (None, None, None));
         assert_eq!(record.without("a"), r#"{"b":1e400,"n":null,"l":[1,"2"]}"#);
         assert_eq!(record.with("a", "[]"), r#"{"b":1e400,"a":[],"n":null,"l":[1,"2"]}"#);
         assert!(Record::read("[1]").is_none() && Record::read("x").is_none());

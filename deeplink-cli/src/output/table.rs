@@ -1,6 +1,7 @@
 //! Tables for people, and their tab-separated form for pipes.
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
+use deeplink_core::event::EventKind;
 use deeplink_core::time::Timestamp;
 
 use crate::clock;
@@ -8,8 +9,10 @@ use crate::error::Outcome;
 use crate::escape;
 use crate::output::{Column, Kind, Noun, Record, Sheet};
 
-/// A destination is not cut below this, even if the line gets longer than the terminal is wide.
+/// What may be cut is not cut below this, even if the line gets longer than the terminal is wide.
 const NARROWEST: usize = 16;
+/// The same of kinds of events, of which the first one says most.
+const NARROWEST_EVENTS: usize = 12;
 
 /// The rows of one page, and the widths that the pages before had.
 pub(super) struct Table<'a> {
@@ -24,27 +27,33 @@ struct Shown {
     heading: String,
     source: Source,
     kind: Kind,
+    /// It may be left out.
+    is_spare: bool,
 }
 
 enum Source {
     Path(&'static str),
+    /// The first that is there, and how many more.
     First(&'static [&'static str]),
+    /// The first that is there.
+    Either(&'static [&'static str]),
+    /// How many items.
+    Items(&'static str),
 }
 
 impl Shown {
     fn of(noun: &'static Noun, column: &Column) -> Self {
-        match *column {
-            Column::Field(heading, name) => {
+        let (heading, source, kind) = match *column {
+            Column::Field(heading, name) | Column::Spare(heading, name) => {
                 let (path, kind) = noun.field(name).map_or((name, Kind::Plain), |field| (field.path, field.kind));
-                Self { heading: heading.to_owned(), source: Source::Path(path), kind }
+                (heading, Source::Path(path), kind)
             }
-            Column::Destinations(heading, paths) => {
-                Self { heading: heading.to_owned(), source: Source::First(paths), kind: Kind::Destination }
-            }
-            Column::OneOf(heading, paths) => {
-                Self { heading: heading.to_owned(), source: Source::First(paths), kind: Kind::Plain }
-            }
-        }
+            Column::Destinations(heading, paths) => (heading, Source::First(paths), Kind::Destination),
+            Column::OneOf(heading, paths) => (heading, Source::First(paths), Kind::Plain),
+            Column::First(heading, paths, kind) => (heading, Source::Either(paths), kind),
+            Column::Items(heading, path) => (heading, Source::Items(path), Kind::Count),
+        };
+        Self { heading: heading.to_owned(), source, kind, is_spare: matches!(column, Column::Spare(..)) }
     }
 
     fn cell(&self, record: &Record<'_>, terminal: bool) -> String {
@@ -59,12 +68,29 @@ impl Shown {
                     more => format!("{first} +{more}"),
                 }
             }
+            Source::Either(paths) => paths.iter().find_map(|path| record.cell(path)).unwrap_or_default(),
+            Source::Items(path) => record.items(path).len().to_string(),
         };
         match self.kind {
             Kind::Moment if terminal => moment(&text),
             Kind::Flag if terminal => flag(&text).to_owned(),
+            Kind::Events if terminal => events(&text),
             _ => escape::one_line(&text).into_owned(),
         }
+    }
+
+    /// Cuts a value to `room` characters, if that may be done.
+    fn cut(&self, text: &mut String, room: usize) {
+        if self.kind == Kind::Address { shorten_inside(text, room) } else { shorten(text, room) }
+    }
+
+    /// The width below which it is not cut.
+    fn narrowest(&self) -> usize {
+        if self.kind == Kind::Events { NARROWEST_EVENTS } else { NARROWEST }
+    }
+
+    fn may_be_cut(&self) -> bool {
+        matches!(self.kind, Kind::Destination | Kind::Address | Kind::Events | Kind::Said)
     }
 }
 
@@ -79,6 +105,14 @@ fn lines(text: &str) -> Vec<String> {
         return vec!["none".to_owned()];
     }
     texts.iter().map(|text| escape::one_line(text).into_owned()).collect()
+}
+
+/// The kinds of events of a webhook as words.
+fn events(text: &str) -> String {
+    let named = lines(text);
+    let is_all =
+        EventKind::ALL.len() == named.len() && EventKind::ALL.iter().all(|kind| named.contains(&kind.to_string()));
+    if is_all { "all".to_owned() } else { named.join(", ") }
 }
 
 fn moment(text: &str) -> String {
@@ -98,6 +132,7 @@ impl<'a> Table<'a> {
                     heading: field.name.to_uppercase().replace('_', " "),
                     source: Source::Path(field.path),
                     kind: field.kind,
+                    is_spare: false,
                 })
                 .collect(),
         };
@@ -132,6 +167,7 @@ impl<'a> Table<'a> {
     fn draw(&mut self, mut rows: Vec<Vec<String>>) -> String {
         let first = self.widths.is_empty();
         if first {
+            self.leave_out(&mut rows);
             self.widths = self.columns.iter().map(|column| column.heading.chars().count()).collect();
         }
         self.fit(&mut rows);
@@ -164,7 +200,26 @@ impl<'a> Table<'a> {
         table.lines().map(|line| trimmed(&line)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Cuts destinations so that a row fits the terminal, where it can.
+    /// Leaves spare columns out, the last one first, until a row fits the terminal with everything cut that may be.
+    fn leave_out(&mut self, rows: &mut [Vec<String>]) {
+        let least = |column: &Shown, index: usize| {
+            let texts = rows.iter().filter_map(|row| row.get(index)).map(|text| text.chars().count());
+            let widest = texts.max().unwrap_or(0);
+            let cells = if column.may_be_cut() { widest.min(column.narrowest()) } else { widest };
+            cells.max(column.heading.chars().count())
+        };
+        let mut needed: Vec<usize> = self.columns.iter().enumerate().map(|(at, column)| least(column, at)).collect();
+        while needed.iter().sum::<usize>() + 2 * needed.len().saturating_sub(1) > crate::output::width() {
+            let Some(at) = self.columns.iter().rposition(|column| column.is_spare) else { return };
+            self.columns.remove(at);
+            needed.remove(at);
+            for row in rows.iter_mut() {
+                row.remove(at);
+            }
+        }
+    }
+
+    /// Cuts what may be cut so that a row fits the terminal, where it can.
     fn fit(&mut self, rows: &mut [Vec<String>]) {
         let mut needed = self.widths.clone();
         for row in rows.iter() {
@@ -175,16 +230,16 @@ impl<'a> Table<'a> {
         let gaps = 2 * needed.len().saturating_sub(1);
         let mut over = (needed.iter().sum::<usize>() + gaps).saturating_sub(crate::output::width());
         for (index, column) in self.columns.iter().enumerate() {
-            if over == 0 || column.kind != Kind::Destination {
+            if over == 0 || !column.may_be_cut() {
                 continue;
             }
             let Some(width) = needed.get_mut(index) else { continue };
-            let room = width.saturating_sub(over).max(NARROWEST).min(*width);
+            let room = width.saturating_sub(over).max(column.narrowest()).min(*width);
             over -= *width - room;
             *width = room;
             for row in rows.iter_mut() {
                 if let Some(text) = row.get_mut(index) {
-                    shorten(text, room);
+                    column.cut(text, room);
                 }
             }
         }
@@ -205,6 +260,21 @@ fn trimmed(line: &str) -> String {
 fn shorten(text: &mut String, room: usize) {
     if text.chars().count() > room {
         *text = text.chars().take(room.saturating_sub(1)).chain(['…']).collect();
+    }
+}
+
+/// The same of an address: first what they all begin with, then the ellipsis in the middle.
+fn shorten_inside(text: &mut String, room: usize) {
+    if text.chars().count() > room
+        && let Some(rest) = text.strip_prefix("https://")
+    {
+        *text = rest.to_owned();
+    }
+    let length = text.chars().count();
+    if length > room {
+        let behind = room.saturating_sub(1) / 2;
+        let before = room.saturating_sub(1) - behind;
+        *text = text.chars().take(before).chain(['…']).chain(text.chars().skip(length - behind)).collect();
     }
 }
 
@@ -239,6 +309,7 @@ pub(super) fn detail(sheet: &Sheet<'_>, json: &str) -> Outcome {
         let text = match field.kind {
             Kind::Moment => format!("{} ({})", escape::visible(&text), moment(&text)),
             Kind::Flag => flag(&text).to_owned(),
+            Kind::Events => events(&text),
             Kind::Lines => lines(&text).join(&format!("\n{:widest$}  ", "")),
             // A text of several lines stays in its column.
             _ => escape::visible(&text).replace('\n', &format!("\n{:widest$}  ", "")),

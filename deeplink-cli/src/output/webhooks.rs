@@ -13,8 +13,8 @@ pub(crate) static WEBHOOKS: Noun = Noun {
     list: "webhooks",
     fields: &[
         plain("id"),
-        of("url", Kind::Destination),
-        plain("events"),
+        of("url", Kind::Address),
+        of("events", Kind::Events),
         inner("affiliate_id", "filters.affiliate_id"),
         of("active", Kind::Flag),
         inner_of("status", "health.status", Kind::Status),
@@ -26,10 +26,11 @@ pub(crate) static WEBHOOKS: Noun = Noun {
     columns: &[
         Column::Field("ID", "id"),
         Column::Field("URL", "url"),
+        Column::Field("EVENTS", "events"),
         Column::Field("ACTIVE", "active"),
         Column::Field("STATUS", "status"),
-        Column::Field("LAST DELIVERY", "delivered_at"),
-        Column::Field("CREATED", "created_at"),
+        Column::Spare("LAST DELIVERY", "delivered_at"),
+        Column::Spare("CREATED", "created_at"),
     ],
 };
 
@@ -40,8 +41,8 @@ pub(crate) static NEW_WEBHOOK: Noun = Noun {
     list: "webhooks",
     fields: &[
         plain("id"),
-        of("url", Kind::Destination),
-        plain("events"),
+        of("url", Kind::Address),
+        of("events", Kind::Events),
         inner("affiliate_id", "filters.affiliate_id"),
         of("active", Kind::Flag),
         of("created_at", Kind::Moment),
@@ -72,16 +73,20 @@ pub(crate) static DELIVERIES: Noun = Noun {
         of("status", Kind::Status),
         plain("request_body"),
         plain("attempts"),
+        inner("last_status", "attempts.last.status"),
+        inner("last_error", "attempts.last.error"),
         of("next_attempt_at", Kind::Moment),
         of("created_at", Kind::Moment),
     ],
     columns: &[
         Column::Field("ID", "id"),
         Column::Field("EVENT", "event"),
-        Column::Field("EVENT ID", "event_id"),
         Column::Field("STATUS", "status"),
-        Column::Field("NEXT ATTEMPT", "next_attempt_at"),
-        Column::Field("CREATED", "created_at"),
+        Column::Items("TRIES", "attempts"),
+        Column::First("ANSWER", &["attempts.last.status", "attempts.last.error"], Kind::Said),
+        Column::Spare("CREATED", "created_at"),
+        Column::Spare("NEXT ATTEMPT", "next_attempt_at"),
+        Column::Spare("EVENT ID", "event_id"),
     ],
 };
 

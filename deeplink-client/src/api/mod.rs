@@ -18,7 +18,7 @@ pub use affiliates::{Affiliates, Credentials};
 pub use analytics::Analytics;
 pub use apps::Apps;
 pub use domains::Domains;
-pub use events::{EventStream, Events, StreamedEvent};
+pub use events::{EventStream, Events, StreamState, StreamedEvent};
 pub use keys::{Keys, PublishableKeys};
 pub use lifecycle::{Earlier, Lifecycle};
 pub use links::{Ids, Links};

@@ -40,8 +40,12 @@ pub struct Receipt {
     pub headers: HeaderMap,
     /// The body, byte for byte.
     pub body: Bytes,
-    /// The event, or why the request is not believed.
+    /// The event, or why the request is not believed. A `webhook-signature` that is there has to be good, see
+    /// [`Verifier::verify_both`](webhook::Verifier::verify_both).
     pub event: Result<Event, webhook::Error>,
+    /// Why it was refused before it was read, such as for its method or its length; its signature then counts as missing, and
+    /// the body is empty.
+    pub refused: Option<&'static str>,
     /// The event's id: of a request that is believed, the signed one; otherwise what somebody wrote there.
     pub id: Option<String>,
     /// The same event came before.

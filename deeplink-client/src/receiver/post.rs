@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use deeplink_core::webhook::MAX_ANSWER;
 use http::HeaderMap;
 use url::Url;
 
@@ -105,6 +106,23 @@ impl Post {
         self.send_after(Duration::ZERO, to, headers, body).await
     }
 
+    /// The same, with the beginning of what the receiver says: up to a KiB, as far as it comes within the limit.
+    pub async fn ask(&self, to: &Target, headers: &HeaderMap, body: &Bytes) -> Result<(Answer, Vec<u8>), Fault> {
+        let start = Instant::now();
+        let mut reply = self.post(self.limit, to, headers, body).await?;
+        let answer = Answer { status: reply.status().as_u16(), took: start.elapsed() };
+        let mut said = Vec::new();
+        let read = async {
+            while let (Ok(Some(bytes)), true) = (reply.chunk().await, said.len() < MAX_ANSWER) {
+                said.extend_from_slice(&bytes);
+            }
+        };
+        // What counts is the status, and that has come.
+        let _ = tokio::time::timeout(self.limit.saturating_sub(answer.took), read).await;
+        said.truncate(MAX_ANSWER);
+        Ok((answer, said))
+    }
+
     /// The same when so much of the limit is over already.
     pub(super) async fn send_after(
         &self,
@@ -114,10 +132,23 @@ impl Post {
         body: &Bytes,
     ) -> Result<Answer, Fault> {
         let start = Instant::now();
+        let reply = self.post(self.limit.saturating_sub(over), to, headers, body).await?;
+        Ok(Answer { status: reply.status().as_u16(), took: start.elapsed() })
+    }
+
+    /// The head of the answer.
+    async fn post(
+        &self,
+        limit: Duration,
+        to: &Target,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<reqwest::Response, Fault> {
+        let start = Instant::now();
         let request = self.client.post(to.0.clone()).headers(headers.clone()).body(body.clone()).send();
         let fault = |text: String, is_timeout| Fault { text, is_timeout, took: start.elapsed() };
-        match tokio::time::timeout(self.limit.saturating_sub(over), request).await {
-            Ok(Ok(reply)) => Ok(Answer { status: reply.status().as_u16(), took: start.elapsed() }),
+        match tokio::time::timeout(limit, request).await {
+            Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(fault(why(&error), error.is_timeout())),
             Err(_) => Err(fault(format!("no answer within {} s", self.limit.as_secs()), true)),
         }
@@ -131,5 +162,8 @@ fn why(error: &reqwest::Error) -> String {
         cause = next;
     }
     let text = cause.to_string();
-    text.split(" (os error ").next().unwrap_or(&text).to_lowercase()
+    match text.split_once(" (os error ") {
+        Some((text, _)) => text.to_lowercase(),
+        None => text,
+    }
 }

@@ -74,5 +74,6 @@ async fn hand_on(signer: &Verifier, forward: Option<&(Post, Target)>, id: String
         _ => None,
     };
     let answered = forwarded.as_ref().and_then(|answer| answer.as_ref().ok()).map(|answer| answer.status);
-    Receipt { at, headers, body, event, id: Some(id), is_repeated: false, forwarded, answered, took: start.elapsed() }
+    let took = start.elapsed();
+    Receipt { at, headers, body, event, refused: None, id: Some(id), is_repeated: false, forwarded, answered, took }
 }

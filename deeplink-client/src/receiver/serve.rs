@@ -139,7 +139,8 @@ impl Desk {
     {
         let start = Instant::now();
         if request.method() != Method::POST {
-            let mut reply = refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "events are posted");
+            let why = (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "events are posted");
+            let mut reply = self.refuse(request.headers(), why, start).await;
             reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
             return reply;
         }
@@ -149,28 +150,52 @@ impl Desk {
             return reply;
         };
         let (parts, body) = request.into_parts();
-        let body = match tokio::time::timeout(READ_LIMIT, Limited::new(body, MAX_BODY).collect()).await {
-            Ok(Ok(body)) => body.to_bytes(),
+        let why = match tokio::time::timeout(READ_LIMIT, Limited::new(body, MAX_BODY).collect()).await {
+            Ok(Ok(body)) => return self.judge(&parts.headers, body.to_bytes(), start.elapsed()).await,
             Ok(Err(why)) if why.is::<LengthLimitError>() => {
-                return refusal(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "the body is longer than 1 MiB");
+                (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "the body is longer than 1 MiB")
             }
-            Ok(Err(_)) => return refusal(StatusCode::BAD_REQUEST, "bad_request", "the body broke off"),
-            Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, "timeout", "the body took too long"),
+            Ok(Err(_)) => (StatusCode::BAD_REQUEST, "bad_request", "the body broke off"),
+            Err(_) => (StatusCode::REQUEST_TIMEOUT, "timeout", "the body took too long"),
         };
-        self.judge(&parts.headers, body, start.elapsed()).await
+        self.refuse(&parts.headers, why, start).await
+    }
+
+    /// Answers a request of which no body was read, and tells of it like of any other.
+    async fn refuse(
+        &self,
+        headers: &HeaderMap,
+        (status, code, why): (StatusCode, &'static str, &'static str),
+        start: Instant,
+    ) -> Reply {
+        let headers = signature_headers(headers);
+        let receipt = Receipt {
+            at: clock::now(),
+            body: Bytes::new(),
+            event: Err(Error::Missing),
+            refused: Some(why),
+            id: told_id(&headers),
+            is_repeated: false,
+            forwarded: None,
+            answered: Some(status.as_u16()),
+            took: start.elapsed(),
+            headers,
+        };
+        let _ = self.receipts.send(receipt).await;
+        refusal(status, code, why)
     }
 
     /// Answers a request that took so long to come.
     async fn judge(&self, headers: &HeaderMap, body: Bytes, over: Duration) -> Reply {
         let (at, start) = (clock::now(), Instant::now());
         let headers = signature_headers(headers);
-        let verified = self.verifier.verify(&headers, &body);
+        let verified = self.verifier.verify_both(&headers, &body);
         let is_signed = verified.is_ok();
         let signed_id = verified.as_ref().ok().and_then(|verified| verified.id).map(str::to_owned);
         let event = verified.and_then(|_| Event::parse(&body).map_err(Error::Parse));
         // Only what is signed is remembered: everything else is anybody's.
         let repeats = |id: &String| is_signed && !self.recent.add(id);
-        let told = || headers.get(WEBHOOK_ID)?.to_str().ok().map(str::to_owned);
+        let told = || told_id(&headers).filter(|_| !is_signed);
         let id = signed_id.or_else(|| event.as_ref().ok()?.event_id().map(|id| id.as_str().to_owned()));
         let is_repeated = id.as_ref().is_some_and(repeats);
         let forwarded = match (&self.forward, &event) {
@@ -186,6 +211,7 @@ impl Desk {
             at,
             body,
             event,
+            refused: None,
             id: id.or_else(told),
             is_repeated,
             forwarded,
@@ -197,6 +223,11 @@ impl Desk {
         let _ = self.receipts.send(receipt).await;
         reply
     }
+}
+
+/// The id that somebody wrote there, signed or not.
+fn told_id(headers: &HeaderMap) -> Option<String> {
+    headers.get(WEBHOOK_ID)?.to_str().ok().map(str::to_owned)
 }
 
 /// What the sender gets: the status of the program behind, or what is wrong with the request.

@@ -172,6 +172,17 @@ impl Verifier {
         if u128::from(away) > tolerance.as_millis() { Err(Error::TooOld) } else { Ok(verified) }
     }
 
+    /// The same, and less forgiving: a `webhook-signature` that is there and not good is refused, even beside an
+    /// `X-Service-Signature` that is. The service makes both with the same secret, so somebody has changed the id or the time. (The
+    /// other way about is what a rotation looks like to whoever has the old secret alone.)
+    pub fn verify_both<'a>(&self, headers: &'a HeaderMap, body: &[u8]) -> Result<Verified<'a>, Error> {
+        let verified = self.verify(headers, body)?;
+        match self.standard(headers, body) {
+            Err(why @ (Error::Malformed | Error::Mismatch)) => Err(why),
+            _ => Ok(verified),
+        }
+    }
+
     /// The event that the service signed; see [`Verifier::verify`]. Nothing is read before its signature is found good.
     pub fn parse(&self, headers: &HeaderMap, body: &[u8]) -> Result<Event, Error> {
         self.verify(headers, body)?;

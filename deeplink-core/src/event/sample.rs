@@ -62,8 +62,8 @@ pub fn sample_of(kind: &EventKind, tenant_id: TenantId, timestamp: Timestamp, ra
             metadata: metadata(),
             timestamp,
             link_id: None,
-            amount_cents: None,
-            currency: None,
+            amount_cents: Some(1_999),
+            currency: Some("EUR".into()),
         })),
         EventKind::Unknown(_) => return None,
     })

@@ -38,7 +38,10 @@ fn c8_members_are_those_of_the_interface() {
             "conversion_type",
             "user_id",
             "metadata",
-            "timestamp"
+            "timestamp",
+            // Where there is revenue.
+            "amount_cents",
+            "currency"
         ]
     );
 }

@@ -1,6 +1,6 @@
 //! `dl webhooks create`.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use deeplink_core::event::EventKind;
 use deeplink_core::webhook::{CreateWebhook, WebhookFilters};
 
@@ -9,10 +9,12 @@ use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::once::{Kind, SecretOut};
+use crate::output::Format;
 use crate::{given, output};
 
 /// Make a webhook and print its secret, this once
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("kinds").required(true).args(["event", "all_events"])))]
 #[command(after_help = help(
     "Events are signed with the secret, so that the receiver can tell who sends them. It is not shown again.",
     &[
@@ -24,11 +26,11 @@ pub(crate) struct Create {
     /// Where events are posted to: https, a public host
     #[arg(long, value_name = "URL")]
     url: String,
-    /// Kind of events to send, as often as there are: click, attribute, identify or conversion
-    #[arg(long, value_name = "KIND", required_unless_present = "all_events")]
+    /// Kinds of events to send, with commas between them: click, attribute, identify, conversion
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
     event: Vec<String>,
     /// Send events of every kind
-    #[arg(long, conflicts_with = "event")]
+    #[arg(long)]
     all_events: bool,
     /// Of conversions, send only those of this affiliate's links
     #[arg(long, value_name = "ID")]
@@ -51,6 +53,13 @@ impl Create {
         let client = ctx.client().await?;
         let place = self.out.prepare(ctx, &sheet, Kind::signing_secret())?;
         let made = client.webhooks().create(&wanted).full().await.map_err(|error| ctx.stop(&error))?;
-        place.take(&sheet, &made.raw, made.value.secret.expose())
+        place.take(&sheet, &made.raw, made.value.secret.expose())?;
+        kinds::note_idle_filter(ctx, &made.value.webhook.events, &made.value.webhook.filters);
+        // The secret has the one line of a create.
+        if ctx.out.format == Format::Table {
+            let id = &made.value.webhook.id;
+            ctx.console.say(&format!("made {id}; dl webhooks test {id} sends it a made-up event"));
+        }
+        Ok(())
     }
 }

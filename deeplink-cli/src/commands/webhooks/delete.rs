@@ -10,7 +10,7 @@ use crate::{given, ids};
 /// Delete webhooks
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Nothing more is sent to them, not even what waits for its next attempt.",
+    "Nothing more is sent to them, not even what waits for its next attempt, and the log of their deliveries goes too.",
     &[
     "dl webhooks delete wh_0123456789abcdef01234567 --yes",
     "dl webhooks list -o id | dl webhooks delete - --yes",
@@ -26,8 +26,10 @@ impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let ids = ids::read(ctx, &self.ids, given::webhook_id).await?;
         let question = match ids.as_slice() {
-            [id] => format!("Delete the webhook {id}? Nothing more is sent to it."),
-            _ => format!("Delete {} webhooks? Nothing more is sent to them.", ids.len()),
+            [id] => format!("Delete the webhook {id} and the log of its deliveries? Nothing more is sent to it."),
+            _ => {
+                format!("Delete {} webhooks and the logs of their deliveries? Nothing more is sent to them.", ids.len())
+            }
         };
         let delete = |client: &deeplink_client::Client, id: &str| client.webhooks().delete(id);
         ids::delete(ctx, "webhooks", &self.ids, &ids, Some(&question), delete).await

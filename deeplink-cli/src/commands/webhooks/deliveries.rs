@@ -12,7 +12,8 @@ use crate::{given, output, paging};
 /// List what was sent to a webhook, newest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Deliveries are kept for 30 days. JSON has the body that was sent and every attempt.",
+    "Deliveries are kept for 30 days. The answer is that of the last try: its status, or why there was none. JSON has the \
+     body that was sent and every attempt.",
     &[
     "dl webhooks deliveries wh_0123456789abcdef01234567 --status failed",
     "dl webhooks deliveries wh_0123456789abcdef01234567 --all -o jsonl",
@@ -41,8 +42,10 @@ impl Deliveries {
         given::webhook_id(&self.id)?;
         let status = self.status.as_deref().map(DeliveryStatus::from);
         if let Some(DeliveryStatus::Unknown(word)) = &status {
-            let what = format!("--status \"{word}\": one of pending, delivered, failed, canceled, dropped");
-            return Err(Failure::invalid(what).field("status").into());
+            let word: String = word.chars().take(64).collect();
+            let what =
+                format!("there is no status {word:?}; there are pending, delivered, failed, canceled and dropped");
+            return Err(Failure::invalid(what).code("invalid_status").field("status").into());
         }
         let mut rows = sheet.list();
         let webhooks = ctx.client().await?.webhooks();

@@ -16,7 +16,13 @@ type Tries<'a> = Vec<(Cow<'a, [u8]>, Option<&'static str>)>;
 
 /// What went wrong, as far as it can be found out.
 pub(super) fn diagnose(given: &Given, request: &Request) -> Option<String> {
-    let service = header(&request.headers, SERVICE_SIGNATURE).and_then(|signature| of_body(given, request, signature));
+    let signature = header(&request.headers, SERVICE_SIGNATURE);
+    if signature.is_some_and(|signature| signature.starts_with("v1,")) {
+        let what =
+            "this is the value of webhook-signature: --headers or --raw takes it with webhook-id and webhook-timestamp";
+        return Some(what.to_owned());
+    }
+    let service = signature.and_then(|signature| of_body(given, request, signature));
     service.or_else(|| of_standard(given, request))
 }
 

@@ -1,15 +1,23 @@
 //! Kinds of events on the command line.
 
 use deeplink_core::event::EventKind;
+use deeplink_core::webhook::{TestWebhook, WebhookFilters};
 
 use crate::context::Context;
+use crate::error::Outcome;
 
-/// A kind by its name; the earlier `attribution` is `attribute`.
+/// A kind by its name; the earlier `attribution` is `attribute`. [`check`] says whether there is one.
+#[expect(clippy::unnecessary_wraps, reason = "the form that clap asks for")]
 pub(super) fn parse(text: &str) -> Result<EventKind, String> {
-    match EventKind::named(text) {
-        EventKind::Unknown(_) => Err("one of click, attribute, identify, conversion".to_owned()),
-        kind => Ok(kind),
+    Ok(EventKind::named(text))
+}
+
+/// Whether there are such kinds, by the service's own rule.
+pub(super) fn check<'a>(kinds: impl IntoIterator<Item = &'a EventKind>) -> Outcome {
+    for kind in kinds {
+        TestWebhook::new().event(kind).check()?;
     }
+    Ok(())
 }
 
 /// The kinds of a webhook; says so where an earlier name is meant.
@@ -18,4 +26,11 @@ pub(super) fn named(ctx: &Context, words: &[String]) -> Vec<EventKind> {
         ctx.console.note("attribution is called attribute now");
     }
     words.iter().map(|word| EventKind::named(word)).collect()
+}
+
+/// Says so where an affiliate's conversions are asked for and conversions are not.
+pub(super) fn note_idle_filter(ctx: &Context, kinds: &[EventKind], filters: &WebhookFilters) {
+    if !filters.is_empty() && !kinds.contains(&EventKind::Conversion) {
+        ctx.console.note("the affiliate narrows conversions only, and none are sent to this webhook");
+    }
 }

@@ -19,9 +19,10 @@ mod update;
 mod verify;
 
 use clap::{Args, Subcommand};
+use deeplink_client::{Error, Kind};
 
 use crate::context::Context;
-use crate::error::Outcome;
+use crate::error::{Outcome, Stop};
 
 /// Manage the addresses that events are posted to, and try receivers out
 #[derive(Debug, Args)]
@@ -45,6 +46,19 @@ enum Action {
     Sample(sample::Sample),
     Trigger(Box<trigger::Trigger>),
     Listen(Box<listen::Listen>),
+}
+
+/// Why nothing is sent to a webhook, with what to do: `shows` is the command that shows what there is.
+fn unsent(ctx: &Context, error: &Error, id: &str, shows: &str) -> Stop {
+    let stop = ctx.stop(error);
+    match (error.kind(), error.field()) {
+        (Kind::NotFound, _) if shows == "list" => stop.hinting("dl webhooks list shows what this account has"),
+        (Kind::NotFound, _) => stop.hinting(&format!("dl webhooks {shows} {id} shows what was sent")),
+        (Kind::BadRequest, Some("active")) => {
+            stop.hinting(&format!("dl webhooks update {id} --active true switches it on"))
+        }
+        _ => stop,
+    }
 }
 
 impl Webhooks {

@@ -29,9 +29,7 @@ impl Replay {
         given::webhook_id(&self.id)?;
         given::delivery_id(&self.delivery_id)?;
         let call = ctx.client().await?.webhooks().replay(&self.id, &self.delivery_id).full();
-        let again = call.await.map_err(|error| {
-            ctx.stop(&error).hinting(&format!("dl webhooks deliveries {} shows what was sent", self.id))
-        })?;
+        let again = call.await.map_err(|error| super::unsent(ctx, &error, &self.id, "deliveries"))?;
         sheet.created(&String::from_utf8_lossy(&again.raw))
     }
 }

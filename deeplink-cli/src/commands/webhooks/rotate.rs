@@ -11,7 +11,8 @@ use crate::{given, output};
 /// Give a webhook a new secret and print it, this once
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "For 24 hours webhook-signature is made with the old secret too; X-Service-Signature with the new one at once.",
+    "For 24 hours webhook-signature is made with the present secret too; X-Service-Signature with the new one at once. \
+     Two secrets sign at most: one that an earlier rotation has left signing ends at once.",
     &[
     "dl webhooks rotate-secret wh_0123456789abcdef01234567 --yes",
     "dl webhooks rotate-secret wh_0123456789abcdef01234567 --yes --out-file new.txt",
@@ -28,8 +29,12 @@ impl RotateSecret {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::ROTATED_SECRET)?;
         given::webhook_id(&self.id)?;
-        ctx.confirm(&format!("Give the webhook {} a new secret? The old one signs for 24 hours more.", self.id))
-            .await?;
+        let question = format!(
+            "Give the webhook {} a new secret? The present one signs for 24 hours more; the one before it, if it was changed \
+             less than 24 hours ago, ends at once.",
+            self.id
+        );
+        ctx.confirm(&question).await?;
         let client = ctx.client().await?;
         let place = self.out.prepare(ctx, &sheet, Kind::signing_secret())?;
         let made = client.webhooks().rotate_secret(&self.id).full().await;

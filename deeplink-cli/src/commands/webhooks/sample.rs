@@ -26,7 +26,7 @@ pub(super) struct Made {
 
 impl Made {
     /// The body of an event of this kind.
-    pub(super) fn body(&self, kind: &EventKind) -> Outcome<String> {
+    pub(super) fn body(&self, ctx: &Context, kind: &EventKind) -> Outcome<String> {
         let unknown = || Failure::invalid("there is no event of this kind").code("invalid_event");
         let event = sample(kind, self.seed).ok_or_else(unknown)?;
         let body = if self.legacy { in_earlier_form(&event).ok_or_else(unknown)? } else { event.raw };
@@ -38,19 +38,34 @@ impl Made {
             let (path, text) = pair
                 .split_once('=')
                 .ok_or_else(|| Failure::usage(format!("--set {pair}: it takes the form data.member=value")))?;
+            let is_known = is_known(kind, &json, path);
             set(&mut json, path, text)?;
+            if !is_known {
+                ctx.console.warn(&format!("--set {path}: the service sends no {kind} with this member"));
+            }
         }
         let body = json.to_string();
         Event::parse(body.as_bytes()).map_err(|why| {
-            Failure::invalid(format!("--set: the body would be {why}")).code("invalid_event").field("set")
+            Failure::invalid(format!("--set: what comes of it is {why}")).code("invalid_event").field("set")
         })?;
         Ok(body)
     }
 }
 
+/// Whether events of this kind have such a member, as far as is known. What is below the metadata is the link's own.
+fn is_known(kind: &EventKind, json: &Value, path: &str) -> bool {
+    let at_times: &[&str] = match kind {
+        EventKind::Attribute => &["data.user_id"],
+        EventKind::Conversion => &["data.amount_cents", "data.currency", "data.link_id"],
+        _ => &[],
+    };
+    let is_free = ["data.metadata.", "data.first_touch_link_metadata."].iter().any(|free| path.starts_with(free));
+    is_free || at_times.contains(&path) || json.pointer(&format!("/{}", path.replace('.', "/"))).is_some()
+}
+
 /// Puts a value at a path: as the JSON that it is, unless there is a text already.
 fn set(json: &mut Value, path: &str, text: &str) -> Outcome {
-    let wrong = || Failure::usage(format!("--set: {path} is no member of an event")).field("set");
+    let wrong = || Failure::usage(format!("--set: \"{path}\" is no member of an event")).field("set");
     let mut at = json;
     let mut parts = path.split('.').peekable();
     while let Some(part) = parts.next() {
@@ -88,7 +103,8 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn run(self, ctx: &Context) -> Outcome {
-        let body = self.made.body(&self.kind)?;
+        kinds::check([&self.kind])?;
+        let body = self.made.body(ctx, &self.kind)?;
         // No newline in a pipe: it would be a part of the body.
         if ctx.out.terminal {
             ctx.out.line(&body)?;

@@ -2,12 +2,17 @@
 
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use deeplink_client::webhook::{Verifier, WebhookSecret};
 use zeroize::Zeroizing;
 
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+
+/// Bytes that a secret should have at least.
+const SHORTEST: usize = 24;
 
 /// Where the secret is.
 #[derive(Debug, Args)]
@@ -40,6 +45,7 @@ impl SecretFile {
         for secret in &given {
             ctx.console.hide(secret);
             ctx.console.hide(secret.trim());
+            warn_of_short(ctx, secret.trim());
         }
         if given.is_empty() {
             return Err(Failure::usage(format!("{asked_by} holds no secret")).code("no_secret").into());
@@ -53,6 +59,14 @@ impl SecretFile {
             let what = "no secret; tried --secret-file, DL_WEBHOOK_SECRET and DL_WEBHOOK_SECRET_FILE";
             Failure::usage(what).code("no_secret").hint("dl webhooks create and rotate-secret print one, once").into()
         })
+    }
+}
+
+/// What is easy to guess signs as well as anything, and says nothing.
+fn warn_of_short(ctx: &Context, secret: &str) {
+    let bytes = secret.strip_prefix("whsec_").and_then(|encoded| STANDARD.decode(encoded).ok()).map(Zeroizing::new);
+    if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty() && bytes.len() < SHORTEST) {
+        ctx.console.warn(&format!("a secret of {} bytes is short: Standard Webhooks asks for 24 to 64", bytes.len()));
     }
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct Sign {
     /// The event's id, webhook-id [default: a new one]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// The time of the attempt: RFC 3339, a date, or how long ago (5m) [default: now]
-    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
+    /// The time of the attempt: RFC 3339, a date, seconds since 1970, or how long ago (5m) [default: now]
+    #[arg(long, value_name = "WHEN", value_parser = parse_time)]
     timestamp: Option<Timestamp>,
 }
 
@@ -57,6 +57,14 @@ impl Sign {
         }
         let members: Vec<_> = pairs.into_iter().map(|(name, value)| (name, value.into())).collect();
         sheet.one(&output::object(&members))
+    }
+}
+
+/// A moment, or what stands in webhook-timestamp.
+fn parse_time(text: &str) -> Result<Timestamp, String> {
+    match text.parse::<u32>() {
+        Ok(seconds) => Ok(Timestamp::from_millis(i64::from(seconds) * 1_000)),
+        Err(_) => parse_moment(text),
     }
 }
 

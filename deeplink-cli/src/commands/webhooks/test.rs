@@ -31,9 +31,10 @@ impl Test {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::DELIVERIES)?;
         given::webhook_id(&self.id)?;
+        kinds::check(&self.event)?;
         let asked = self.event.iter().fold(TestWebhook::new(), TestWebhook::event);
         let call = ctx.client().await?.webhooks().test(&self.id, &asked).full();
-        let sent = call.await.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
+        let sent = call.await.map_err(|error| super::unsent(ctx, &error, &self.id, "list"))?;
         sheet.created(&String::from_utf8_lossy(&sent.raw))
     }
 }

@@ -1,5 +1,6 @@
 //! `dl webhooks trigger`: one event to a receiver, as the service would send it.
 
+use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,9 +8,10 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use deeplink_client::receiver::{Answer, Fault, Post, Target};
 use deeplink_client::webhook::Verifier;
-use deeplink_core::event::EventKind;
+use deeplink_core::event::{Event, EventKind};
 use deeplink_core::webhook::{ATTEMPT_MILLIS, WAITS_MILLIS};
 use http::{HeaderMap, HeaderValue};
+use tokio::time::Instant;
 
 use super::kinds;
 use super::sample::Made;
@@ -19,6 +21,7 @@ use crate::cli::help;
 use crate::clock::now;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
+use crate::escape;
 use crate::exit::Exit;
 use crate::output::{self, Rows};
 
@@ -34,16 +37,18 @@ enum Tamper {
 /// Sign a made-up event and post it to a receiver
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Ends with 0 if the receiver answers 2xx; with --tamper, if it answers 4xx. Redirects are not followed.",
+    "Ends with 0 if the receiver answers 2xx; with --tamper, if it answers 4xx. -v shows what it says. An attempt takes 10 \
+     seconds at most, as the service's do, and --timeout ends all of them, with 12. Redirects are not followed. SSL_CERT_FILE \
+     names the authority of a certificate that you have made.",
     &[
     "dl webhooks trigger conversion --to http://localhost:3000/hook --secret-file s.txt",
     "dl webhooks trigger click --to http://localhost:3000/hook --secret-file s.txt --repeat 2",
 ]
 ))]
 pub(crate) struct Trigger {
-    /// Kind of the event: click, attribute, identify or conversion
-    #[arg(value_name = "KIND", value_parser = kinds::parse)]
-    kind: EventKind,
+    /// Kind of the event: click, attribute, identify or conversion; with --body it says itself
+    #[arg(value_name = "KIND", value_parser = kinds::parse, required_unless_present = "body")]
+    kind: Option<EventKind>,
     /// Where to post it: https://, or http:// to this machine
     #[arg(long, value_name = "URL")]
     to: Target,
@@ -60,38 +65,43 @@ pub(crate) struct Trigger {
     /// Try again as the service does until it is taken: after 0, 1, 5 and 25 seconds
     #[arg(long, conflicts_with = "repeat")]
     simulate_retries: bool,
-    /// Break the body or the signature on purpose, to see that the receiver notices
-    #[arg(long, value_name = "WHAT", conflicts_with = "simulate_retries")]
+    /// Break something on purpose, to see that the receiver notices: body or signature
+    #[arg(long, value_name = "WHAT", conflicts_with = "simulate_retries", hide_possible_values = true)]
     tamper: Option<Tamper>,
 }
 
 impl Trigger {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::ATTEMPTS)?;
+        kinds::check(&self.kind)?;
         let signer = self.secret.read(ctx).await?.verifier()?;
-        let body = match &self.body {
-            Some(path) => Bytes::from(ctx.given_bytes(path, "--body").await?),
-            None => Bytes::from(self.made.body(&self.kind)?),
-        };
+        let body = self.body(ctx).await?;
+        let id = new_id();
         if ctx.global.dry_run {
-            ctx.out.line(&format!("POST {}", self.to))?;
-            ctx.out.line(&String::from_utf8_lossy(&body))?;
-            ctx.console.note("--dry-run: nothing was sent");
-            return ctx.out.flush();
+            return self.show_only(ctx, &signer, &body, &id);
         }
         let post = Post::new(Duration::from_millis(ATTEMPT_MILLIS), &[]).map_err(|error| ctx.stop(&error))?;
-        let id = new_id();
+        let end = ctx.limit_set().map(|limit| Instant::now() + limit);
         let mut rows = sheet.several();
         let tries = if self.simulate_retries { WAITS_MILLIS.len() } else { usize::try_from(self.repeat).unwrap_or(1) };
         let mut worst: Option<Failure> = None;
         for number in 1..=tries {
             let wait = WAITS_MILLIS.get(number - 1).filter(|_| self.simulate_retries).copied().unwrap_or_default();
-            tokio::time::sleep(Duration::from_millis(wait.unsigned_abs())).await;
+            let waited = within(end, tokio::time::sleep(Duration::from_millis(wait.unsigned_abs()))).await;
             let (headers, body) = self.attempt(&signer, &body, &id)?;
-            let answer = post.send(&self.to, &headers, &body).await;
-            show(&mut rows, number, &id, &answer)?;
-            let judged = self.judge(&answer);
-            match judged {
+            let (start, asked) = (Instant::now(), async { self.ask(ctx, &post, &headers, &body).await });
+            let answer = if waited.is_some() { within(end, asked).await } else { None };
+            let Some(answer) = answer else {
+                if waited.is_some() {
+                    let late = Try { status: None, took: start.elapsed(), error: Some("no answer in time") };
+                    show(&mut rows, number, &id, &late)?;
+                }
+                rows.finish(None)?;
+                let what = format!("--timeout ran out in attempt {number} of {tries}");
+                return Err(Failure::new(Exit::Pending, what).code("timeout").into());
+            };
+            show(&mut rows, number, &id, &Try::of(&answer))?;
+            match self.judge(&answer) {
                 None if self.simulate_retries => {
                     worst = None;
                     break;
@@ -102,6 +112,73 @@ impl Trigger {
         }
         rows.finish(None)?;
         worst.map_or(Ok(()), |failure| Err(Stop::from(failure)))
+    }
+
+    /// What is posted: a made-up event, or what a file holds. Says so where that is another event than is named, or none.
+    async fn body(&self, ctx: &Context) -> Outcome<Bytes> {
+        let Some(path) = &self.body else {
+            let kind = self.kind.as_ref().unwrap_or(&EventKind::Click);
+            return Ok(self.made.body(ctx, kind)?.into());
+        };
+        let body = Bytes::from(ctx.given_bytes(path, "--body").await?);
+        match (Event::parse(&body), &self.kind) {
+            (Err(why), _) => ctx.console.warn(&format!("--body: {why}")),
+            (Ok(event), Some(kind)) if event.kind != *kind => {
+                ctx.console.warn(&format!("--body holds an event of the kind {}, not {kind}", event.kind));
+            }
+            _ => {}
+        }
+        Ok(body)
+    }
+
+    /// Prints what would be posted.
+    fn show_only(&self, ctx: &Context, signer: &Verifier, body: &Bytes, id: &str) -> Outcome {
+        let (headers, body) = self.attempt(signer, body, id)?;
+        let headers = headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap_or_default()));
+        let text = String::from_utf8_lossy(&body);
+        if ctx.out.format.is_json() {
+            let headers: serde_json::Map<_, _> = headers.map(|(name, value)| (name.to_owned(), value.into())).collect();
+            ctx.out.json(&output::object(&[
+                ("method", "POST".into()),
+                ("url", self.to.to_string().into()),
+                ("headers", headers.into()),
+                ("body", text.into()),
+            ]))?;
+        } else {
+            ctx.out.line(&format!("POST {}", self.to))?;
+            for (name, value) in headers {
+                ctx.out.line(&format!("{name}: {value}"))?;
+            }
+            ctx.out.line(&format!("\n{text}"))?;
+        }
+        ctx.console.note("--dry-run: nothing was sent");
+        ctx.out.flush()
+    }
+
+    /// Posts once; `-v` shows what goes out and what comes back.
+    async fn ask(&self, ctx: &Context, post: &Post, headers: &HeaderMap, body: &Bytes) -> Asked {
+        let console = &ctx.console;
+        if console.verbosity() > 0 {
+            console.trace(&format!("> POST {}", self.to));
+        }
+        if console.verbosity() > 1 {
+            for (name, value) in headers {
+                console.trace(&format!("> {name}: {}", String::from_utf8_lossy(value.as_bytes())));
+            }
+        }
+        let asked = post.ask(&self.to, headers, body).await.map(|(answer, said)| (answer, one_line(&said)));
+        if console.verbosity() > 0 {
+            match &asked {
+                Ok((answer, said)) => {
+                    console.trace(&format!("< {} in {} ms", answer.status, answer.took.as_millis()));
+                    if !said.is_empty() {
+                        console.trace(&format!("< {said}"));
+                    }
+                }
+                Err(fault) => console.trace(&format!("< {} after {} ms", fault.text, fault.took.as_millis())),
+            }
+        }
+        asked
     }
 
     /// The headers and the body of an attempt, which is signed anew: its time is now.
@@ -125,25 +202,47 @@ impl Trigger {
     }
 
     /// What is wrong with an answer that no good receiver gives.
-    fn judge(&self, answer: &Result<Answer, Fault>) -> Option<Failure> {
-        let answer = match answer {
-            Ok(answer) => answer,
+    fn judge(&self, asked: &Asked) -> Option<Failure> {
+        let (answer, said) = match asked {
+            Ok(answered) => answered,
             Err(fault) => {
                 let what = format!("no answer from {}: {}", self.to, fault.text);
-                return Some(Failure::new(Exit::Unavailable, what).code("no_answer"));
+                let failure = Failure::new(Exit::Unavailable, what).code("no_answer");
+                let is_untrusted = fault.text.contains("certificate");
+                return Some(if is_untrusted {
+                    failure.hint("SSL_CERT_FILE names a file with its authority")
+                } else {
+                    failure
+                });
             }
         };
-        match (self.tamper, answer.status) {
-            (None, 200..=299) | (Some(_), 400..=499) => None,
+        let failure = match (self.tamper, answer.status) {
+            (None, 200..=299) | (Some(_), 400..=499) => return None,
             (Some(_), 200..=299) => {
                 let what = "the receiver took what the service did not sign";
-                Some(Failure::new(Exit::CheckFailed, what).code("tampered_event_taken"))
+                return Some(Failure::new(Exit::CheckFailed, what).code("tampered_event_taken"));
             }
-            (_, status @ 500..) => {
-                Some(Failure::new(Exit::Unavailable, format!("the receiver answered {status}")).code("refused"))
-            }
-            (_, status) => Some(Failure::new(Exit::Failure, format!("the receiver answered {status}")).code("refused")),
-        }
+            (_, status @ 500..) => Failure::new(Exit::Unavailable, format!("the receiver answered {status}")),
+            (_, status) => Failure::new(Exit::Failure, format!("the receiver answered {status}")),
+        };
+        let failure = failure.code("refused");
+        Some(if said.is_empty() { failure } else { failure.hint(format!("it says: {said}")) })
+    }
+}
+
+/// The answer, and the beginning of what the receiver says.
+type Asked = Result<(Answer, String), Fault>;
+
+/// The beginning of an answer, harmless and on one line.
+fn one_line(said: &[u8]) -> String {
+    escape::one_line(String::from_utf8_lossy(said).trim()).into_owned()
+}
+
+/// What comes of this before the end, if there is one.
+async fn within<T>(end: Option<Instant>, what: impl Future<Output = T>) -> Option<T> {
+    match end {
+        Some(end) => tokio::time::timeout_at(end, what).await.ok(),
+        None => Some(what.await),
     }
 }
 
@@ -159,17 +258,29 @@ fn spoilt_one(signature: &str) -> String {
     format!("{}{other}{}", &signature[..at], &signature[at + 1..])
 }
 
-fn show(rows: &mut Rows<'_>, number: usize, id: &str, answer: &Result<Answer, Fault>) -> Outcome {
-    let (status, took, error) = match answer {
-        Ok(answer) => (Some(answer.status), answer.took, None),
-        Err(fault) => (None, fault.took, Some(fault.text.as_str())),
-    };
+/// An attempt as it is shown.
+struct Try<'a> {
+    status: Option<u16>,
+    took: Duration,
+    error: Option<&'a str>,
+}
+
+impl<'a> Try<'a> {
+    fn of(asked: &'a Asked) -> Self {
+        match asked {
+            Ok((answer, _)) => Self { status: Some(answer.status), took: answer.took, error: None },
+            Err(fault) => Self { status: None, took: fault.took, error: Some(&fault.text) },
+        }
+    }
+}
+
+fn show(rows: &mut Rows<'_>, number: usize, id: &str, made: &Try<'_>) -> Outcome {
     rows.push(&output::object(&[
         ("attempt", number.into()),
         ("id", id.into()),
-        ("status", status.into()),
-        ("duration_ms", u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into()),
-        ("error", error.into()),
+        ("status", made.status.into()),
+        ("duration_ms", u64::try_from(made.took.as_millis()).unwrap_or(u64::MAX).into()),
+        ("error", made.error.into()),
     ]))?;
     rows.page()
 }

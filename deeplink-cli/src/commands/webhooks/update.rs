@@ -11,10 +11,11 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::{given, output};
 
-/// Change where a webhook's events go and which ones, or stop and restart it
+/// Change where a webhook's events go and which ones, or switch it off and on
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Only what is named changes. --active true also ends a pause that the service began after three days of failures.",
+    "Only what is named changes. With --active false nothing is sent: what waited is given up, and what happens \
+     meanwhile is not sent later. --active true also ends a pause that the service began after three days of failures.",
     &[
     "dl webhooks update wh_0123456789abcdef01234567 --active false",
     "dl webhooks update wh_0123456789abcdef01234567 --event click --event conversion",
@@ -26,8 +27,8 @@ pub(crate) struct Update {
     /// Where events are posted to: https, a public host
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Kind of events to send, in place of those so far; as often as there are
-    #[arg(long, value_name = "KIND")]
+    /// Kinds of events to send, with commas between them, in place of those so far
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
     event: Vec<String>,
     /// Send events of every kind
     #[arg(long, conflicts_with = "event")]
@@ -73,6 +74,11 @@ impl Update {
         update.validate()?;
         let call = ctx.client().await?.webhooks().update(&self.id, &update).full();
         let now = call.await.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
-        sheet.one(&String::from_utf8_lossy(&now.raw))
+        sheet.one(&String::from_utf8_lossy(&now.raw))?;
+        if self.active == Some(false) {
+            ctx.console.note("nothing is sent to it; what waited is given up, and what happens now is not sent later");
+        }
+        kinds::note_idle_filter(ctx, &now.value.events, &now.value.filters);
+        Ok(())
     }
 }

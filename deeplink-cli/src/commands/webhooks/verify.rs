@@ -4,6 +4,7 @@ use clap::Args;
 use deeplink_client::webhook::{Error, Verifier};
 use deeplink_core::event::{Event, EventKind};
 use deeplink_core::signature::{SERVICE_SIGNATURE, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
+use deeplink_core::time::Timestamp;
 
 use super::diagnose::diagnose;
 use super::kinds;
@@ -19,7 +20,8 @@ use crate::output;
 /// Check the signature of a request that was received, and say what is wrong with it
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The body is taken byte for byte. Ends with 0 if the service signed it, 11 if not, 3 if it signed what is no event.",
+    "The body is taken byte for byte. Ends with 0 if the service signed it, 11 if not, 2 if there is no signature, 3 if it \
+     signed what is no event.",
     &[
     "dl webhooks verify --raw request.txt --secret-file s.txt",
     "dl webhooks verify --headers h.txt --body b.json --secret-file s.txt --print",
@@ -44,6 +46,7 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::VERIFIED)?;
+        kinds::check(&self.event)?;
         let given = self.secret.read(ctx).await?;
         let request = self.received.read(ctx).await?;
         if self.max_age.is_some()
@@ -54,7 +57,7 @@ impl Verify {
         }
         let all = self.strict(given.verifier()?);
         let exact = given.exact().map(|exact| self.strict(exact));
-        let verified = exact.as_ref().and_then(|exact| exact.verify(&request.headers, &request.body).ok());
+        let verified = exact.as_ref().and_then(|exact| exact.verify_both(&request.headers, &request.body).ok());
         let (Some(exact), Some(verified)) = (&exact, verified) else {
             return Err(Self::refused(&all, &given, &request));
         };
@@ -95,7 +98,9 @@ impl Verify {
     /// Why the request is not believed. `all` takes the secrets without the space around them, and what only such a one signed
     /// does not match.
     fn refused(all: &Verifier, given: &Given, request: &Request) -> Stop {
-        let why = all.verify(&request.headers, &request.body).err().unwrap_or(Error::Mismatch);
+        let refused = all.verify_both(&request.headers, &request.body).err();
+        let is_half = refused.is_some() && all.verify(&request.headers, &request.body).is_ok();
+        let why = refused.unwrap_or(Error::Mismatch);
         if matches!(why, Error::Missing) {
             let what = match missing(request) {
                 Some(name) if request.headers.contains_key(WEBHOOK_SIGNATURE) => {
@@ -110,7 +115,12 @@ impl Verify {
             Error::TooOld => None,
             _ => diagnose(given, request),
         };
-        let failure = Failure::new(Exit::CheckFailed, why.to_string()).code("invalid_signature");
+        let what = match why {
+            Error::TooOld => how_far(request),
+            why if is_half => format!("{SERVICE_SIGNATURE} is good, but {WEBHOOK_SIGNATURE} is not: {why}"),
+            why => why.to_string(),
+        };
+        let failure = Failure::new(Exit::CheckFailed, what).code("invalid_signature");
         match found {
             Some(found) => failure.hint(found),
             None => failure,
@@ -129,6 +139,17 @@ impl Verify {
             }
         }
     }
+}
+
+/// A signature whose time is too far from now, in words.
+fn how_far(request: &Request) -> String {
+    let text = request.headers.get(WEBHOOK_TIMESTAMP).and_then(|value| value.to_str().ok());
+    let seconds: i64 = text.and_then(|text| text.parse().ok()).unwrap_or_default();
+    let (at, now) = (Timestamp::from_millis(seconds.saturating_mul(1_000)), crate::clock::now());
+    if at > now {
+        return format!("the signature is from the future: it was made at {at}; is the clock of this machine right?");
+    }
+    format!("the signature is too old: it was made at {at}, {}", crate::clock::relative(at, now))
 }
 
 /// The first header of the second signature that is not there.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -57,7 +58,7 @@ impl Events {
     /// # Ok(()) });
     /// ```
     pub fn stream(&self) -> EventStream {
-        EventStream { client: self.0.clone(), kinds: Vec::new(), last: None, told: None }
+        EventStream { client: self.0.clone(), kinds: Vec::new(), last: None, watch: None, told: None }
     }
 }
 
@@ -71,12 +72,27 @@ pub struct StreamedEvent {
     pub event: Event,
 }
 
+/// What became of a stream's connection; see [`EventStream::watch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamState {
+    /// The service gives events, for the first time.
+    Begun,
+    /// It broke or was silent for too long; the stream comes again by itself.
+    Lost,
+    /// It is there again, and goes on behind the place that was reached.
+    Again,
+}
+
+type Watch = Arc<dyn Fn(StreamState) + Send + Sync>;
+
 /// Events as they happen; see [`Events::stream`]. It is refined before it is polled.
 #[must_use = "nothing is asked before a stream is polled"]
 pub struct EventStream {
     client: Client,
     kinds: Vec<EventKind>,
     last: Option<EventId>,
+    watch: Option<Watch>,
     told: Option<Pin<Box<dyn Stream<Item = Result<StreamedEvent>> + Send>>>,
 }
 
@@ -93,6 +109,13 @@ impl EventStream {
         self
     }
 
+    /// Calls this whenever the connection comes, is lost, or comes again. For people who watch; a program needs none of it, since
+    /// nothing is lost.
+    pub fn watch(mut self, watch: impl Fn(StreamState) + Send + Sync + 'static) -> Self {
+        self.watch = Some(Arc::new(watch));
+        self
+    }
+
     /// The last event that was given: a later stream can go on [`after`](Self::after) it.
     pub fn last_id(&self) -> Option<&EventId> {
         self.last.as_ref()
@@ -105,7 +128,7 @@ impl Stream for EventStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let me = &mut *self;
         let told = me.told.get_or_insert_with(|| {
-            let reading = Reading::new(&me.client, &me.kinds, me.last.clone());
+            let reading = Reading::new(&me.client, &me.kinds, me.last.clone(), me.watch.clone());
             stream::unfold(reading, Reading::next).boxed()
         });
         let item = ready!(told.as_mut().poll_next(cx));
@@ -128,6 +151,7 @@ struct Reading {
     kinds: Vec<EventKind>,
     /// The last event, or the last place that was said without one.
     last: Option<EventId>,
+    watch: Option<Watch>,
     body: Option<BodyStream>,
     frames: Frames,
     /// It has been open once.
@@ -150,11 +174,12 @@ fn draft(kinds: &[EventKind]) -> Result<Draft> {
 }
 
 impl Reading {
-    fn new(client: &Client, kinds: &[EventKind], last: Option<EventId>) -> Self {
+    fn new(client: &Client, kinds: &[EventKind], last: Option<EventId>, watch: Option<Watch>) -> Self {
         Self {
             client: client.clone(),
             kinds: kinds.to_vec(),
             last,
+            watch,
             body: None,
             frames: Frames::default(),
             has_begun: false,
@@ -197,9 +222,16 @@ impl Reading {
                 Ok(Some(Err(_)) | None) | Err(_) => {
                     self.body = None;
                     self.frames = Frames::default();
+                    self.tell(StreamState::Lost);
                     self.wait(None).await;
                 }
             }
+        }
+    }
+
+    fn tell(&self, state: StreamState) {
+        if let Some(watch) = &self.watch {
+            watch(state);
         }
     }
 
@@ -220,7 +252,8 @@ impl Reading {
         match send::open(&self.client, &draft).await {
             Ok(body) => {
                 self.body = Some(body);
-                self.has_begun = true;
+                let has_begun = std::mem::replace(&mut self.has_begun, true);
+                self.tell(if has_begun { StreamState::Again } else { StreamState::Begun });
                 Ok(())
             }
             Err(error) if !error.is_retryable() || (!self.has_begun && self.failed + 1 >= FIRST_ATTEMPTS) => Err(error),

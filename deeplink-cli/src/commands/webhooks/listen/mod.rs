@@ -28,8 +28,9 @@ use self::show::Lines;
 /// Receive events on this machine, check them, and hand them on to a program
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "What is not signed is answered 401 and not handed on. --timeout ends it with 12. With --stream the service is asked for events, and no\n\
-     public address is needed: each is signed with a secret made for the session, which is shown at the start.",
+    "What is not signed is answered 401 and not handed on. It goes on until Ctrl-C; --timeout ends it earlier, with 12.\n\n\
+     With --stream the service is asked for events, and no public address is needed. Each is signed with a secret made for the \
+     session, which is shown when the connection stands, unless --secret-file gives another.",
     &[
     "dl webhooks listen --forward-to http://localhost:3000/hook --secret-file s.txt",
     "dl webhooks listen --stream --forward-to http://localhost:3000/hook --secret-file s.txt",
@@ -42,7 +43,7 @@ pub(crate) struct Listen {
     #[arg(long, value_name = "PORT", default_value_t = 4242, conflicts_with = "stream")]
     port: u16,
     /// Address to listen on
-    #[arg(long, value_name = "IP", default_value = "127.0.0.1", conflicts_with = "stream")]
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", conflicts_with = "stream", value_parser = host)]
     host: IpAddr,
     /// Program to hand events on to: https://, or http:// to this machine
     #[arg(long, value_name = "URL")]
@@ -50,8 +51,8 @@ pub(crate) struct Listen {
     /// End after so many events; one that comes again does not count
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End at the first request that is no signed event, with 11
-    #[arg(long, conflicts_with = "stream")]
+    /// End at the first request that is no signed event, with 11, or that the program does not take, with 9
+    #[arg(long)]
     strict: bool,
     /// Folder to keep every signed request in: its body and its headers
     #[arg(long, value_name = "DIR")]
@@ -59,13 +60,19 @@ pub(crate) struct Listen {
     /// Ask the service for events in place of listening
     #[arg(long)]
     stream: bool,
-    /// With --stream, events of this kind only; as often as there are
-    #[arg(long, value_name = "KIND", value_parser = kinds::parse, requires = "stream")]
+    /// With --stream, events of these kinds only, with commas between them
+    #[arg(long, value_name = "KIND", value_parser = kinds::parse, value_delimiter = ',', requires = "stream")]
     event: Vec<EventKind>,
 }
 
+/// An address of this machine; `localhost` is the one of version 4.
+fn host(text: &str) -> Result<IpAddr, String> {
+    let address = if text == "localhost" { "127.0.0.1" } else { text };
+    address.parse().map_err(|_| "an IP address of this machine, such as 127.0.0.1, or localhost".to_owned())
+}
+
 /// What there was.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     valid: u64,
     repeated: u64,
@@ -124,17 +131,25 @@ impl Listen {
     async fn start(&self, ctx: &Context) -> Outcome<Source> {
         // What is wrong with --fields is wrong before anything runs.
         ctx.out.sheet(&crate::output::RECEIPTS)?;
+        kinds::check(&self.event)?;
         if self.stream { stream::start(self, ctx).await } else { local::start(self, ctx).await }
     }
 
-    /// With `--strict`, the first request that is not a signed event ends it.
+    /// With `--strict`, the first request that is not a signed event ends it, and one that the program does not take.
     fn judge(&self, receipt: &Receipt) -> Outcome {
-        let (what, code) = match &receipt.event {
-            Err(Error::Parse(_)) => ("a signed request came that is no event", "invalid_event"),
-            Err(_) => ("a request came that the service did not sign", "invalid_signature"),
-            Ok(_) => return Ok(()),
+        let check_failed = |what: &str| Failure::new(Exit::CheckFailed, what);
+        let failure = match (&receipt.event, &receipt.forwarded) {
+            (Err(Error::Parse(_)), _) => check_failed("a signed request came that is no event").code("invalid_event"),
+            (Err(_), _) => check_failed("a request came that the service did not sign").code("invalid_signature"),
+            (Ok(_), Some(Err(fault))) => {
+                Failure::new(Exit::Unavailable, format!("no answer from the program: {}", fault.text)).code("no_answer")
+            }
+            (Ok(_), Some(Ok(answer))) if !answer.is_success() => {
+                Failure::new(Exit::Unavailable, format!("the program answered {}", answer.status)).code("refused")
+            }
+            (Ok(_), _) => return Ok(()),
         };
-        if self.strict { Err(Failure::new(Exit::CheckFailed, what).code(code).into()) } else { Ok(()) }
+        if self.strict { Err(failure.into()) } else { Ok(()) }
     }
 
     fn forward(&self, ctx: &Context) -> Outcome<Option<(Post, Target)>> {
@@ -162,7 +177,7 @@ impl Source {
         signals: &mut Signals,
     ) -> Outcome {
         let sheet = ctx.out.sheet(&crate::output::RECEIPTS)?;
-        let mut lines = Lines::start(ctx, &sheet);
+        let mut lines = Lines::start(ctx, &sheet, listen.forward_to.is_some());
         let mut tally = Tally::default();
         let deadline = async {
             match ctx.global.timeout {
@@ -205,7 +220,10 @@ impl Source {
             }
         };
         let finished = lines.finish();
-        ctx.console.say(&tally.summary());
+        // Of what never began there is nothing to sum up.
+        if tally != Tally::default() || !matches!(outcome, Err(Stop::Failed(_))) {
+            ctx.console.say(&tally.summary());
+        }
         outcome.and(finished)
     }
 

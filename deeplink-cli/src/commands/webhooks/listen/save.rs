@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use deeplink_client::receiver::Receipt;
 
 use crate::error::{Failure, Outcome};
+use crate::exit::Exit;
 use crate::files;
 
 pub(super) struct Folder {
@@ -16,6 +17,10 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn open(path: &Path) -> Outcome<Self> {
+        if path.exists() && !path.is_dir() {
+            let what = format!("--save: {} is there already and is no folder", path.display());
+            return Err(Failure::new(Exit::Failure, what).into());
+        }
         files::make_dir(path).map_err(|error| Failure::file("make", path.display(), &error))?;
         Ok(Self { path: path.to_owned(), next: Cell::new(1) })
     }

@@ -13,22 +13,24 @@ pub(super) struct Lines<'a> {
     ctx: &'a Context,
     /// Everywhere but on a terminal.
     rows: Option<Rows<'a>>,
+    /// There is a program to hand events on to.
+    forwards: bool,
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn start(ctx: &'a Context, sheet: &'a Sheet<'a>) -> Self {
+    pub(super) fn start(ctx: &'a Context, sheet: &'a Sheet<'a>, forwards: bool) -> Self {
         let for_people = ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none();
-        Self { ctx, rows: (!for_people).then(|| sheet.several()) }
+        Self { ctx, rows: (!for_people).then(|| sheet.several()), forwards }
     }
 
     pub(super) fn push(&mut self, receipt: &Receipt) -> Outcome {
         match &mut self.rows {
             Some(rows) => {
-                rows.push(&record(receipt))?;
+                rows.push(&record(receipt, self.forwards))?;
                 rows.page()
             }
             None => {
-                self.ctx.out.raw(line(receipt, self.ctx.out.color).as_bytes())?;
+                self.ctx.out.raw(line(receipt, self.forwards, self.ctx.out.color).as_bytes())?;
                 self.ctx.out.flush()
             }
         }
@@ -56,15 +58,18 @@ fn kind(receipt: &Receipt) -> String {
 }
 
 /// Why nothing was handed on, or what came of it.
-fn remark(receipt: &Receipt) -> Option<String> {
+fn remark(receipt: &Receipt, forwards: bool) -> Option<String> {
     match (&receipt.event, &receipt.forwarded) {
-        (Err(why), _) => Some(format!("{why}; not forwarded")),
+        (Err(why), _) => {
+            let why = receipt.refused.map_or_else(|| why.to_string(), str::to_owned);
+            Some(if forwards { format!("{why}; not forwarded") } else { why })
+        }
         (Ok(_), Some(Err(fault))) => Some(fault.text.clone()),
         _ => None,
     }
 }
 
-fn record(receipt: &Receipt) -> String {
+fn record(receipt: &Receipt, forwards: bool) -> String {
     output::object(&[
         ("at", receipt.at.to_string().into()),
         ("verdict", verdict(receipt).to_lowercase().into()),
@@ -72,12 +77,12 @@ fn record(receipt: &Receipt) -> String {
         ("id", receipt.id.clone().into()),
         ("status", receipt.answered.into()),
         ("duration_ms", u64::try_from(receipt.took.as_millis()).unwrap_or(u64::MAX).into()),
-        ("error", remark(receipt).into()),
+        ("error", remark(receipt, forwards).into()),
     ])
 }
 
 /// For people: `04:11:02 valid    conversion  evt_019a4be2…  -> 200  14 ms`.
-fn line(receipt: &Receipt, color: bool) -> String {
+fn line(receipt: &Receipt, forwards: bool, color: bool) -> String {
     let paint = |code: &str, text: String| if color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text };
     let verdict = format!("{:<8}", verdict(receipt));
     let code = if !receipt.is_valid() {
@@ -89,14 +94,21 @@ fn line(receipt: &Receipt, color: bool) -> String {
     };
     let time: String = receipt.at.to_string().chars().skip(11).take(8).collect();
     let id: String = receipt.id.as_deref().unwrap_or("-").chars().take(64).collect();
-    let status = receipt.answered.map_or_else(|| "-".to_owned(), |status| status.to_string());
-    let remark = remark(receipt).map_or_else(String::new, |remark| format!("  {}", escape::one_line(&remark)));
+    let answer = match (receipt.answered, &receipt.forwarded) {
+        // Of the stream, and nobody was asked.
+        (None, None) => String::new(),
+        (status, _) => {
+            let status = status.map_or_else(|| "-".to_owned(), |status| status.to_string());
+            format!("  -> {status}  {} ms", receipt.took.as_millis())
+        }
+    };
+    let remark =
+        remark(receipt, forwards).map_or_else(String::new, |remark| format!("  {}", escape::one_line(&remark)));
     format!(
-        "{} {} {:<10}  {}  -> {status}  {} ms{remark}\n",
+        "{} {} {:<10}  {}{answer}{remark}\n",
         paint("2", time),
         paint(code, verdict),
         escape::one_line(&kind(receipt)),
         escape::one_line(&id),
-        receipt.took.as_millis(),
     )
 }

@@ -1,5 +1,8 @@
 //! Asking the service for events: each is signed here and handed on, and the reader never waits for that.
 
+use std::sync::Arc;
+
+use deeplink_client::StreamState;
 use deeplink_client::receiver::{Handed, MOST_WAITING, Relay};
 use deeplink_client::webhook::{Verifier, WebhookSecret};
 use deeplink_core::secret::Random;
@@ -7,6 +10,7 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
 use super::{Listen, Source};
+use crate::console::Console;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 
@@ -19,16 +23,21 @@ pub(super) enum Word {
 }
 
 pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
-    let signer = match listen.secret.find(ctx).await? {
-        Some(given) => given.verifier()?,
-        None => session(ctx)?,
-    };
+    let given = listen.secret.find(ctx).await?;
     let forward = listen.forward(ctx)?;
     let client = ctx.client().await?;
-    let mut events = client.events().stream().kinds(listen.event.iter().cloned());
+    let (signer, made) = match given {
+        Some(given) => (given.verifier()?, None),
+        None => session()?,
+    };
+    // Nobody else needs it.
+    let shown = made.filter(|_| forward.is_some() || listen.save.is_some());
+    let told = Arc::clone(&ctx.console);
+    let watch = move |state| tell(&told, state, shown.as_ref());
+    let mut events = client.events().stream().kinds(listen.event.iter().cloned()).watch(watch);
     let (relay, receipts) = Relay::new(signer, forward);
     let (words, heard) = mpsc::channel(16);
-    let console = std::sync::Arc::clone(&ctx.console);
+    let console = Arc::clone(&ctx.console);
     ctx.console.say("asking for events; Ctrl-C ends it");
     tokio::spawn(async move {
         let mut dropped = 0_u64;
@@ -55,9 +64,24 @@ pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
     Ok(Source { receipts, words: Some(heard), serving: None })
 }
 
-/// A secret for this session alone, which is shown: the program needs it.
-fn session(ctx: &Context) -> Outcome<Verifier> {
+/// How the connection does; with the first one the secret of the session, which the program needs.
+fn tell(console: &Console, state: StreamState, secret: Option<&WebhookSecret>) {
+    match state {
+        StreamState::Begun => {
+            console.say("connected");
+            if let Some(secret) = secret {
+                console.disclose(&format!("events are signed with {}", secret.expose()));
+            }
+        }
+        StreamState::Lost => console.say("the connection is lost; trying again"),
+        StreamState::Again => console.say("connected again"),
+        _ => {}
+    }
+}
+
+/// A secret for this session alone.
+fn session() -> Outcome<(Verifier, Option<WebhookSecret>)> {
     let secret = WebhookSecret::generate(&mut Random::system());
-    ctx.console.disclose(&format!("events are signed with {}", secret.expose()));
-    Ok(Verifier::new([secret]).map_err(|why| Failure::invalid(why.to_string()))?)
+    let signer = Verifier::new([secret.clone()]).map_err(|why| Failure::invalid(why.to_string()))?;
+    Ok((signer, Some(secret)))
 }
