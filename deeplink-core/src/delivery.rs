@@ -92,6 +92,10 @@ pub struct DeliveryDetail {
     pub event_id: EventId,
     /// The event's kind.
     pub event: EventKind,
+    /// Whether the event was made up to try the webhook: it tells of nothing that happened.
+    pub test: bool,
+    /// The delivery that this one sends once more; null when it is no replay.
+    pub replay_of: Option<DeliveryId>,
     /// What became of it.
     pub status: DeliveryStatus,
     /// The body that is sent, to the byte.
@@ -107,7 +111,7 @@ pub struct DeliveryDetail {
 }
 
 impl DeliveryDetail {
-    /// A delivery that begins now.
+    /// A delivery of something that happened, which begins now.
     pub fn new(
         id: DeliveryId,
         webhook_id: WebhookId,
@@ -121,6 +125,8 @@ impl DeliveryDetail {
             webhook_id,
             event_id,
             event,
+            test: false,
+            replay_of: None,
             status: DeliveryStatus::Pending,
             request_body,
             attempts: Vec::new(),

@@ -25,6 +25,9 @@ pub const WEBHOOK_ID: &str = "webhook-id";
 pub const WEBHOOK_TIMESTAMP: &str = "webhook-timestamp";
 /// The header of the signatures of the Standard Webhooks form, separated by spaces.
 pub const WEBHOOK_SIGNATURE: &str = "webhook-signature";
+/// The header of an event that was made up to try a webhook; its value is `true`. It is not signed, since the body has to
+/// be an event like any other.
+pub const SERVICE_TEST: &str = "x-service-test";
 
 /// What a secret begins with.
 const PREFIX: &str = "whsec_";

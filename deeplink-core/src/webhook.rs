@@ -241,7 +241,7 @@ impl UpdateWebhook {
 
 fn address(text: &str, allows: impl Fn(IpAddr) -> bool) -> Result<String, Invalid> {
     let wrong = |message: String| Invalid::field(ErrorCode::InvalidUrl, "url", message);
-    let url = url::outbound(text, &allows).map_err(|refused| wrong(format!("url {refused}")))?;
+    let url = url::outbound(text, &allows).map_err(|refused| wrong(format!("url: {refused}")))?;
     if url.scheme() != "https" {
         return Err(wrong("url must start with https://".into()));
     }
@@ -273,7 +273,7 @@ fn kinds(words: &[String]) -> Result<Vec<EventKind>, Invalid> {
 words! {
     /// How a webhook's deliveries go.
     WebhookStatus {
-        /// Nothing was delivered yet.
+        /// Nothing was tried yet at its address.
         Untried = "untried",
         /// The last settled delivery arrived.
         Healthy = "healthy",

@@ -62,6 +62,11 @@ impl ApiError {
         Self::Plain(ErrorCode::NotFound, "there is nothing here")
     }
 
+    /// Something of a kind is not there, or is not the caller's.
+    pub(crate) fn no_such(message: &'static str) -> Self {
+        Self::Plain(ErrorCode::NotFound, message)
+    }
+
     /// Whether it says that nothing is there.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Plain(ErrorCode::NotFound, _))

@@ -95,6 +95,43 @@ fn every_error_is_documented_as_the_error_record() {
     }
 }
 
+/// Receivers learn from the document what they get, and how to tell that the service speaks: the examples are events, and
+/// their signatures are those of the recipe.
+#[test]
+fn what_receivers_are_posted_is_described_with_events_that_verify() {
+    use deeplink_core::event::{Event, EventKind};
+    use deeplink_core::signature::{Signer, WebhookSecret};
+
+    let document = document();
+    let told = document["webhooks"].as_object().expect("webhooks");
+    let kinds: Vec<_> = EventKind::ALL.iter().map(EventKind::as_str).collect();
+    assert_eq!(told.keys().map(String::as_str).collect::<BTreeSet<_>>(), BTreeSet::from_iter(kinds));
+    let parameters = &document["components"]["parameters"];
+    for (kind, item) in told {
+        let content = &item["post"]["requestBody"]["content"]["application/json"];
+        let event = Event::parse(content["example"].to_string().as_bytes()).expect("an event");
+        assert_eq!(event.kind.as_str(), kind);
+        let schema = &content["schema"]["properties"];
+        assert_eq!(schema["event"]["enum"], serde_json::json!([kind]));
+        let data = schema["data"]["$ref"].as_str().and_then(|name| name.rsplit('/').next()).expect("a schema");
+        let known = document["components"]["schemas"][data]["properties"].as_object().expect("members");
+        let members = content["example"]["data"].as_object().expect("data");
+        assert!(members.keys().all(|member| known.contains_key(member)), "{kind}: {members:?}");
+        for parameter in item["post"]["parameters"].as_array().expect("headers") {
+            let name = parameter["$ref"].as_str().and_then(|name| name.rsplit('/').next()).expect("a name");
+            assert_eq!(parameters[name]["in"], "header", "{name}");
+        }
+    }
+    let example = |name: &str| parameters[name]["example"].as_str().expect("an example");
+    let body = told["click"]["post"]["requestBody"]["content"]["application/json"]["example"].to_string();
+    let recipe = parameters["ServiceSignature"]["description"].as_str().expect("a recipe");
+    let secret = recipe.split('`').find(|word| word.starts_with("whsec_") && word.len() > 6).expect("a secret");
+    let signer = Signer::new(&WebhookSecret::new(secret)).expect("a secret");
+    assert!(signer.is_service(example("ServiceSignature"), body.as_bytes()));
+    let (id, at, signature) = (example("WebhookId"), example("WebhookTimestamp"), example("WebhookSignature"));
+    assert!(signer.is_standard(signature, id, at, body.as_bytes()));
+}
+
 /// Two types of one name would overwrite each other without a word, so names of one another's kind are not used.
 #[test]
 fn every_reference_leads_to_a_schema_and_every_schema_is_used() {

@@ -148,6 +148,8 @@ async fn bodies_are_judged() {
     ] {
         assert_eq!(world.a.post(&format!("{path}/test"), &body).await.outcome(), expected, "{body}");
     }
+    let relative = world.a.post(WEBHOOKS, &with("url", json!("hooks.example.com"))).await;
+    assert_eq!(relative.member("error"), "url: not an absolute URL");
     // An answer differs in nothing between an affiliate of somebody else's and one of nobody's.
     let refused = async |id: &str| {
         let body = with("filters", json!({"affiliate_id": id}));
@@ -341,7 +343,8 @@ async fn a_webhook_says_how_it_goes() {
     world.db.execute("UPDATE webhooks SET active = FALSE, delivered_at = NULL, failing_since = 1, paused_at = 2").await;
     assert_eq!(listed(&world.a).await[0]["health"]["status"], "paused");
     let on = world.a.patch(&path, &json!({"active": true})).await.json();
-    assert_eq!((&on["health"]["status"], &on["health"]["failing_since"]), (&json!("untried"), &Value::Null));
+    let failed = (&json!("failing"), &json!("1970-01-01T00:00:00.001Z"));
+    assert_eq!((&on["health"]["status"], &on["health"]["failing_since"]), failed, "until it is tried again");
     world.db.execute("UPDATE webhooks SET failing_since = 1000, delivered_at = 500").await;
     let failing = world.a.patch(&path, &json!({"active": true})).await.json();
     let expected = json!({"status": "failing", "failing_since": "1970-01-01T00:00:01.000Z", "delivered_at": "1970-01-01T00:00:00.500Z", "dropped": 0});
@@ -371,7 +374,7 @@ async fn a_test_is_a_delivery_of_a_made_up_event() {
         let now = world.clock.now().to_string();
         let expected = json!({
             "id": delivery["id"], "webhook_id": path.rsplit('/').next(), "event_id": delivery["event_id"], "event": kind,
-            "status": "pending", "request_body": body, "attempts": [], "next_attempt_at": now, "created_at": now,
+            "test": true, "replay_of": null, "status": "pending", "request_body": body, "attempts": [], "next_attempt_at": now, "created_at": now,
         });
         assert_eq!(delivery, expected);
     }
@@ -429,6 +432,7 @@ async fn i2_a_replay_is_a_new_delivery_of_the_same_event() {
     let again = world.a.post_nothing(&format!("{path}/deliveries/{delivery}/replay")).await;
     assert_eq!((again.status, again.header("cache-control")), (200, "no-store"), "{}", again.text());
     let again = again.json();
+    assert_eq!((&again["replay_of"], &first["replay_of"]), (&json!(delivery), &Value::Null));
     for same in ["webhook_id", "event_id", "event", "request_body"] {
         assert_eq!(again[same], first[same], "{same}");
     }
@@ -444,6 +448,15 @@ async fn i2_a_replay_is_a_new_delivery_of_the_same_event() {
     assert_eq!((&shown[1]["attempts"], &shown[1]["status"]), (&expected, &json!("failed")));
     assert_eq!(shown[1]["next_attempt_at"], Value::Null);
     assert!(!list.text().contains("marker"), "Q9: what the receiver said is for people");
+    // It happened; a made-up event stays one when it is sent again.
+    world.db.execute("UPDATE events SET position = 7").await;
+    let replays = async |of: &str| {
+        let again = world.a.post_nothing(&format!("{path}/deliveries/{of}/replay")).await.json();
+        (again["test"].clone(), again["replay_of"].clone())
+    };
+    assert_eq!(replays(delivery).await, (json!(false), json!(delivery)));
+    let test = tested(&world.a, &path).await;
+    assert_eq!(replays(test["id"].as_str().expect("an id")).await, (json!(true), test["id"].clone()));
     // Ids must belong together, and what is somebody else's is not there.
     let mut refusals = Vec::new();
     for (caller, path) in [
@@ -457,8 +470,10 @@ async fn i2_a_replay_is_a_new_delivery_of_the_same_event() {
         refusals.push(refused.without_request_id());
     }
     assert!(refusals.iter().all(|refused| *refused == refusals[0]), "{refusals:?}");
+    assert!(format!("{:?}", refusals[0]).contains("there is no such delivery of this webhook"), "{refusals:?}");
     world.a.patch(&path, &json!({"active": false})).await;
     let off = world.a.post_nothing(&format!("{path}/deliveries/{delivery}/replay")).await;
+    assert!(off.text().contains("switch it on first"), "{}", off.text());
     assert_eq!(off.outcome(), "400 bad_request active");
     assert_eq!(world.a.get(&format!("{path}/deliveries")).await.status, 200, "the log stays");
     world.a.delete(&path).await;

@@ -33,5 +33,6 @@ mod f01_killed;
 mod f04_disk_full;
 mod f06_locked;
 mod f11_deliveries_pending;
+mod f12_bad_receivers;
 mod f15_started_twice;
 mod f16_stopped;

@@ -13,7 +13,7 @@ use deeplink_core::webhook::{DeliveryDetail, DeliveryList, DeliveryStatus, TestW
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
-use super::webhooks::{find, named};
+use super::webhooks::{find, named, not_there as no_webhook};
 use crate::db::Conn;
 use crate::db::deliveries::{self, NewDelivery};
 use crate::db::delivery_log::{self, StoredDelivery};
@@ -123,6 +123,11 @@ pub(crate) async fn page_of(
     Ok(Found { deliveries: found, next_cursor })
 }
 
+/// The webhook has no such delivery, or it is somebody else's.
+fn not_there() -> ApiError {
+    ApiError::no_such("there is no such delivery of this webhook")
+}
+
 /// One delivery of a caller's webhook.
 pub(crate) async fn find_delivery(
     app: &App,
@@ -132,16 +137,17 @@ pub(crate) async fn find_delivery(
 ) -> Result<StoredDelivery, ApiError> {
     let id = delivery_named(id)?;
     let found = delivery_log::find(&mut app.db.read().await?.conn(), (&caller.tenant, webhook), &id).await?;
-    found.ok_or_else(ApiError::not_found)
+    found.ok_or_else(not_there)
 }
 
 fn delivery_named(path: &str) -> Result<DeliveryId, ApiError> {
-    path.parse().map_err(|_| ApiError::not_found())
+    path.parse().map_err(|_| not_there())
 }
 
 /// Sends a made-up event to a webhook, like any other: signed, with retries, and in the log.
 ///
-/// Its ids are of nothing that exists, but for the account's. The event stream does not tell it.
+/// Its ids are of nothing that exists, but for the account's. The header `X-Service-Test: true` says so to the receiver, and
+/// `test` in the log. The event stream does not tell it.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/test", operation_id = "test_webhook", tag = "webhooks", security(("secret_key" = [])),
     params(
@@ -188,6 +194,8 @@ pub(crate) async fn test_for(
 }
 
 /// Sends a delivery's event once more, as a new delivery: the same bytes under the same `webhook-id`.
+///
+/// `replay_of` names the delivery whose event it is. A replay of a made-up event is one too.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay", operation_id = "replay_delivery", tag = "webhooks", security(("secret_key" = [])),
     params(
@@ -210,7 +218,7 @@ pub(crate) async fn replay(
     Path((id, delivery)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Answer, ApiError> {
-    let id = named(&id)?;
+    let id = named(&id).map_err(|_| not_there())?;
     find_delivery(&app, &caller, &id, &delivery).await?;
     let path = format!("/v1/webhooks/{id}/deliveries/{delivery}/replay");
     let once = Once::read(&headers, &caller, "POST", &path, b"")?;
@@ -259,26 +267,32 @@ async fn begin(
 impl Work for Begin {
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
         let (tenant, now) = (&self.caller.tenant, self.now);
-        let webhook = webhooks::find(tx, tenant, &self.webhook).await?.ok_or_else(ApiError::not_found)?;
+        let webhook = webhooks::find(tx, tenant, &self.webhook).await?.ok_or_else(no_webhook)?;
         let event = match &self.what {
             What::Sample(kind) => self.make_up(tx, &webhook, kind.as_ref()).await?,
             What::Again(delivery) => {
                 let of = (tenant, &webhook.id);
-                let before = delivery_log::find(tx, of, delivery).await?.ok_or_else(ApiError::not_found)?;
+                let before = delivery_log::find(tx, of, delivery).await?.ok_or_else(not_there)?;
                 before.detail.event_id
             }
         };
         if !webhook.active {
-            return Err(ApiError::bad_field("active", "the webhook is not active, so nothing is sent to it"));
+            return Err(ApiError::bad_field(
+                "active",
+                "the webhook is not active, so nothing is sent to it; switch it on first",
+            ));
         }
         if !delivery_log::keep_event(tx, &event, self.app.kept_until(now)).await? {
-            return Err(ApiError::not_found());
+            return Err(not_there());
         }
         let id = self.app.random(|random| DeliveryId::new(now, random));
         let is_dropped = webhook.is_full;
         let new = NewDelivery { id: &id, tenant, webhook: &webhook.id, event: &event, is_dropped, now };
         deliveries::insert(tx, &new).await?;
-        let stored = delivery_log::find(tx, (tenant, &webhook.id), &id).await?.ok_or_else(ApiError::not_found)?;
+        if let What::Again(before) = &self.what {
+            delivery_log::note_replay(tx, &id, before).await?;
+        }
+        let stored = delivery_log::find(tx, (tenant, &webhook.id), &id).await?.ok_or_else(not_there)?;
         done(&stored.detail)
     }
 

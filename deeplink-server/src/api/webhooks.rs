@@ -139,20 +139,25 @@ impl Work for Create {
             return Err(ApiError::Plain(ErrorCode::WebhookLimit, message));
         }
         webhooks::insert(tx, storing).await?;
-        let stored = webhooks::find(tx, &storing.tenant, &storing.id).await?.ok_or_else(ApiError::not_found)?;
+        let stored = webhooks::find(tx, &storing.tenant, &storing.id).await?.ok_or_else(not_there)?;
         created(format!("/v1/webhooks/{}", storing.id), &CreatedWebhook::new(stored.detail(), self.secret.clone()))
     }
 }
 
+/// There is no such webhook, or it is somebody else's.
+pub(crate) fn not_there() -> ApiError {
+    ApiError::no_such("there is no such webhook")
+}
+
 /// The webhook that a path names; what cannot be an id is not there.
 pub(crate) fn named(path: &str) -> Result<WebhookId, ApiError> {
-    path.parse().map_err(|_| ApiError::not_found())
+    path.parse().map_err(|_| not_there())
 }
 
 /// One of an account's webhooks.
 pub(crate) async fn find(app: &App, caller: &Caller, id: &WebhookId) -> Result<StoredWebhook, ApiError> {
     let found = webhooks::find(&mut app.db.read().await?.conn(), &caller.tenant, id).await?;
-    found.ok_or_else(ApiError::not_found)
+    found.ok_or_else(not_there)
 }
 
 /// Changes a webhook.
@@ -223,7 +228,7 @@ impl Update {
         self.caller.hold(tx).await?;
         refuse_foreign(tx, &self.caller, self.change.affiliate.as_ref().and_then(Option::as_ref)).await?;
         let changed = webhooks::update(tx, &self.caller.tenant, &self.id, &self.change, self.now).await?;
-        Ok(changed.ok_or_else(ApiError::not_found)?.detail())
+        Ok(changed.ok_or_else(not_there)?.detail())
     }
 }
 
@@ -262,7 +267,7 @@ pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, id: &str) -> Re
             .boxed()
         });
         if !gone.await? {
-            return Err(ApiError::not_found());
+            return Err(not_there());
         }
         app.happened.say(Happened::Deliveries(tenant));
         Ok(())
@@ -322,7 +327,7 @@ impl Work for Rotate {
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
         self.caller.hold(tx).await?;
         if !webhooks::rotate(tx, &self.caller.tenant, &self.id, &self.sealed, self.now).await? {
-            return Err(ApiError::not_found());
+            return Err(not_there());
         }
         done(&RotatedSecret::new(self.id.clone(), self.secret.clone()))
     }

@@ -67,15 +67,16 @@ pub struct Settings {
     /// Mail address that the ACME server may write to, such as before a certificate expires [default: none]
     #[arg(long, global = true, env = "DEEPLINK_ACME_CONTACT", value_name = "ADDRESS")]
     acme_contact: Option<String>,
-    /// PEM file with certificates of authorities to trust beside the system's, where this service calls others
-    /// [default: none]
+    /// PEM file with certificates of authorities to trust beside the system's, where this service calls others, such as
+    /// the one that your own receiver of webhooks has its certificate from [default: none]
     #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_CA", value_name = "FILE")]
     outbound_ca: Option<String>,
-    /// Networks that logos may also be fetched from, at any port, separated by commas: for development only, and refused
-    /// with a public https URL, because whoever has an account could reach them through this service [default: none]
+    /// Networks that webhooks and logos may also be at, at any port, separated by commas, such as 127.0.0.0/8 for a receiver on
+    /// this machine: for development only, and refused with a public https URL, because whoever has an account could reach
+    /// them through this service [default: none]
     #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_ALLOW", value_name = "CIDRS")]
     outbound_allow: Option<String>,
-    /// Name server to ask for the proof of custom domains and for the hosts of logos [default: the system's]
+    /// Name server to ask for the proof of custom domains and for the hosts of webhooks and logos [default: the system's]
     #[arg(long, global = true, env = "DEEPLINK_DNS_SERVER", value_name = "IP:PORT")]
     dns_server: Option<String>,
     /// Host that custom domains are pointed to with a CNAME record [default: the public URL's host]
@@ -189,7 +190,7 @@ pub struct Config {
     pub outbound_ca: Option<TrustedRoots>,
     /// Networks that are called although they are not public, at any port: for development and tests.
     pub outbound_allow: Networks,
-    /// Name server to ask for the proof of custom domains and for the hosts of logos; without one, the system's are
+    /// Name server to ask for the proof of custom domains and for the hosts of webhooks and logos; without one, the system's are
     /// asked.
     pub dns_server: Option<SocketAddr>,
     /// Host that custom domains are pointed to, if the operator said it; see [`Config::cname_target_at`].

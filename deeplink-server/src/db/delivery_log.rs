@@ -24,6 +24,8 @@ struct Row {
     event_id: String,
     kind: i64,
     body: String,
+    is_test: bool,
+    replay_of: Option<String>,
     state: i64,
     due_at: i64,
     log: String,
@@ -63,6 +65,8 @@ impl TryFrom<Row> for StoredDelivery {
             row.body,
             Timestamp::from_millis(row.created_at),
         );
+        detail.test = row.is_test;
+        detail.replay_of = row.replay_of.map(|id| id.parse()).transpose().map_err(|_| corrupt("replay_of"))?;
         detail.status = status.ok_or_else(|| DbError::corrupt("deliveries", "state", &row.id))?;
         let waits = detail.status == DeliveryStatus::Pending;
         detail.next_attempt_at = waits.then(|| Timestamp::from_millis(row.due_at));
@@ -76,7 +80,8 @@ impl TryFrom<Row> for StoredDelivery {
 macro_rules! deliveries {
     ($which:literal) => {
         concat!(
-            "SELECT d.id, d.webhook_id, d.event_id, e.kind, e.body, d.state, d.due_at, d.log, d.created_at
+            "SELECT d.id, d.webhook_id, d.event_id, e.kind, e.body, COALESCE(e.position = 0, FALSE) AS is_test, d.replay_of,
+                d.state, d.due_at, d.log, d.created_at
             FROM deliveries d JOIN events e ON e.id = d.event_id
             WHERE d.tenant_id = $1 AND d.webhook_id = $2 AND ",
             $which
@@ -122,6 +127,13 @@ pub(crate) async fn find(
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(webhook.as_str()).bind(id.as_str())
             .fetch_optional(c).await)?;
     row.map(StoredDelivery::try_from).transpose()
+}
+
+/// Notes that a delivery sends another one's event once more.
+pub(crate) async fn note_replay(db: &mut Conn<'_>, id: &DeliveryId, of: &DeliveryId) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE deliveries SET replay_of = $2 WHERE id = $1";
+    on!(db, c => sqlx::query(SQL).bind(id.as_str()).bind(of.as_str()).execute(c).await.map(|_| ()))?;
+    Ok(())
 }
 
 /// Keeps an event until then at least; `false` when it is there no more.

@@ -198,8 +198,9 @@ pub(crate) async fn find(
     row.map(StoredWebhook::try_from).transpose()
 }
 
-/// Changes a webhook, and gives it as it is then. One that is switched on begins anew: its failures are forgotten, and what
-/// waited is given up. Another address has not failed yet. One that begins to want clicks is told of those from here on.
+/// Changes a webhook, and gives it as it is then. One that is switched on begins anew: since when it fails counts from its
+/// next failure, and what waited is given up. That it failed is said until it is tried again; another address has not failed
+/// yet. One that begins to want clicks is told of those from here on.
 pub(crate) async fn update(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -212,7 +213,7 @@ pub(crate) async fn update(
     const SQL: &str = "
         UPDATE webhooks SET url = $3, kinds = $4, affiliate_id = $5, active = $6,
             clicks_after = CASE WHEN $7 THEN $8 ELSE clicks_after END,
-            failing_since = CASE WHEN $9 OR url <> $3 THEN NULL ELSE failing_since END,
+            failing_since = CASE WHEN url <> $3 THEN NULL ELSE failing_since END,
             failed_at = CASE WHEN $9 OR url <> $3 THEN NULL ELSE failed_at END,
             waits_after = CASE WHEN $9 THEN $10 ELSE waits_after END,
             is_full = CASE WHEN $9 THEN FALSE ELSE is_full END,

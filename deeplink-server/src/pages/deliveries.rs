@@ -29,6 +29,10 @@ struct Shown {
     id: String,
     event: String,
     event_id: String,
+    /// Why it is sent, if not because something happened.
+    mark: Option<&'static str>,
+    /// The delivery whose event is sent once more.
+    replay_of: Option<String>,
     class: &'static str,
     status: &'static str,
     body: String,
@@ -49,26 +53,45 @@ impl From<Attempt> for ShownAttempt {
     fn from(attempt: Attempt) -> Self {
         let outcome = match (attempt.status, attempt.error) {
             (Some(status), _) => format!("Status {status}"),
-            (None, Some(error)) => error,
+            (None, Some(error)) => capitalised(error.strip_prefix("there was ").unwrap_or(&error)),
             (None, None) => "No answer".to_owned(),
         };
         Self { at: attempt.at.into(), milliseconds: attempt.duration_ms, outcome }
     }
 }
 
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(characters).collect()
+}
+
+/// A status as a sign and in words.
+fn words(status: &DeliveryStatus) -> (&'static str, &'static str) {
+    match status {
+        DeliveryStatus::Delivered => ("good", "Delivered"),
+        DeliveryStatus::Failed => ("bad", "Failed"),
+        DeliveryStatus::Canceled => ("over", "Given up"),
+        DeliveryStatus::Dropped => ("bad", "Dropped"),
+        _ => ("wait", "On its way"),
+    }
+}
+
 impl From<DeliveryDetail> for Shown {
     fn from(delivery: DeliveryDetail) -> Self {
-        let (class, status) = match delivery.status {
-            DeliveryStatus::Delivered => ("good", "Delivered"),
-            DeliveryStatus::Failed => ("bad", "Failed"),
-            DeliveryStatus::Canceled => ("over", "Given up"),
-            DeliveryStatus::Dropped => ("bad", "Dropped"),
-            _ => ("wait", "On its way"),
+        let (class, status) = words(&delivery.status);
+        let mark = match (delivery.test, &delivery.replay_of) {
+            (true, None) => Some("Test"),
+            (true, Some(_)) => Some("Test, sent again"),
+            (false, Some(_)) => Some("Sent again"),
+            (false, None) => None,
         };
         Self {
             id: delivery.id.to_string(),
             event: delivery.event.to_string(),
             event_id: delivery.event_id.to_string(),
+            mark,
+            replay_of: delivery.replay_of.map(|id| id.to_string()),
             class,
             status,
             body: delivery.request_body,
@@ -85,8 +108,17 @@ struct ListPage<'a> {
     frame: &'a Frame,
     webhook: Webhook,
     deliveries: Vec<Shown>,
+    /// Which deliveries can be shown, the first being all: what the address says, and in words.
+    choices: Vec<(&'static str, &'static str)>,
+    /// Which are.
+    chosen: &'static str,
     is_first: bool,
     next: Option<String>,
+}
+
+/// The deliveries that can be shown; all, when the address says something else.
+fn chosen(word: Option<&str>) -> Option<&'static DeliveryStatus> {
+    DeliveryStatus::ALL.iter().find(|status| Some(status.as_str()) == word)
 }
 
 /// The log, newest first.
@@ -97,14 +129,18 @@ pub(super) async fn list(
     query: Query,
 ) -> Result<Response, ApiError> {
     let webhook = named(&app, &person, &id).await?;
-    let cursor = query.one("cursor")?;
-    let found = api::deliveries::page_of(&app, &person.caller, &webhook.id, None, cursor, OF_A_PAGE).await?;
+    let (cursor, status) = (query.one("cursor")?, chosen(query.one("status")?));
+    let found = api::deliveries::page_of(&app, &person.caller, &webhook.id, status.cloned(), cursor, OF_A_PAGE).await?;
     let deliveries = found.deliveries.into_iter().map(|delivery| delivery.detail.into()).collect();
     let frame = Frame::of(&app, &person, Section::WEBHOOKS, "Deliveries").after(&query);
     let page = ListPage {
         frame: &frame,
         webhook: webhook.into(),
         deliveries,
+        choices: std::iter::once(("", "All"))
+            .chain(DeliveryStatus::ALL.iter().map(|status| (status.as_str(), words(status).1)))
+            .collect(),
+        chosen: status.map_or("", DeliveryStatus::as_str),
         is_first: cursor.is_none(),
         next: found.next_cursor,
     };

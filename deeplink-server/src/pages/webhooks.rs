@@ -6,6 +6,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::event::EventKind;
+use deeplink_core::id::WebhookId;
+use deeplink_core::signature::WebhookSecret;
 use deeplink_core::webhook::{
     CreateWebhook, CreatedWebhook, DeliveryDetail, MAX_WEBHOOKS, RotatedSecret, UpdateWebhook, WebhookDetail,
     WebhookFilters, WebhookStatus,
@@ -148,18 +150,29 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
         Ok(made) if made.replayed => Ok(see_other(&format!("{LIST}?done=webhook-secret-shown"))),
         Ok(made) => {
             let made: CreatedWebhook = made.said()?;
-            Ok(secret_page(&app, &person, "The new webhook’s secret", made.webhook.id.as_str(), made.secret.expose()))
+            Ok(secret_page(&app, &person, ("The new webhook’s secret", FIRST), &made.webhook.id, &made.secret))
         }
         Err(error) => list_page(&app, &person, None, &form, Some(&Trouble::of(error)?)).await,
     }
 }
 
-fn secret_page(app: &App, person: &Person, title: &str, id: &str, secret: &str) -> Response {
+/// What is said of a webhook's first secret, and of a later one.
+const FIRST: &str =
+    "Your receiver verifies with it that an event comes from here. Keep it where only your receiver finds it.";
+const LATER: &str = "X-Service-Signature is made with it from now on. In webhook-signature the secret before signs beside it for 24 hours. Keep it where only your receiver finds it.";
+
+fn secret_page(
+    app: &App,
+    person: &Person,
+    (title, lead): (&str, &str),
+    id: &WebhookId,
+    secret: &WebhookSecret,
+) -> Response {
     let frame = Frame::of(app, person, Section::WEBHOOKS, title);
     let page = Secret {
         frame: &frame,
-        lead: "Your receiver verifies with it that an event comes from here. Keep it where only your receiver finds it.",
-        secret,
+        lead,
+        secret: secret.expose(),
         base: app.public_url.as_str().trim_end_matches('/'),
         carried_by: Carrier::Receivers,
         back: &format!("{LIST}/{id}"),
@@ -172,9 +185,25 @@ fn secret_page(app: &App, person: &Person, title: &str, id: &str, secret: &str) 
 struct WebhookPage<'a> {
     frame: &'a Frame,
     webhook: Shown,
+    /// What may not be meant.
+    notes: Vec<&'static str>,
     groups: Vec<Group>,
     form_id: String,
     trouble: Option<String>,
+}
+
+/// What may not be meant of a webhook, though it is allowed.
+fn notes(webhook: &WebhookDetail, all: &[WebhookDetail]) -> Vec<&'static str> {
+    let filters_nothing = !webhook.filters.is_empty() && !webhook.events.contains(&EventKind::Conversion);
+    let is_twin = |other: &WebhookDetail| other.id != webhook.id && other.url == webhook.url && other.active;
+    let notes = [
+        (filters_nothing, "It is narrowed to the conversions of one affiliate, and conversions are not sent to it."),
+        (
+            webhook.active && all.iter().any(is_twin),
+            "Your other webhook has the same address: what both are told of comes there twice, signed with two secrets.",
+        ),
+    ];
+    notes.into_iter().filter_map(|(applies, note)| applies.then_some(note)).collect()
 }
 
 /// One webhook.
@@ -208,8 +237,9 @@ async fn page(
     let mut groups = groups(app, person, narrowed_to).await?;
     let elsewhere = fill(&mut groups, form.unwrap_or(&stored), trouble);
     let frame = Frame::of(app, person, Section::WEBHOOKS, "Webhook").failed(trouble.is_some()).after(query);
-    let page =
-        WebhookPage { frame: &frame, webhook: webhook.into(), groups, form_id: draw_id(app), trouble: elsewhere };
+    let notes = notes(&webhook, &api::webhooks::list_for(app, &person.caller).await?.webhooks);
+    let form_id = draw_id(app);
+    let page = WebhookPage { frame: &frame, webhook: webhook.into(), notes, groups, form_id, trouble: elsewhere };
     Ok(answer(app, status_of(trouble), &frame, &page))
 }
 
@@ -276,7 +306,7 @@ pub(super) async fn rotate(
         Ok(made) if made.replayed => Ok(see_other(&format!("{LIST}/{id}?done=webhook-secret-shown"))),
         Ok(made) => {
             let made: RotatedSecret = made.said()?;
-            Ok(secret_page(&app, &person, "The webhook’s new secret", &id, made.secret.expose()))
+            Ok(secret_page(&app, &person, ("The webhook’s new secret", LATER), &made.id, &made.secret))
         }
         Err(error) => Ok(ask_rotate(&app, &person, &webhook, Some(&Trouble::of(error)?))),
     }

@@ -77,6 +77,7 @@ async fn a_webhook_that_fails_for_three_days_is_switched_off_and_its_owner_told_
     assert!(mails[0].contains("is switched off") && mails[0].contains(&receiver.url(HOST, "/in")), "{}", mails[0]);
     world.clock.advance(DAY);
     scene.change(a, &hook, &json!({"active": true})).await;
+    has_status(&scene, &hook, "failing").await;
     give_up(&scene, &hook).await;
     has_status(&scene, &hook, "failing").await;
     assert_eq!(world.mails(1).await.len(), 1);
@@ -93,6 +94,24 @@ async fn days_without_an_attempt_are_no_days_of_failures() {
         has_status(&scene, &hook, "failing").await;
         scene.world.clock.advance(Duration::from_hours(24 * 4));
     }
+}
+
+/// Who switches a webhook off and on again is not told that nothing was tried.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_that_failed_says_so_when_it_is_switched_on_again() {
+    let scene = Scene::new().await;
+    let a = &scene.world.a;
+    let receiver = scene.receiver(Say::Status(500)).await;
+    let hook = scene.hook(a, &receiver.url(HOST, "/in")).await;
+    give_up(&scene, &hook).await;
+    has_status(&scene, &hook, "failing").await;
+    for active in [false, true] {
+        scene.change(a, &hook, &json!({"active": active})).await;
+        has_status(&scene, &hook, "failing").await;
+    }
+    receiver.now(|_, _| Say::Status(200));
+    scene.test(a, &hook).await;
+    has_status(&scene, &hook, "healthy").await;
 }
 
 /// Another address has not failed yet, however long the one before did.

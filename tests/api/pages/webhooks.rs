@@ -36,6 +36,7 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
     assert_eq!((added.status, added.header("cache-control")), (200, "no-store"), "{}", added.text());
     let secret = secret_in(&added);
     assert!(secret.starts_with("whsec_"), "{secret}");
+    assert!(added.text().contains("dl webhooks listen --stream --secret-file"), "what comes to a machine of one's own");
     world.note_secret(&secret);
     let again = visitor.post(LIST, &fields).await;
     assert_eq!(went(&again), (303, "/account/webhooks?done=webhook-secret-shown"), "it is shown once");
@@ -66,6 +67,7 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
     let form = [("form", &*id)];
     let rotated = visitor.post(&secret_path, &form).await;
     let new = secret_in(&rotated);
+    assert!(text_of(&rotated).contains("X-Service-Signature is made with it from now on"), "{}", rotated.text());
     assert!(rotated.status == 200 && new.starts_with("whsec_") && new != secret);
     world.note_secret(&new);
     let again = visitor.post(&secret_path, &form).await;
@@ -113,6 +115,24 @@ async fn saving_keeps_the_filter_of_an_affiliate_that_is_deleted() {
     assert_eq!(save(affiliate, "https://e.io/").await, 404, "it can be kept and not chosen");
 }
 
+/// What is allowed and may not be meant is said: a filter without what it filters, and one address twice.
+#[tokio::test]
+async fn what_may_not_be_meant_is_said() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let webhook = json!({"url": URL.1, "events": ["click"], "filters": {"affiliate_id": world.a1.affiliate_id()}});
+    let path = format!("{LIST}/{}", world.a.post("/v1/webhooks", &webhook).await.member("id"));
+    let (filter, twin) = ("conversions are not sent to it", "Your other webhook has the same address");
+    let page = text_of(&visitor.get(&path).await);
+    assert!(page.contains(filter) && !page.contains(twin), "{page}");
+    let other = json!({"url": URL.1, "events": ["click", "conversion"]});
+    let other = format!("{LIST}/{}", world.a.post("/v1/webhooks", &other).await.member("id"));
+    let page = text_of(&visitor.get(&other).await);
+    assert!(!page.contains(filter) && page.contains(twin), "{page}");
+    visitor.post(&path, &[("active", "no")]).await;
+    assert!(!text_of(&visitor.get(&other).await).contains(twin), "nothing comes from the other");
+}
+
 /// Two webhooks are all there can be; the page says so instead of asking for one more.
 #[tokio::test]
 async fn a_full_account_is_asked_for_no_other_webhook() {
@@ -148,7 +168,7 @@ async fn a_delivery_is_shown_and_sent_again() {
     for shown in [
         "Delivery: conversion",
         "Status 500",
-        "there was no valid answer",
+        "No valid answer",
         "Status 200",
         "1 Jan 1970, 00:00:02",
         "&#60;b&#62;thanks&#60;/b&#62;",
@@ -172,8 +192,18 @@ async fn a_delivery_is_shown_and_sent_again() {
     assert!(!places[0].contains(&delivery));
     let tested = visitor.post(&format!("{LIST}/{id}/test"), &[("form", &form_id)]).await;
     assert!(tested.header("location").ends_with("?done=event-sent"), "{}", tested.text());
-    let shown = visitor.get(&list).await.text();
-    assert_eq!(shown.matches("/deliveries/dlv_").count(), 3, "{shown}");
+    let shown = visitor.get(&list).await;
+    assert_eq!(shown.text().matches("/deliveries/dlv_").count(), 3, "{}", shown.text());
+    for said in ["Last answer", "Status 200", "Test", "Test, sent again"] {
+        assert!(text_of(&shown).contains(said), "{said}: {}", shown.text());
+    }
+    let replayed = text_of(&visitor.get(&places[0]).await);
+    assert!(replayed.contains("the delivery before"), "{replayed}");
+    for (status, count) in [("delivered", 1), ("pending", 2), ("failed", 0), ("none", 3)] {
+        let some = visitor.get(&format!("{list}?status={status}")).await.text();
+        assert_eq!(some.matches("/deliveries/dlv_").count(), count, "{status}: {some}");
+        assert_eq!(some.matches(" aria-current=\"true\"").count(), 1, "{some}");
+    }
     for _ in 0..25 {
         settled_delivery(&world, &world.a, &id).await;
     }
@@ -181,6 +211,10 @@ async fn a_delivery_is_shown_and_sent_again() {
     let older = first.split("deliveries?cursor=").nth(1).and_then(|rest| rest.split('"').next()).expect("older ones");
     let rest = visitor.get(&format!("{list}?cursor={older}")).await.text();
     assert_eq!((first.matches("/deliveries/dlv_").count(), rest.matches("/deliveries/dlv_").count()), (25, 3));
+    let first = visitor.get(&format!("{list}?status=delivered")).await.text();
+    let older = first.split("deliveries?status=delivered&amp;cursor=").nth(1).and_then(|rest| rest.split('"').next());
+    let rest = visitor.get(&format!("{list}?status=delivered&cursor={}", older.expect("older ones"))).await.text();
+    assert_eq!((first.matches("/deliveries/dlv_").count(), rest.matches("/deliveries/dlv_").count()), (25, 1));
     world.a.patch(&format!("/v1/webhooks/{id}"), &json!({"active": false})).await;
     let off = visitor.get(&format!("{list}/{delivery}")).await;
     assert!(!text_of(&off).contains("Send it again"), "{}", off.text());

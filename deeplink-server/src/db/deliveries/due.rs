@@ -19,6 +19,8 @@ pub(crate) struct Due {
     pub(crate) created_at: i64,
     /// What is sent; `None` if the event is not kept any more.
     pub(crate) body: Option<String>,
+    /// Whether the event was made up.
+    pub(crate) is_test: bool,
 }
 
 /// A webhook's deliveries that are due, the one that waits longest first.
@@ -29,7 +31,8 @@ pub(crate) async fn due(
     count: i64,
 ) -> Result<Vec<Due>, DbError> {
     const SQL: &str = "
-        SELECT d.id, d.event_id, d.tries, d.log, d.created_at, e.body FROM deliveries d LEFT JOIN events e ON e.id = d.event_id
+        SELECT d.id, d.event_id, d.tries, d.log, d.created_at, e.body, COALESCE(e.position = 0, FALSE) AS is_test
+        FROM deliveries d LEFT JOIN events e ON e.id = d.event_id
         WHERE d.webhook_id = $1 AND d.state = 0 AND d.due_at <= $2 ORDER BY d.due_at LIMIT $3";
     Ok(on!(db, c => sqlx::query_as(SQL)
         .bind(webhook.as_str()).bind(now.as_millis()).bind(count)
@@ -60,7 +63,7 @@ pub(crate) struct Stored {
     /// What was made before this is given up.
     pub(crate) waits_after: Timestamp,
     pub(crate) is_full: bool,
-    /// Whether the last attempt failed.
+    /// Whether the last attempt failed, since it was switched on.
     pub(crate) fails: bool,
 }
 
@@ -73,13 +76,13 @@ struct Row {
     before_until: Option<i64>,
     waits_after: i64,
     is_full: bool,
-    failing_since: Option<i64>,
+    failed_at: Option<i64>,
 }
 
 /// A tenant's active webhooks.
 pub(crate) async fn targets(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Stored>, DbError> {
     const SQL: &str = "
-        SELECT id, url, sealed, sealed_before, before_until, waits_after, is_full, failing_since FROM webhooks
+        SELECT id, url, sealed, sealed_before, before_until, waits_after, is_full, failed_at FROM webhooks
         WHERE tenant_id = $1 AND active = TRUE ORDER BY id";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
     let read = |row: Row| {
@@ -90,7 +93,7 @@ pub(crate) async fn targets(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<
             before: row.sealed_before.zip(row.before_until.map(Timestamp::from_millis)),
             waits_after: Timestamp::from_millis(row.waits_after),
             is_full: row.is_full,
-            fails: row.failing_since.is_some(),
+            fails: row.failed_at.is_some(),
         })
     };
     rows.into_iter().map(read).collect()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use deeplink_core::signature::{SERVICE_SIGNATURE, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
+use deeplink_core::signature::{SERVICE_SIGNATURE, SERVICE_TEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
 use deeplink_core::time::Timestamp;
 use deeplink_core::webhook::{ATTEMPT_MILLIS, MAX_ANSWER, WAITS_MILLIS};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -12,12 +12,15 @@ use tokio::time::Instant;
 use super::target::Target;
 use crate::db::deliveries::{Due, Settled, Tried};
 use crate::http::metrics::Sent;
-use crate::outbound::http::{Post, Terms};
+use crate::outbound::http::{Failed, Post, Terms};
 use crate::state::App;
 
 /// What the log says of an attempt that nobody answered: the same for every reason, so that nobody learns by it what is
 /// where in somebody's network.
 const NO_ANSWER: &str = "there was no valid answer";
+/// What it says when the attempt's time was over. Only the time decides that, which stands beside it, and a connection has
+/// less: so this tells no closed port from a filtered one.
+const LATE: &str = "there was no answer within 10 seconds";
 const NOT_TAKEN: &str = "the answer's status is not one from 200 to 299";
 const NOT_SIGNED: &str = "the webhook's secret cannot be opened";
 
@@ -42,7 +45,8 @@ pub(super) async fn attempt(app: &App, target: &Target, due: &Due, body: &str) -
         Ok(answer) => (Some(answer.status), Some(NOT_TAKEN), text(&answer.begin), Sent::Refused),
         Err(failed) => {
             tracing::debug!(delivery = due.id, error = failed.in_short(), "a delivery was not answered");
-            (None, Some(NO_ANSWER), String::new(), Sent::Unanswered)
+            let why = if matches!(failed, Failed::Late(_)) { LATE } else { NO_ANSWER };
+            (None, Some(why), String::new(), Sent::Unanswered)
         }
     };
     app.metrics.sent(sent);
@@ -61,6 +65,7 @@ fn headers(target: &Target, due: &Due, body: &str, at: Timestamp) -> Option<Head
     const ID: HeaderName = HeaderName::from_static(WEBHOOK_ID);
     const TIMESTAMP: HeaderName = HeaderName::from_static(WEBHOOK_TIMESTAMP);
     const SIGNATURE: HeaderName = HeaderName::from_static(WEBHOOK_SIGNATURE);
+    const TEST: HeaderName = HeaderName::from_static(SERVICE_TEST);
     let signed = target.sign(&due.event_id, at, body.as_bytes())?;
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -68,6 +73,9 @@ fn headers(target: &Target, due: &Due, body: &str, at: Timestamp) -> Option<Head
     headers.insert(ID, HeaderValue::from_str(&due.event_id).ok()?);
     headers.insert(TIMESTAMP, HeaderValue::from(signed.seconds));
     headers.insert(SIGNATURE, signed.standard.try_into().ok()?);
+    if due.is_test {
+        headers.insert(TEST, HeaderValue::from_static("true"));
+    }
     Some(headers)
 }
 
@@ -103,7 +111,20 @@ mod tests {
     use super::*;
 
     fn due() -> Due {
-        Due { id: "dlv".into(), event_id: "evt".into(), tries: 0, log: "[]".into(), created_at: 0, body: None }
+        let (id, event_id, log) = ("dlv".into(), "evt".into(), "[]".into());
+        Due { id, event_id, tries: 0, log, created_at: 0, body: None, is_test: false }
+    }
+
+    /// A receiver must not take what was made up for what happened, and the bytes are those of an event.
+    #[test]
+    fn made_up_events_say_so_in_a_header() {
+        let vault = vault();
+        let target = Target::open(stored(&vault), &vault);
+        for is_test in [false, true] {
+            let headers =
+                headers(&target, &Due { is_test, ..due() }, "{}", Timestamp::from_millis(0)).expect("headers");
+            assert_eq!(headers.get(SERVICE_TEST).map(HeaderValue::as_bytes), is_test.then_some(&b"true"[..]));
+        }
     }
 
     /// Whatever the moment within a second, the signature is over the time that the header says.

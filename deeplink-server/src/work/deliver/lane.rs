@@ -237,7 +237,7 @@ mod tests {
 
     fn due(id: &str) -> Due {
         let (event_id, log) = ("evt".into(), "[]".into());
-        Due { id: id.into(), event_id, tries: 0, log, created_at: 0, body: Some("{}".into()) }
+        Due { id: id.into(), event_id, tries: 0, log, created_at: 0, body: Some("{}".into()), is_test: false }
     }
 
     fn with(lane: &mut Lane, ids: &[&str]) {

@@ -1,5 +1,7 @@
 //! The description of the interface, the page that shows it, and the one for language models.
 
+mod told;
+
 use std::sync::LazyLock;
 
 use axum::Router;
@@ -48,6 +50,8 @@ use crate::state::Shared;
         deeplink_core::error::ErrorBody, deeplink_core::visitor::ClickKind, deeplink_core::qr::QrFormat,
         deeplink_core::qr::QrLevel, deeplink_core::qr::QrShape, deeplink_core::qr::DotType,
         deeplink_core::qr::CornerSquareType, deeplink_core::qr::CornerDotType, deeplink_core::webhook::DeliveryStatus,
+        deeplink_core::event::ClickData, deeplink_core::event::AttributeData, deeplink_core::event::IdentifyData,
+        deeplink_core::event::ConversionData,
     )),
 )]
 struct Base;
@@ -82,6 +86,7 @@ pub(crate) fn finished(mut document: OpenApi) -> OpenApi {
             }
         }
     }
+    told::add(&mut document);
     document
 }
 
@@ -118,7 +123,7 @@ pub(crate) async fn document() -> Response {
 pub(crate) async fn llms() -> Response {
     (
         [(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))],
-        include_str!("../templates/llms.txt"),
+        include_str!("../../templates/llms.txt"),
     )
         .into_response()
 }
