@@ -428,20 +428,22 @@ pub(crate) async fn update(
     Ok(Some(link))
 }
 
-/// Deletes a link; its clicks stay countable under its position. `false` when it is gone already.
+/// Deletes a link; its clicks stay countable under its position, and what it leads to later is still its affiliate's. `false`
+/// when it is gone already.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     link_id: &str,
     now: Timestamp,
 ) -> Result<bool, DbError> {
-    const SQL: &str = "DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 RETURNING position";
-    const KEEP: &str = "INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at) VALUES ($1, $2, $3, $4)";
-    let position: Option<i64> =
-        on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
-    let Some(position) = position else { return Ok(false) };
+    const SQL: &str = "DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 RETURNING position, affiliate_id";
+    const KEEP: &str = "
+        INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at, affiliate_id) VALUES ($1, $2, $3, $4, $5)";
+    let gone: Option<(i64, Option<String>)> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
+    let Some((position, affiliate)) = gone else { return Ok(false) };
     on!(db, c => sqlx::query(KEEP)
-        .bind(position).bind(tenant.as_str()).bind(link_id).bind(now.as_millis())
+        .bind(position).bind(tenant.as_str()).bind(link_id).bind(now.as_millis()).bind(affiliate.as_deref())
         .execute(c).await.map(|_| ()))?;
     Ok(true)
 }

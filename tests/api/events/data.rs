@@ -1,5 +1,7 @@
 //! What events say: exactly these fields, of each kind.
 
+use std::collections::BTreeSet;
+
 use http::Method;
 use serde_json::{Value, json};
 
@@ -172,6 +174,37 @@ async fn an_affiliates_filter_narrows_conversions_alone() {
     };
     assert_eq!(users("conversion"), ["user-1"]);
     assert_eq!(users("identify"), ["user-0", "user-1", "user-2"]);
+}
+
+/// A link that was deleted since is its affiliate's still: what it led to is told of as if it were there, whether the conversion
+/// came after that or waited for its user.
+#[tokio::test]
+async fn an_affiliates_conversions_outlive_its_links() {
+    let world = spawn().await;
+    let a = &world.a;
+    let [of_one, of_two] = [&world.a1, &world.a2];
+    of_one.make("of-one").await;
+    of_two.make("of-two").await;
+    let hook = webhook(a, "one", &["conversion"], &json!({"affiliate_id": of_one.affiliate_id()})).await;
+    for (nth, link) in ["of-one", "of-two", "of-one"].into_iter().enumerate() {
+        attribute(a, link, &format!("install-{nth}")).await;
+    }
+    for nth in [0, 1] {
+        identify(a, &format!("install-{nth}"), &format!("user-{nth}")).await;
+    }
+    convert(a, &json!({"type": "purchase", "user_id": "user-2"})).await;
+    for link in ["of-one", "of-two"] {
+        assert_eq!(a.delete(&format!("/v1/links/{link}")).await.status, 204);
+    }
+    for nth in [0, 1] {
+        convert(a, &json!({"type": "purchase", "user_id": format!("user-{nth}")})).await;
+    }
+    identify(a, "install-2", "user-2").await;
+    let sent = deliveries(&world, &hook).await;
+    let sent = sent.iter().map(|body| serde_json::from_str::<Value>(body).expect("JSON"));
+    let told = sent.map(|body| ["user_id", "last_touch_link_id"].map(|member| body["data"][member].to_string()));
+    let expected = ["user-0", "user-2"].map(|user| [format!("\"{user}\""), "\"of-one\"".to_owned()]);
+    assert_eq!(told.collect::<BTreeSet<_>>(), BTreeSet::from(expected));
 }
 
 /// Previews and crawlers are counted apart, and told of to nobody.

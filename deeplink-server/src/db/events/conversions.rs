@@ -10,14 +10,15 @@ use super::super::credits::Range;
 use super::super::{Conn, DbError, on};
 use super::{NewEvent, Telling, tell};
 
-/// Conversions with what their events say. Links that are gone have their ids still, and nothing else.
+/// Conversions with what their events say. Links that are gone have their ids and affiliates still, and nothing else.
 macro_rules! conversions {
     ($which:literal) => {
         concat!(
             "
             SELECT c.id, c.tenant_id, c.source_id, u.user_id, c.conversion_type, c.metadata, c.amount_cents, c.currency, c.at,
                 COALESCE(f.link_id, gone_f.link_id) AS first_link_id, COALESCE(l.link_id, gone_l.link_id) AS last_link_id,
-                l.affiliate_id, CASE WHEN c.metadata IS NULL THEN l.metadata END AS link_metadata
+                COALESCE(l.affiliate_id, gone_l.affiliate_id) AS affiliate_id,
+                CASE WHEN c.metadata IS NULL THEN l.metadata END AS link_metadata
             FROM conversions c JOIN app_users u ON u.position = c.app_user
                 LEFT JOIN links f ON f.position = c.first_link
                 LEFT JOIN deleted_links gone_f ON gone_f.position = c.first_link
