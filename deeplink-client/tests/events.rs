@@ -82,6 +82,42 @@ async fn a_stream_tells_how_its_connection_does() {
     assert_eq!(*heard.lock().unwrap(), [StreamState::Begun, lost, again, lost]);
 }
 
+/// Who stops before the first event can go on where the stream began: nothing that happened between is missed.
+#[tokio::test(start_paused = true)]
+async fn a_place_without_an_event_can_be_kept() {
+    let [first, second] = ["evt_0000000000050000a0000000", "evt_0000000000060000a0000000"];
+    for (said, place) in [
+        (format!(": the events begin\nid: {first}\n\n"), first),
+        (format!(": the events begin\nid: {first}\n\n: nothing happened\nid: {second}\n\nid: \n\n"), second),
+    ] {
+        let mock = mock().bytes(200, SSE, said).silence();
+        let mut events = client(&mock).events().stream();
+        assert_eq!(events.last_id(), None);
+        assert!(tokio::time::timeout(Duration::from_secs(60), events.next()).await.is_err());
+        assert_eq!(events.last_id().map(|id| id.as_str()), Some(place));
+    }
+}
+
+/// A stream that opens and ends, however often, is asked for seldom in the end; one that brings something comes again soon.
+#[tokio::test(start_paused = true)]
+async fn who_gets_nothing_waits_longer_from_time_to_time() {
+    const TIMES: u32 = 20;
+    let waited = async |said: &str| {
+        let mock = (0..TIMES).fold(mock(), |mock, _| mock.bytes(200, SSE, said.to_owned())).status(403);
+        let mut events = client(&mock).events().stream();
+        let begin = Instant::now();
+        while let Some(Ok(_)) = events.next().await {}
+        mock.assert_used();
+        begin.elapsed()
+    };
+    // Up to a second each time, and more than that.
+    let limit = Duration::from_secs(2) * TIMES;
+    let nothing = waited(": the events begin\nid: evt_0000000000050000a0000000\n\n").await;
+    assert!(nothing > limit, "{nothing:?}");
+    let something = waited(&fixtures::streamed_event(&EventKind::Click)).await;
+    assert!(something < limit, "{something:?}");
+}
+
 /// 45 seconds of silence are a broken connection.
 #[tokio::test(start_paused = true)]
 async fn silence_is_a_break() {

@@ -12,7 +12,7 @@ use deeplink_core::routes;
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
 use http::HeaderValue;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::call::{self, Draft, Target};
 use crate::client::Client;
@@ -31,6 +31,8 @@ const SILENCE: Duration = Duration::from_secs(45);
 const SHORTEST: Duration = Duration::from_secs(1);
 /// … up to this.
 const LONGEST: Duration = Duration::from_secs(30);
+/// A connection that lasts as long as this has been worth it: what comes after it is no greeting.
+const LASTING: Duration = Duration::from_secs(10);
 /// Attempts before a stream that has never begun fails.
 const FIRST_ATTEMPTS: u32 = 3;
 
@@ -42,9 +44,9 @@ impl Events {
     /// Everything that happens from now on, event by event. Nothing is asked before the stream is polled.
     ///
     /// A stream that has begun comes again whenever its connection breaks or is silent for 45 seconds: after a random wait of up
-    /// to one second at first and 30 in the end, behind the place that it had reached. So it gives each event once, in the
-    /// service's order, and loses none as long as it is back within 24 hours. It ends with an error when the service refuses
-    /// it, such as for a key that was deleted, or when it never began.
+    /// to one second at first, and up to 30 when that brings nothing, behind the place that it had reached. So it gives each
+    /// event once, in the service's order, and loses none as long as it is back within 24 hours. It ends with an error when the
+    /// service refuses it, such as for a key that was deleted, or when it never began.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -93,7 +95,14 @@ pub struct EventStream {
     kinds: Vec<EventKind>,
     last: Option<EventId>,
     watch: Option<Watch>,
-    told: Option<Pin<Box<dyn Stream<Item = Result<StreamedEvent>> + Send>>>,
+    told: Option<Pin<Box<dyn Stream<Item = Result<Told>> + Send>>>,
+}
+
+/// What the service says.
+enum Told {
+    Event(StreamedEvent),
+    /// No event, but the place behind which the next ones come.
+    Place(EventId),
 }
 
 impl EventStream {
@@ -116,7 +125,8 @@ impl EventStream {
         self
     }
 
-    /// The last event that was given: a later stream can go on [`after`](Self::after) it.
+    /// The last event that was given, or the place that the service has named since, such as where it began: a later stream that
+    /// goes on [`after`](Self::after) it misses nothing.
     pub fn last_id(&self) -> Option<&EventId> {
         self.last.as_ref()
     }
@@ -131,11 +141,17 @@ impl Stream for EventStream {
             let reading = Reading::new(&me.client, &me.kinds, me.last.clone(), me.watch.clone());
             stream::unfold(reading, Reading::next).boxed()
         });
-        let item = ready!(told.as_mut().poll_next(cx));
-        if let Some(Ok(told)) = &item {
-            me.last = Some(told.id.clone());
+        loop {
+            match ready!(told.as_mut().poll_next(cx)) {
+                Some(Ok(Told::Place(place))) => me.last = Some(place),
+                Some(Ok(Told::Event(told))) => {
+                    me.last = Some(told.id.clone());
+                    return Poll::Ready(Some(Ok(told)));
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
         }
-        Poll::Ready(item)
     }
 }
 
@@ -153,10 +169,12 @@ struct Reading {
     last: Option<EventId>,
     watch: Option<Watch>,
     body: Option<BodyStream>,
+    /// When that was opened.
+    opened: Instant,
     frames: Frames,
     /// It has been open once.
     has_begun: bool,
-    /// Times in a row that it was tried for nothing.
+    /// Times in a row that it was tried and brought nothing: no event, and no connection that lasted.
     failed: u32,
     is_over: bool,
 }
@@ -181,6 +199,7 @@ impl Reading {
             last,
             watch,
             body: None,
+            opened: Instant::now(),
             frames: Frames::default(),
             has_begun: false,
             failed: 0,
@@ -188,7 +207,7 @@ impl Reading {
         }
     }
 
-    async fn next(mut self) -> Option<(Result<StreamedEvent>, Self)> {
+    async fn next(mut self) -> Option<(Result<Told>, Self)> {
         if self.is_over {
             return None;
         }
@@ -198,15 +217,17 @@ impl Reading {
         Some((told, self))
     }
 
-    async fn read(&mut self) -> Result<StreamedEvent> {
+    async fn read(&mut self) -> Result<Told> {
         loop {
             match self.frames.next() {
-                // No event, but the place behind which the next ones come.
-                Some(frame) if frame.data.is_empty() => {
-                    self.last = frame.id.parse().ok().or(self.last.take());
-                    continue;
-                }
-                Some(frame) => return self.told(&frame),
+                Some(frame) if frame.data.is_empty() => match frame.id.parse::<EventId>() {
+                    Ok(place) => {
+                        self.last = Some(place.clone());
+                        return Ok(Told::Place(place));
+                    }
+                    Err(_) => continue,
+                },
+                Some(frame) => return self.told(&frame).map(Told::Event),
                 None => {}
             }
             let Some(body) = &mut self.body else {
@@ -215,7 +236,10 @@ impl Reading {
             };
             match timeout(SILENCE, body.next()).await {
                 Ok(Some(Ok(bytes))) => {
-                    self.failed = 0;
+                    // The service speaks before it reads anything, so that it speaks at all says little.
+                    if self.opened.elapsed() >= LASTING {
+                        self.failed = 0;
+                    }
                     self.frames.feed(&bytes)?;
                 }
                 // It ended, it broke, or nothing came.
@@ -240,6 +264,7 @@ impl Reading {
         let id: EventId = frame.id.parse().map_err(|_| wrong("its id is none"))?;
         let event = Event::parse(frame.data.as_bytes()).map_err(|why| wrong(&why.to_string()))?;
         self.last = Some(id.clone());
+        self.failed = 0;
         Ok(StreamedEvent { id, event })
     }
 
@@ -252,6 +277,7 @@ impl Reading {
         match send::open(&self.client, &draft).await {
             Ok(body) => {
                 self.body = Some(body);
+                self.opened = Instant::now();
                 let has_begun = std::mem::replace(&mut self.has_begun, true);
                 self.tell(if has_begun { StreamState::Again } else { StreamState::Begun });
                 Ok(())
