@@ -63,4 +63,9 @@ impl Receipt {
     pub fn is_valid(&self) -> bool {
         self.event.is_ok()
     }
+
+    /// Whether it is signed as it should be, even if it says nothing that an event says.
+    pub fn is_signed(&self) -> bool {
+        matches!(self.event, Ok(_) | Err(webhook::Error::Parse(_)))
+    }
 }

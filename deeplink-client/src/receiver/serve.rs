@@ -1,10 +1,11 @@
 //! The listening end: HTTP/1.1 and HTTP/2 on a port of this machine.
 
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use hyper::body::Body;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
@@ -105,25 +106,44 @@ async fn accept(listener: TcpListener, desk: &Arc<Desk>, connections: &mut JoinS
             Ok((stream, _)) if connections.len() < MOST_CONNECTIONS => {
                 connections.spawn(talk(stream, Arc::clone(desk)));
             }
-            Ok(_) => {}
+            Ok((stream, _)) => turn_away(stream),
             // Too many open files, or a caller who left: neither lasts.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-async fn talk(stream: tokio::net::TcpStream, desk: Arc<Desk>) {
+/// Says that there are too many connections, as far as that goes at once: whoever does not read it holds nothing up.
+fn turn_away(stream: TcpStream) {
+    const FULL: &[u8] =
+        b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    if let Ok(mut stream) = stream.into_std() {
+        let _ = stream.write_all(FULL);
+    }
+}
+
+async fn talk(stream: TcpStream, desk: Arc<Desk>) {
+    let has_asked = AtomicBool::new(false);
     let mut server = auto::Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(READ_LIMIT);
     server.http2().timer(TokioTimer::new()).keep_alive_interval(READ_LIMIT);
     let service = service_fn(|request| {
+        has_asked.store(true, Ordering::Relaxed);
         let desk = Arc::clone(&desk);
         async move { Ok::<_, Infallible>(desk.take(request).await) }
     });
     let mut connection = pin!(server.serve_connection(TokioIo::new(stream), service));
+    // hyper's own limits begin once it is known which HTTP is spoken, which one who says nothing leaves open.
+    let silence = async {
+        tokio::time::sleep(READ_LIMIT).await;
+        if has_asked.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    };
     // How a connection ends is its caller's affair.
     tokio::select! {
         _ = connection.as_mut() => return,
+        () = silence => return,
         () = desk.receipts.closed() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
@@ -279,16 +299,58 @@ mod tests {
     use futures_util::stream;
     use http_body_util::StreamBody;
     use hyper::body::Frame;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
     use crate::webhook::WebhookSecret;
+
+    fn verifier() -> Verifier {
+        Verifier::new([WebhookSecret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]).expect("a secret")
+    }
+
+    /// A receiver, and connections to it that have said this much.
+    async fn connected(count: usize, said: &[u8]) -> (Vec<TcpStream>, SocketAddr, mpsc::Receiver<Receipt>) {
+        let receiver = Receiver::bind("127.0.0.1:0".parse().expect("an address")).await.expect("a port");
+        let address = receiver.address();
+        let (receipts, _) = receiver.run(verifier(), None);
+        let mut streams = Vec::new();
+        for _ in 0..count {
+            let mut stream = TcpStream::connect(address).await.expect("a connection");
+            stream.write_all(said).await.expect("written");
+            streams.push(stream);
+        }
+        (streams, address, receipts)
+    }
+
+    /// Whoever never asks anything is not waited for longer than a request's headers are, even if it begins like HTTP/2.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_asks_nothing_ends() {
+        for said in ["", "P", "PRI * HTT", "POST / HTTP/1.1\r\n"] {
+            let start = Instant::now();
+            let (mut streams, _, _receipts) = connected(1, said.as_bytes()).await;
+            // What it is told, if anything, is hyper's affair.
+            let _ = streams[0].read_to_end(&mut Vec::new()).await;
+            let took = start.elapsed();
+            assert!((READ_LIMIT..READ_LIMIT + Duration::from_secs(1)).contains(&took), "{said:?}: {took:?}");
+        }
+    }
+
+    /// Who finds all connections taken is told so.
+    #[tokio::test]
+    async fn one_connection_too_many_is_turned_away_with_a_word() {
+        let (_streams, address, _receipts) = connected(MOST_CONNECTIONS, b"").await;
+        let mut late = TcpStream::connect(address).await.expect("a connection");
+        let mut told = String::new();
+        late.read_to_string(&mut told).await.expect("an answer");
+        assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("Retry-After: 1"), "{told}");
+    }
 
     /// The service hangs up after ten seconds, whatever of them the body took.
     #[tokio::test(start_paused = true)]
     async fn a_slow_body_and_a_silent_program_share_the_limit() {
         let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let to = format!("http://{}/", silent.local_addr().expect("an address")).parse().expect("a target");
-        let verifier = Verifier::new([WebhookSecret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]).expect("a secret");
+        let verifier = verifier();
         let (receipts, mut kept) = mpsc::channel(1);
         let desk = Desk {
             verifier: verifier.clone(),
