@@ -219,8 +219,10 @@ async fn w1_a_name_is_not_waited_for_too_often() {
     assert_eq!(other.outcome(), "200");
     let outcomes: Vec<_> = replies.iter().map(Reply::outcome).collect();
     let count = |of: &str| outcomes.iter().filter(|outcome| *outcome == of).count();
-    let counts = ["201", "400 webhook_limit", "503 overloaded"].map(count);
-    assert_eq!(counts, [2, PLACES - 2, 8], "{outcomes:?}");
+    let [made, full, turned_away] = ["201", "400 webhook_limit", "503 overloaded"].map(count);
+    // A machine may be so busy that places are free again before the last ones ask.
+    assert!((1..=8).contains(&turned_away), "{outcomes:?}");
+    assert_eq!((made, full), (2, PLACES + 6 - turned_away), "{outcomes:?}");
     let later = |reply: &Reply| reply.status != 503 || !reply.header("retry-after").is_empty();
     assert!(replies.iter().all(later));
 }

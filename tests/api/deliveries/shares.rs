@@ -27,7 +27,8 @@ async fn w7_a_dead_receiver_holds_up_nobody_else() {
         times.push(fine.heard()[nth - 1].at.duration_since(began));
     }
     times.sort();
-    assert!(times[98] <= Duration::from_secs(1), "{times:?}");
+    // Whoever waited for the dead one would wait ten seconds.
+    assert!(times[98] <= Duration::from_secs(5), "{times:?}");
     // No attempt has ended five seconds after the first one was heard, so there are eight of them, and no more.
     let heard = dead.heard();
     let within = heard.iter().filter(|one| one.at.duration_since(heard[0].at) < Duration::from_secs(5));
@@ -85,6 +86,6 @@ async fn what_another_node_sends_is_announced_to_it() {
         }
         eventually("it arrives", PATIENCE, || async { receiver.hits() == nth }).await;
     }
-    // Without a word each of them would take a second, or half of one at best.
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    // Without a word each of the fifteen would take a second, since each comes just after a look.
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
 }

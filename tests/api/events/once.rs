@@ -155,14 +155,20 @@ async fn clicks_before_a_webhook_wants_them_are_not_told() {
 async fn a_click_that_nobody_wants_costs_nothing() {
     let world = spawn().await;
     world.a.make("spring-42").await;
-    webhook(&world.b, "other", &["click"], &json!({})).await;
+    let other = webhook(&world.b, "other", &["click"], &json!({})).await;
     webhook(&world.a, "sales", &["conversion"], &json!({})).await;
     for _ in 0..20 {
         world.a.tap("spring-42").await;
     }
+    // That looks for the end of the log by a click of B's.
     world.expect_clicks(&[(0, 20)]).await;
-    assert_eq!(world.db.number("SELECT COUNT(*) FROM events").await, 0);
-    assert_eq!(world.db.number("SELECT COUNT(*) FROM deliveries").await, 0);
+    // Clicks are told in the log's order: when this one is, whatever is made of those before it is there.
+    world.b.make("the-end").await;
+    world.b.tap("the-end").await;
+    expect_deliveries(&world, &other, 2).await;
+    for table in ["events", "deliveries"] {
+        assert_eq!(world.db.number(format!("SELECT COUNT(*) FROM {table}")).await, 2, "{table}");
+    }
 }
 
 /// What is on its way to a webhook is kept a day longer than the log shows it, which is as long as the operator says.

@@ -44,3 +44,24 @@ async fn a_host_that_has_moved_is_asked_for_once() {
     assert_eq!(connections.load(Ordering::SeqCst), KEPT + 1);
     assert!(bench.dialled().last().expect("a call").starts_with("9.9.9.9"), "{:?}", bench.dialled());
 }
+
+/// W6: a post ends with its time, to the tenth of a second, whatever was said until then that is no status.
+#[tokio::test(start_paused = true)]
+async fn w6_a_post_ends_with_its_time() {
+    for said in ["", "HTTP/1.1 200 OK\r\nX: y", "HTTP/1.1 100 Continue\r\n\r\n"] {
+        let (address, _) = server(move |mut socket, _| async move {
+            drop(socket.write_all(said.as_bytes()).await);
+            std::future::pending::<()>().await;
+        })
+        .await;
+        let bench = Bench::new(address).await;
+        let total = Duration::from_secs(10);
+        let terms = Terms { began: Instant::now(), total, largest: 100 };
+        let url = format!("http://{PUBLIC}/");
+        let post = Post { url: &url, headers: HeaderMap::new(), body: Bytes::from_static(b"{}"), terms };
+        let outcome = bench.http.post(post).await;
+        let took = terms.began.elapsed();
+        assert!(matches!(outcome, Err(Failed::Late(_))), "{said:?}: {outcome:?}");
+        assert!((total..=total + STEP).contains(&took), "{said:?}: {took:?}");
+    }
+}
