@@ -291,7 +291,8 @@ words! {
 pub struct WebhookHealth {
     /// In a word.
     pub status: WebhookStatus,
-    /// When the first attempt failed since the last that arrived; null when none has.
+    /// When the first attempt failed since the last that arrived; null when none has. It is counted anew after a day without an
+    /// attempt, for another address, and when the webhook is switched on.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub failing_since: Option<Timestamp>,
     /// When an attempt arrived last.

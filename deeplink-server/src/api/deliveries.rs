@@ -156,7 +156,7 @@ fn delivery_named(path: &str) -> Result<DeliveryId, ApiError> {
     ),
     request_body = TestWebhook,
     responses(
-        (status = 200, description = "The delivery, which begins now", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The delivery: pending and tried at once, or dropped when 100,000 wait for the webhook already", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
         (status = 400, description = "There is no such kind of event (`invalid_event`), or the webhook is not active", body = ErrorBody),
         (status = 401, description = "No valid key", body = ErrorBody),
         (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
@@ -204,7 +204,7 @@ pub(crate) async fn test_for(
         ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key give the first reply", min_length = 1, max_length = 255),
     ),
     responses(
-        (status = 200, description = "The new delivery, which begins now", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The new delivery: pending and tried at once, or dropped when 100,000 wait for the webhook already", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
         (status = 400, description = "The webhook is not active, or the idempotency key is none", body = ErrorBody),
         (status = 401, description = "No valid key", body = ErrorBody),
         (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),

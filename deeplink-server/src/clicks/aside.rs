@@ -1,4 +1,5 @@
-//! Work that goes the way of the clicks: folds, and what comes back from the spill.
+//! Work that goes the way of the clicks: folds, what comes back from the spill, clicks told to webhooks, and what became of
+//! deliveries.
 //!
 //! Like clicks it may commit without waiting for the disk. Through the ordinary door each piece of it would hold up the
 //! clicks behind it for a sync.

@@ -13,7 +13,7 @@
 //! | `replay` | from the spill into the log |
 //! | `fold` | from the log into counts |
 //! | `gather` | clicks grouped on their way into the log, so that a fold need not read them again |
-//! | `aside` | how the last two reach the writer |
+//! | `aside` | how folds, clicks from the spill, told clicks and settled deliveries reach the writer |
 //! | `alongside` | clicks that are reported, and stored before they are answered |
 //!
 //! The invariant: a click is in one place. It leaves the queue once, its batch ends in the log or in the spill, and
@@ -193,7 +193,7 @@ impl Clicks {
     }
 
     /// Runs `work` in a transaction that goes the way of the clicks: committed when this returns, if not yet on the disk.
-    /// For what can be done again from the log.
+    /// For what can be done again from the log, and for what became of deliveries: an attempt that is forgotten is made again.
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, DbError>
     where
         T: Send + 'static,
