@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::SqliteConnection;
 use tokio::time::Instant;
 
 use super::queue::{Fate, Gathering, lock};
 use super::texts::TextRef;
 use super::{Click, Intake};
 use crate::db::clicks::{self, Mark, NewText};
-use crate::db::{self, Conn, Db, DbError, Job, Ran, Statement};
+use crate::db::{self, Conn, Db, DbError, DriverError, Job, Ran, SqliteConn, Statement};
 
 /// The writer has the batch, and nothing of it can be committed yet.
 const TAKEN: i64 = 0;
@@ -161,7 +160,7 @@ impl Store {
     }
 
     /// The same by one statement. It is decided before it, because it may be committed as soon as it runs.
-    async fn store_by_statement(&mut self, c: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    async fn store_by_statement(&mut self, c: &mut SqliteConn) -> Result<bool, DriverError> {
         if self.running.is_given_up() {
             return Ok(false);
         }
@@ -184,7 +183,7 @@ fn new_texts(clicks: &[Click], mark: u64) -> Vec<TextRef> {
 }
 
 impl Job for Store {
-    fn run_by_statement<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> Option<Statement<'a>> {
+    fn run_by_statement<'a>(&'a mut self, conn: &'a mut SqliteConn) -> Option<Statement<'a>> {
         let is_one = self.new_texts.is_empty() && clicks::fits_statement(self.running.clicks.len());
         is_one.then(|| self.store_by_statement(conn).boxed())
     }

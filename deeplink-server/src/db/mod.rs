@@ -62,7 +62,7 @@ use tokio::sync::Semaphore;
 
 pub use error::DbError;
 pub use open::{Access, OpenError, backup, restore};
-pub(crate) use writer::{Foreign, Job, Lane, Ran, Statement};
+pub(crate) use writer::{DriverError, Foreign, Job, Lane, Ran, SqliteConn, Statement};
 
 /// Writes that may wait for PostgreSQL at one time; on SQLite the writer's queue has its own bound.
 const MAX_WAITING_WRITES: usize = 4_096;

@@ -42,15 +42,19 @@ pub(crate) enum Ran {
     Failed(DbError),
 }
 
+/// The writer's connection, and what goes wrong there, as the driver says it.
+pub(crate) type SqliteConn = SqliteConnection;
+pub(crate) type DriverError = sqlx::Error;
+
 /// Work in one statement.
-pub(crate) type Statement<'a> = BoxFuture<'a, Result<bool, sqlx::Error>>;
+pub(crate) type Statement<'a> = BoxFuture<'a, Result<bool, DriverError>>;
 
 /// Work for the writer, without its types.
 pub(crate) trait Job: Send {
     /// Does the work on the connection. Panics are caught by the writer.
     fn run<'a>(&'a mut self, conn: Conn<'a>) -> BoxFuture<'a, Ran>;
     /// Does the work by one statement, which is its own transaction, if it can. `false`: nothing was to be done.
-    fn run_by_statement<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> Option<Statement<'a>> {
+    fn run_by_statement<'a>(&'a mut self, conn: &'a mut SqliteConn) -> Option<Statement<'a>> {
         let _ = conn;
         None
     }
