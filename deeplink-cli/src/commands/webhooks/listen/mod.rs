@@ -201,7 +201,7 @@ impl Source {
                 receipt = self.receipts.recv() => {
                     let Some(receipt) = receipt else { break refusal.and(self.last_word(ctx, &mut tally).await) };
                     tally.add(&receipt);
-                    let kept = folder.filter(|_| receipt.is_valid()).map_or(Ok(()), |folder| folder.keep(&receipt));
+                    let kept = folder.filter(|_| receipt.is_signed()).map_or(Ok(()), |folder| folder.keep(&receipt));
                     let judged = kept.and(lines.push(&receipt)).and(listen.judge(&receipt));
                     if judged.is_err() || listen.count.is_some_and(|count| tally.valid >= count) {
                         break judged;
