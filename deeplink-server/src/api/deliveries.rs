@@ -286,8 +286,8 @@ impl Work for Begin {
             return Err(not_there());
         }
         let id = self.app.random(|random| DeliveryId::new(now, random));
-        let is_dropped = webhook.is_full;
-        let new = NewDelivery { id: &id, tenant, webhook: &webhook.id, event: &event, is_dropped, now };
+        let StoredWebhook { turn, is_full: is_dropped, .. } = webhook;
+        let new = NewDelivery { id: &id, tenant, webhook: &webhook.id, turn, event: &event, is_dropped, now };
         deliveries::insert(tx, &new).await?;
         if let What::Again(before) = &self.what {
             delivery_log::note_replay(tx, &id, before).await?;

@@ -140,7 +140,11 @@ impl Reader {
                 self.stage = Stage::Reading;
                 self.comment("the events begin")
             }
-            Stage::Reading => self.read().await?,
+            Stage::Reading => {
+                let said = self.read().await?;
+                self.seat.step_back();
+                said
+            }
             Stage::Over => return None,
         };
         self.spoken = self.app.clock.monotonic_millis();

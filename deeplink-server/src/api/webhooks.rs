@@ -308,14 +308,21 @@ pub(crate) async fn rotate(
 }
 
 /// Gives one of an account's webhooks a new secret.
-pub(crate) async fn rotate_for(app: &App, caller: Arc<Caller>, once: Once, id: WebhookId) -> Result<Answer, ApiError> {
+pub(crate) async fn rotate_for(
+    app: &Shared,
+    caller: Arc<Caller>,
+    once: Once,
+    id: WebhookId,
+) -> Result<Answer, ApiError> {
     let now = app.clock.now();
     let secret = app.random(WebhookSecret::generate);
     let sealed = app.vault.seal("webhooks", id.as_str(), secret.expose().as_bytes());
-    once.run(&app.db, now, Rotate { caller, id, secret, sealed, now }).await
+    let work = Rotate { app: Shared::clone(app), caller, id, secret, sealed, now };
+    once.run(&app.db, now, work).await
 }
 
 struct Rotate {
+    app: Shared,
     caller: Arc<Caller>,
     id: WebhookId,
     secret: WebhookSecret,
@@ -330,5 +337,10 @@ impl Work for Rotate {
             return Err(not_there());
         }
         done(&RotatedSecret::new(self.id.clone(), self.secret.clone()))
+    }
+
+    /// What is sent from here on is signed with the new one.
+    fn committed(&self) {
+        self.app.happened.say(Happened::Deliveries(self.caller.tenant.clone()));
     }
 }

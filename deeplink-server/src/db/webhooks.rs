@@ -22,6 +22,8 @@ pub(crate) struct Subscriber {
     pub(crate) id: WebhookId,
     /// Whose conversions alone are sent; other kinds are not narrowed.
     pub(crate) affiliate: Option<AffiliateId>,
+    /// How often it was switched on again: what is made now is of this turn.
+    pub(crate) turn: i64,
     /// So many deliveries wait that this one is dropped.
     pub(crate) is_full: bool,
 }
@@ -30,6 +32,7 @@ pub(crate) struct Subscriber {
 struct Row {
     id: String,
     affiliate_id: Option<String>,
+    turn: i64,
     is_full: bool,
 }
 
@@ -40,7 +43,7 @@ pub(crate) async fn subscribers(
     kind: &EventKind,
 ) -> Result<Vec<Subscriber>, DbError> {
     const SQL: &str = "
-        SELECT id, affiliate_id, is_full FROM webhooks
+        SELECT id, affiliate_id, turn, is_full FROM webhooks
         WHERE tenant_id = $1 AND active = TRUE AND kinds & $2 <> 0 ORDER BY id";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(bit(kind)).fetch_all(c).await)?;
     let read = |row: Row| {
@@ -48,6 +51,7 @@ pub(crate) async fn subscribers(
         Ok(Subscriber {
             id: row.id.parse().map_err(|_| corrupt("id", &row.id))?,
             affiliate: row.affiliate_id.map(|id| id.parse().map_err(|_| corrupt("affiliate_id", &id))).transpose()?,
+            turn: row.turn,
             is_full: row.is_full,
         })
     };
@@ -74,6 +78,8 @@ pub(crate) struct StoredWebhook {
     pub(crate) events: Vec<EventKind>,
     pub(crate) affiliate: Option<AffiliateId>,
     pub(crate) active: bool,
+    /// How often it was switched on again.
+    pub(crate) turn: i64,
     /// So many deliveries wait that more are dropped.
     pub(crate) is_full: bool,
     health: WebhookHealth,
@@ -98,7 +104,7 @@ macro_rules! full {
     ($before:literal, $after:literal) => {
         concat!(
             $before,
-            " id, url, kinds, affiliate_id, active, is_full, failing_since, delivered_at, paused_at, dropped, created_at ",
+            " id, url, kinds, affiliate_id, active, turn, is_full, failing_since, delivered_at, paused_at, dropped, created_at ",
             $after
         )
     };
@@ -111,6 +117,7 @@ struct FullRow {
     kinds: i64,
     affiliate_id: Option<String>,
     active: bool,
+    turn: i64,
     is_full: bool,
     failing_since: Option<i64>,
     delivered_at: Option<i64>,
@@ -147,6 +154,7 @@ impl TryFrom<FullRow> for StoredWebhook {
                 .map_err(|_| corrupt("affiliate_id"))?,
             events: EventKind::ALL.iter().filter(|kind| row.kinds & bit(kind) != 0).cloned().collect(),
             active: row.active,
+            turn: row.turn,
             is_full: row.is_full,
             health: row.health(),
             created_at: Timestamp::from_millis(row.created_at),
@@ -215,7 +223,7 @@ pub(crate) async fn update(
             clicks_after = CASE WHEN $7 THEN $8 ELSE clicks_after END,
             failing_since = CASE WHEN url <> $3 THEN NULL ELSE failing_since END,
             failed_at = CASE WHEN $9 OR url <> $3 THEN NULL ELSE failed_at END,
-            waits_after = CASE WHEN $9 THEN $10 ELSE waits_after END,
+            turn = CASE WHEN $9 THEN turn + 1 ELSE turn END,
             is_full = CASE WHEN $9 THEN FALSE ELSE is_full END,
             paused_at = CASE WHEN $9 THEN NULL ELSE paused_at END
         WHERE tenant_id = $1 AND id = $2";
@@ -232,7 +240,7 @@ pub(crate) async fn update(
     on!(db, c => sqlx::query(SQL)
         .bind(tenant.as_str()).bind(id.as_str()).bind(&after.url).bind(bits(&after.events))
         .bind(after.affiliate.as_ref().map(AffiliateId::as_str)).bind(after.active)
-        .bind(begins).bind(head).bind(after.active && !before.active).bind(now.as_millis())
+        .bind(begins).bind(head).bind(after.active && !before.active)
         .execute(c).await.map(|_| ()))?;
     find(db, tenant, id).await
 }

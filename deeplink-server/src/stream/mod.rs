@@ -8,25 +8,31 @@
 pub(crate) mod tail;
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use deeplink_core::event::EventKind;
 use deeplink_core::id::TenantId;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::sleep;
 
 use crate::db::events::{Told, page};
 use crate::db::{Db, DbError, clicks};
 
 /// Most readers of an account on a node.
 pub(crate) const MAX_READERS: usize = 10;
-/// Bytes of frames that are kept for an account's readers.
+/// Bytes of frames that are kept for an account's readers, and for those of all accounts together.
 const MAX_KEPT: usize = 256 * 1024;
+const MAX_KEPT_OF_ALL: usize = 32 * 1024 * 1024;
 /// Bytes of frames that a reader takes at one time, about.
 const PIECE: usize = 64 * 1024;
 /// Readers that ask the database for what they missed at one time: one, for reports may have half of the few connections
 /// that read SQLite, and links and keys need the others. It has one page at its turn.
 const CATCHING_UP: usize = 1;
+/// How long a reader waits for its turn, before it looks at what else concerns it: its key, and that it says something.
+const TURN: Duration = Duration::from_secs(1);
 
 /// An event as a reader gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +58,7 @@ pub(crate) struct Streams {
     /// Somebody has come.
     opened: Notify,
     stopping: watch::Sender<bool>,
-    catching_up: Semaphore,
+    catching_up: Arc<Semaphore>,
 }
 
 /// Those who read one account's events.
@@ -62,17 +68,17 @@ struct Audience {
     /// Something was added.
     news: watch::Sender<()>,
     /// One of its readers stands in the queue of those that catch up, so that accounts take turns.
-    catching_up: Semaphore,
+    catching_up: Arc<Semaphore>,
 }
 
 impl Audience {
     fn new() -> Self {
-        Self { ring: Mutex::default(), news: watch::Sender::new(()), catching_up: Semaphore::new(1) }
+        Self { ring: Mutex::new(Ring::new()), news: watch::Sender::new(()), catching_up: Arc::new(Semaphore::new(1)) }
     }
 }
 
 /// The last frames of an account.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ring {
     readers: usize,
     /// Every frame behind this place is here; `None` until the tail has come by.
@@ -81,13 +87,24 @@ struct Ring {
     upto: i64,
     frames: VecDeque<Frame>,
     bytes: usize,
+    /// How many may be kept: less where many accounts are read.
+    most: usize,
 }
 
 impl Ring {
+    fn new() -> Self {
+        Self { readers: 0, since: None, upto: 0, frames: VecDeque::new(), bytes: 0, most: MAX_KEPT }
+    }
+
     fn add(&mut self, frame: Frame) {
         self.bytes += frame.text.len();
         self.frames.push_back(frame);
-        while self.bytes > MAX_KEPT
+        self.shrink();
+    }
+
+    /// Lets go of the oldest frames, until no more than may be kept are left.
+    fn shrink(&mut self) {
+        while self.bytes > self.most
             && let Some(oldest) = self.frames.pop_front()
         {
             self.bytes -= oldest.text.len();
@@ -135,7 +152,7 @@ impl Streams {
             audiences: Mutex::default(),
             opened: Notify::new(),
             stopping: watch::Sender::new(false),
-            catching_up: Semaphore::new(CATCHING_UP),
+            catching_up: Arc::new(Semaphore::new(CATCHING_UP)),
         }
     }
 
@@ -150,10 +167,9 @@ impl Streams {
         ring.readers += 1;
         drop(ring);
         let (news, stopping) = (audience.news.subscribe(), self.stopping.subscribe());
-        let seat =
-            Seat { streams: Arc::clone(self), tenant: tenant.clone(), audience: Arc::clone(audience), news, stopping };
+        let (streams, tenant, audience) = (Arc::clone(self), tenant.clone(), Arc::clone(audience));
         self.opened.notify_one();
-        Some(seat)
+        Some(Seat { streams, tenant, audience, news, stopping, queued: None })
     }
 
     /// Lets every reader go, and nobody in.
@@ -172,14 +188,22 @@ impl Streams {
     }
 }
 
+/// A turn at the database: in the account's queue, and in that of all accounts.
+type Turn = [OwnedSemaphorePermit; 2];
+
+async fn turn([account, all]: [Arc<Semaphore>; 2]) -> Option<Turn> {
+    Some([account.acquire_owned().await.ok()?, all.acquire_owned().await.ok()?])
+}
+
 /// A reader's place; given back when it is dropped.
-#[derive(Debug)]
 pub(crate) struct Seat {
     streams: Arc<Streams>,
     tenant: TenantId,
     audience: Arc<Audience>,
     news: watch::Receiver<()>,
     stopping: watch::Receiver<bool>,
+    /// Its place in the queues for the database, while it waits for its turn.
+    queued: Option<Pin<Box<dyn Future<Output = Option<Turn>> + Send>>>,
 }
 
 impl Seat {
@@ -197,7 +221,9 @@ impl Seat {
             let reached = frames.last().map_or(after, |frame| frame.position);
             return Ok(Piece { has_more: !frames.is_empty(), frames, reached });
         }
-        let _turns = (self.audience.catching_up.acquire().await, self.streams.catching_up.acquire().await);
+        let Some(_turns) = self.turn().await else {
+            return Ok(Piece { frames: Vec::new(), reached: after, has_more: true });
+        };
         let mut reader = db.read().await?;
         let end = clicks::head(&mut reader.conn()).await?;
         let (told, upto) = page(&mut reader.conn(), &[&self.tenant], (after, end), has_clicks).await?;
@@ -207,6 +233,24 @@ impl Seat {
         let is_cut = frames.len() < told.len();
         let reached = frames.last().filter(|_| is_cut).map_or(upto.max(after), |last| last.position);
         Ok(Piece { frames, reached, has_more: reached < end })
+    }
+
+    /// Its turn at the database; `None` where it has not come soon, or the service stops. Its place in the queue it keeps.
+    async fn turn(&mut self) -> Option<Turn> {
+        let queues = [&self.audience.catching_up, &self.streams.catching_up].map(Arc::clone);
+        let queued = self.queued.get_or_insert_with(|| Box::pin(turn(queues)));
+        let turn = tokio::select! {
+            turn = queued => turn,
+            _ = self.stopping.wait_for(|stopping| *stopping) => return None,
+            () = sleep(TURN) => return None,
+        };
+        self.queued = None;
+        turn
+    }
+
+    /// Leaves the queue for the database: nobody waits for a reader that may take nothing for a while.
+    pub(crate) fn step_back(&mut self) {
+        self.queued = None;
     }
 
     /// Waits until there may be more, or the service stops.

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::{broadcast, watch};
 
-use super::{Audience, Frame, lock};
+use super::{Audience, Frame, MAX_KEPT, MAX_KEPT_OF_ALL, lock};
 use crate::db::events::{is_unnumbered, number, page};
 use crate::db::{DbError, clicks};
 use crate::happened::Happened;
@@ -57,7 +57,11 @@ async fn look(app: &App, reached: &mut Option<i64>) -> Result<(), DbError> {
     }
     let end = clicks::head(&mut app.db.read().await?.conn()).await?;
     let from = reached.unwrap_or(end);
+    let most = MAX_KEPT.min(MAX_KEPT_OF_ALL / audiences.len());
     for some in audiences.chunks(TOGETHER) {
+        for (_, audience) in some {
+            audience.begin(from, most);
+        }
         bring(app, some, from, end).await?;
     }
     *reached = Some(end);
@@ -76,9 +80,6 @@ async fn number_all(app: &App) -> Result<(), DbError> {
 async fn bring(app: &App, some: &[(TenantId, Arc<Audience>)], from: i64, end: i64) -> Result<(), DbError> {
     let mut from = from;
     let tenants: Vec<&TenantId> = some.iter().map(|(tenant, _)| tenant).collect();
-    for (_, audience) in some {
-        audience.begin(from);
-    }
     while from < end {
         let (told, upto) = page(&mut app.db.read().await?.conn(), &tenants, (from, end), true).await?;
         for (tenant, audience) in some {
@@ -90,9 +91,11 @@ async fn bring(app: &App, some: &[(TenantId, Arc<Audience>)], from: i64, end: i6
 }
 
 impl Audience {
-    /// From this place on frames are kept, if they are not yet.
-    fn begin(&self, from: i64) {
+    /// From this place on frames are kept, if they are not yet, and so many bytes of them.
+    pub(super) fn begin(&self, from: i64, most: usize) {
         let mut ring = lock(&self.ring);
+        ring.most = most;
+        ring.shrink();
         if ring.since.is_none() {
             (ring.since, ring.upto) = (Some(from), from);
             self.news.send_replace(());
@@ -100,7 +103,7 @@ impl Audience {
     }
 
     /// Keeps the frames up to a place. What it has already it does not take twice.
-    fn add(&self, frames: impl Iterator<Item = Frame>, upto: i64) {
+    pub(super) fn add(&self, frames: impl Iterator<Item = Frame>, upto: i64) {
         let mut ring = lock(&self.ring);
         let (before, mut is_new) = (ring.upto, false);
         for frame in frames.filter(|frame| frame.position > before) {

@@ -15,7 +15,7 @@ fn tenants() -> [TenantId; 2] {
 
 #[test]
 fn a_ring_says_when_something_is_not_in_it() {
-    let mut ring = Ring::default();
+    let mut ring = Ring::new();
     assert_eq!(ring.behind(i64::MAX), None, "before the tail has come by");
     ring.since = Some(10);
     assert_eq!(ring.behind(9), None);
@@ -115,10 +115,50 @@ async fn accounts_catch_up_in_turns() {
         let mut seat = streams.open(tenant).expect("a place");
         let (order, db) = (&order, &scratch.db);
         async move {
-            seat.next(db, 0, true).await.expect("a piece");
+            while seat.next(db, 0, true).await.expect("a piece").has_more {}
             lock(order).push(tenant);
         }
     });
     join(join_all(readers), async { drop(busy) }).await;
     assert_eq!(*lock(&order), [&a, &b, &a]);
+}
+
+/// Whoever waits for a turn gets control again and again, so that it is told that it is not forgotten and its key is looked
+/// at; and keeps its place meanwhile, until it has something to say.
+#[tokio::test]
+async fn who_waits_for_a_turn_is_not_stuck_in_it() {
+    let scratch = Scratch::new().await;
+    let streams = Arc::new(Streams::new());
+    let [mut first, mut second] = tenants().map(|tenant| streams.open(&tenant).expect("a place"));
+    let busy = Arc::clone(&streams.catching_up).acquire_owned().await.expect("a turn");
+    let nothing = Piece { frames: Vec::new(), reached: 7, has_more: true };
+    for seat in [&mut first, &mut second] {
+        assert_eq!(seat.next(&scratch.db, 7, true).await.expect("a piece"), nothing);
+    }
+    drop(busy);
+    // It is the first one's turn, which asked before.
+    assert_eq!(second.next(&scratch.db, 7, true).await.expect("a piece"), nothing);
+    first.step_back();
+    assert!(!second.next(&scratch.db, 7, true).await.expect("a piece").has_more);
+    let _busy = Arc::clone(&streams.catching_up).acquire_owned().await.expect("a turn");
+    streams.stop();
+    assert_eq!(first.next(&scratch.db, 7, true).await.expect("a piece"), nothing);
+    assert!(first.is_over());
+}
+
+/// However many accounts are read, what is kept for all of them together is bounded.
+#[test]
+fn many_accounts_keep_less_each() {
+    let audience = Audience::new();
+    audience.begin(10, MAX_KEPT);
+    audience.add((11..=14).map(|position| frame(position, MAX_KEPT / 4)), 14);
+    let kept = || {
+        let ring = lock(&audience.ring);
+        (ring.bytes, ring.since)
+    };
+    assert_eq!(kept(), (MAX_KEPT, Some(10)));
+    audience.begin(14, MAX_KEPT / 4);
+    assert_eq!(kept(), (MAX_KEPT / 4, Some(13)));
+    audience.begin(14, MAX_KEPT / 8);
+    assert_eq!(kept(), (0, Some(14)));
 }

@@ -2,6 +2,8 @@
 
 mod health;
 mod hostile;
+mod kept;
+mod nodes;
 mod receiver;
 mod schedule;
 mod shares;

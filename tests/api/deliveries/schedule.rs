@@ -213,7 +213,6 @@ async fn w5_switching_on_brings_nothing_back() {
         scene.attempted(&hook, attempts).await;
     }
     world.db.execute(format!("UPDATE webhooks SET is_full = TRUE WHERE id = '{}'", hook.id)).await;
-    world.clock.advance(Duration::from_millis(10));
     scene.change(a, &hook, &json!({"active": false})).await;
     scene.change(a, &hook, &json!({"active": true})).await;
     receiver.now(|_, _| Say::Status(200));
@@ -223,6 +222,27 @@ async fn w5_switching_on_brings_nothing_back() {
     world.clock.advance(Duration::from_mins(1));
     scene.settled(&hook, 3, 3).await;
     assert_eq!((receiver.hits(), scene.count(&hook, 1).await), (7, 1));
+}
+
+/// G5, F13: no clock says whether an event came before the switching on or after it: one that came after it is sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_after_switching_on_is_sent_whatever_the_clock_says() {
+    let scene = Scene::new().await;
+    let (world, a) = (&scene.world, &scene.world.a);
+    let receiver = scene.receiver(Say::Status(500)).await;
+    let hook = scene.hook(a, &receiver.url(super::HOST, "/in")).await;
+    let now = world.clock.now();
+    world.clock.advance(Duration::from_secs(10));
+    scene.change(a, &hook, &json!({"active": false})).await;
+    scene.change(a, &hook, &json!({"active": true})).await;
+    world.clock.set(now);
+    scene.test(a, &hook).await;
+    for (attempts, wait) in [(2, 1), (3, 5), (4, 25)] {
+        scene.attempted(&hook, attempts).await;
+        world.clock.advance(Duration::from_secs(wait));
+    }
+    scene.settled(&hook, 2, 1).await;
+    assert_eq!(receiver.hits(), 5);
 }
 
 /// F13: what was stored while the clock was far ahead is sent once it is set back, whoever held the lease then.

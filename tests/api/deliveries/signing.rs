@@ -12,7 +12,8 @@ fn signer(secret: &str) -> Signer {
     Signer::new(&WebhookSecret::new(secret)).expect("a secret")
 }
 
-fn is_signed_with(heard: &Heard, secret: &str) -> (bool, bool) {
+/// Whether `X-Service-Signature` and `webhook-signature` hold with this secret.
+pub(super) fn is_signed_with(heard: &Heard, secret: &str) -> (bool, bool) {
     let signer = signer(secret);
     let (id, at) = (heard.id(), heard.header("webhook-timestamp"));
     (

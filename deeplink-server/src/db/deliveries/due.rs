@@ -16,7 +16,8 @@ pub(crate) struct Due {
     pub(crate) tries: i64,
     /// The attempts so far, as they are stored.
     pub(crate) log: String,
-    pub(crate) created_at: i64,
+    /// The webhook's turn when it was made.
+    pub(crate) turn: i64,
     /// What is sent; `None` if the event is not kept any more.
     pub(crate) body: Option<String>,
     /// Whether the event was made up.
@@ -31,7 +32,7 @@ pub(crate) async fn due(
     count: i64,
 ) -> Result<Vec<Due>, DbError> {
     const SQL: &str = "
-        SELECT d.id, d.event_id, d.tries, d.log, d.created_at, e.body, COALESCE(e.position = 0, FALSE) AS is_test
+        SELECT d.id, d.event_id, d.tries, d.log, d.turn, e.body, COALESCE(e.position = 0, FALSE) AS is_test
         FROM deliveries d LEFT JOIN events e ON e.id = d.event_id
         WHERE d.webhook_id = $1 AND d.state = 0 AND d.due_at <= $2 ORDER BY d.due_at LIMIT $3";
     Ok(on!(db, c => sqlx::query_as(SQL)
@@ -60,8 +61,8 @@ pub(crate) struct Stored {
     pub(crate) sealed: String,
     /// The secret before, and until when it signs as well.
     pub(crate) before: Option<(String, Timestamp)>,
-    /// What was made before this is given up.
-    pub(crate) waits_after: Timestamp,
+    /// How often it was switched on again. What was made in an earlier turn is given up.
+    pub(crate) turn: i64,
     pub(crate) is_full: bool,
     /// Whether the last attempt failed, since it was switched on.
     pub(crate) fails: bool,
@@ -74,7 +75,7 @@ struct Row {
     sealed: String,
     sealed_before: Option<String>,
     before_until: Option<i64>,
-    waits_after: i64,
+    turn: i64,
     is_full: bool,
     failed_at: Option<i64>,
 }
@@ -82,7 +83,7 @@ struct Row {
 /// A tenant's active webhooks.
 pub(crate) async fn targets(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Stored>, DbError> {
     const SQL: &str = "
-        SELECT id, url, sealed, sealed_before, before_until, waits_after, is_full, failed_at FROM webhooks
+        SELECT id, url, sealed, sealed_before, before_until, turn, is_full, failed_at FROM webhooks
         WHERE tenant_id = $1 AND active = TRUE ORDER BY id";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
     let read = |row: Row| {
@@ -91,7 +92,7 @@ pub(crate) async fn targets(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<
             url: row.url,
             sealed: row.sealed,
             before: row.sealed_before.zip(row.before_until.map(Timestamp::from_millis)),
-            waits_after: Timestamp::from_millis(row.waits_after),
+            turn: row.turn,
             is_full: row.is_full,
             fails: row.failed_at.is_some(),
         })

@@ -15,6 +15,8 @@ pub(crate) struct NewDelivery<'a> {
     pub(crate) id: &'a DeliveryId,
     pub(crate) tenant: &'a TenantId,
     pub(crate) webhook: &'a WebhookId,
+    /// The webhook's turn, as it was read in this transaction or with what it tells of.
+    pub(crate) turn: i64,
     pub(crate) event: &'a EventId,
     /// So many wait already that this one is noted and dropped.
     pub(crate) is_dropped: bool,
@@ -29,7 +31,7 @@ pub(crate) async fn insert(db: &mut Conn<'_>, new: &NewDelivery<'_>) -> Result<(
 /// Stores deliveries, due at once.
 pub(crate) async fn insert_all(db: &mut Conn<'_>, new: &[NewDelivery<'_>]) -> Result<(), DbError> {
     const SQL: &str = "
-        INSERT INTO deliveries (id, tenant_id, webhook_id, event_id, state, tries, due_at, log, created_at) ";
+        INSERT INTO deliveries (id, tenant_id, webhook_id, event_id, state, tries, due_at, log, created_at, turn) ";
     const COUNT: &str = "UPDATE webhooks SET dropped = dropped + $2 WHERE id = $1";
     for piece in pieces(new) {
         on!(db, c => {
@@ -45,7 +47,8 @@ pub(crate) async fn insert_all(db: &mut Conn<'_>, new: &[NewDelivery<'_>]) -> Re
                     .push("0")
                     .push_bind(now)
                     .push("'[]'")
-                    .push_bind(now);
+                    .push_bind(now)
+                    .push_bind(new.turn);
             });
             query.build().execute(c).await.map(|_| ())
         })

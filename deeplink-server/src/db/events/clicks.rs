@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use deeplink_core::event::{ClickData, Event, EventData, click_event_id};
-use deeplink_core::id::{DeliveryId, EventId, TenantId, WebhookId};
+use deeplink_core::id::{DeliveryId, EventId, TenantId};
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::Platform;
 use sqlx::{AssertSqlSafe, FromRow};
 
 use super::super::deliveries::{self, NewDelivery};
+use super::super::webhooks::Subscriber;
 use super::super::{Conn, DbError, on};
 use super::{Position, Row, Telling, insert};
 
@@ -68,6 +69,7 @@ struct Wanted {
     #[sqlx(flatten)]
     click: Click,
     webhook_id: String,
+    turn: i64,
     is_full: bool,
 }
 
@@ -89,7 +91,7 @@ struct Wish {
     id: EventId,
     tenant: TenantId,
     body: String,
-    webhooks: Vec<(WebhookId, bool)>,
+    webhooks: Vec<Subscriber>,
 }
 
 impl Batch {
@@ -116,7 +118,7 @@ pub(crate) async fn next_clicks(db: &mut Conn<'_>, seen: i64) -> Result<Option<O
     let from = told.max(after).max(seen);
     let Some((end, looked_at)) = window(db, from, i64::MAX, LOOKED_AT).await? else { return Ok(Some(None)) };
     let sql = format!(
-        "SELECT {COLUMNS}, w.id AS webhook_id, w.is_full FROM clicks c {OWNERS}
+        "SELECT {COLUMNS}, w.id AS webhook_id, w.turn, w.is_full FROM clicks c {OWNERS}
             JOIN webhooks w ON w.tenant_id = COALESCE(l.tenant_id, d.tenant_id)
                 AND w.active = TRUE AND w.kinds % 2 = 1 AND w.clicks_after < c.position
             {TEXTS}
@@ -148,16 +150,17 @@ pub(super) async fn window(db: &mut Conn<'_>, after: i64, upto: i64, most: i64) 
 fn wishes(wanted: Vec<Wanted>) -> Result<Vec<Wish>, DbError> {
     let mut wishes: Vec<Wish> = Vec::new();
     let mut last = None;
-    for Wanted { click, webhook_id, is_full } in wanted {
-        let webhook = webhook_id.parse().map_err(|_| DbError::corrupt("webhooks", "id", &webhook_id))?;
+    for Wanted { click, webhook_id, turn, is_full } in wanted {
+        let id = webhook_id.parse().map_err(|_| DbError::corrupt("webhooks", "id", &webhook_id))?;
         if last != Some(click.position) {
             last = Some(click.position);
             let position = click.position;
-            let (id, tenant, body) = click.told()?;
-            wishes.push(Wish { position, id, tenant, body, webhooks: Vec::new() });
+            let (event, tenant, body) = click.told()?;
+            wishes.push(Wish { position, id: event, tenant, body, webhooks: Vec::new() });
         }
         if let Some(wish) = wishes.last_mut() {
-            wish.webhooks.push((webhook, is_full));
+            // Clicks are not narrowed.
+            wish.webhooks.push(Subscriber { id, affiliate: None, turn, is_full });
         }
     }
     Ok(wishes)
@@ -191,12 +194,13 @@ pub(crate) async fn tell_clicks(db: &mut Conn<'_>, batch: &Batch, telling: &Tell
     let deliveries: Vec<NewDelivery<'_>> = pairs
         .iter()
         .zip(&ids)
-        .map(|((event, (webhook, is_full)), id)| NewDelivery {
+        .map(|((event, webhook), id)| NewDelivery {
             id,
             tenant: &event.tenant,
-            webhook,
+            webhook: &webhook.id,
+            turn: webhook.turn,
             event: &event.id,
-            is_dropped: *is_full,
+            is_dropped: webhook.is_full,
             now: telling.now,
         })
         .collect();

@@ -171,6 +171,7 @@ async fn tell(
             id,
             tenant,
             webhook: &webhook.id,
+            turn: webhook.turn,
             event: &event.id,
             is_dropped: webhook.is_full,
             now: telling.now,

@@ -20,10 +20,10 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::{Failed, HEAD};
+use super::{Failed, HEAD, Terms};
 use crate::outbound::dial::Stream;
 
 /// How long a connection waits for the next post. Some servers end theirs after five seconds.
@@ -34,6 +34,8 @@ const MOST: usize = 256;
 const DRAIN: usize = 16 << 10;
 /// How long the rest of an answer may take once its status is known.
 const REST: Duration = Duration::from_secs(1);
+/// How long before the end of all time the rest is not waited for any more: by then the answer has been handed on.
+const SPARE: Duration = Duration::from_millis(50);
 
 /// What connections are told apart by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -148,11 +150,12 @@ impl Kept {
         self.left.load(Ordering::Relaxed) == ANSWER
     }
 
-    /// Sends a request and reads the answer, up to `begin` bytes of its body. Says also whether the connection can be kept.
+    /// Sends a request and reads the answer, up to `terms.largest` bytes of its body, before all time is over. Says also
+    /// whether the connection can be kept.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
-        begin: usize,
+        terms: &Terms,
     ) -> Result<(Answer, bool), Failed> {
         self.left.store(ANSWER, Ordering::Relaxed);
         let mut ended = false;
@@ -160,7 +163,7 @@ impl Kept {
         let answer = async {
             sender.ready().await.map_err(Failed::Answer)?;
             let response = sender.send_request(request).await.map_err(Failed::Answer)?;
-            Ok::<_, Failed>(read(response, begin).await)
+            Ok::<_, Failed>(read(response, terms).await)
         };
         // The connection may end before the last of the body is read; how it ended, the answer says.
         let driven = async {
@@ -179,7 +182,9 @@ impl Kept {
 
 /// The answer's beginning, and whether all of it was read. Once the status is known nothing fails any more: whoever took
 /// the post has said so, and how they go on is their affair.
-async fn read(response: Response<Incoming>, begin: usize) -> (Answer, bool) {
+async fn read(response: Response<Incoming>, terms: &Terms) -> (Answer, bool) {
+    let begin = terms.largest;
+    let last = terms.end().checked_sub(SPARE).unwrap_or(terms.began);
     let mut answer = Answer { status: response.status(), begin: Vec::new() };
     let mut body = response.into_body();
     let rest = async {
@@ -199,7 +204,7 @@ async fn read(response: Response<Incoming>, begin: usize) -> (Answer, bool) {
             answer.begin.extend_from_slice(&piece[..piece.len().min(room)]);
         }
     };
-    let is_whole = timeout(REST, rest).await.unwrap_or(false);
+    let is_whole = timeout_at(last.min(Instant::now() + REST), rest).await.unwrap_or(false);
     (answer, is_whole)
 }
 

@@ -53,7 +53,7 @@ impl Http {
             if !self.is_still_there(&url, &place, &mut kept).await? {
                 continue;
             }
-            match kept.exchange(request()?, post.terms.largest).await {
+            match kept.exchange(request()?, &post.terms).await {
                 // It had ended, and only now that is known: the same post goes over a new connection.
                 Err(Failed::Answer(_)) if kept.is_untouched() => break,
                 outcome => return Ok(self.keep(place, kept, outcome?)),
@@ -62,7 +62,7 @@ impl Http {
         let addresses = self.addresses(&url).await?;
         let (stream, peer) = self.dialler.connect(&url, &addresses).await?;
         let mut kept = Kept::new(stream, peer).await?;
-        let outcome = kept.exchange(request()?, post.terms.largest).await?;
+        let outcome = kept.exchange(request()?, &post.terms).await?;
         Ok(self.keep(place, kept, outcome))
     }
 

@@ -112,7 +112,7 @@ mod tests {
 
     fn due() -> Due {
         let (id, event_id, log) = ("dlv".into(), "evt".into(), "[]".into());
-        Due { id, event_id, tries: 0, log, created_at: 0, body: None, is_test: false }
+        Due { id, event_id, tries: 0, log, turn: 0, body: None, is_test: false }
     }
 
     /// A receiver must not take what was made up for what happened, and the bytes are those of an event.

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::Sending;
+use super::places::Doubt;
 use super::target::Target;
 use crate::db::DbError;
 use crate::db::deliveries::{self, Due, Stored};
@@ -26,8 +27,6 @@ const COUNT: Duration = Duration::from_secs(2);
 /// How many more may wait after a second.
 const PER_SECOND: i64 = 5_000;
 
-/// After so many attempts in a row that nobody answered, one at a time is enough to see whether somebody does.
-const SILENT: u32 = 8;
 /// When so many wait behind a failure, it is judged at once whether the webhook has failed for too long.
 const MANY: usize = 8;
 
@@ -50,18 +49,17 @@ pub(super) struct Lane {
     count_at: Instant,
     /// Nothing more is begun: the webhook was switched off or deleted, and what was begun has not ended.
     is_off: bool,
-    /// It failed before this task began, and has not answered since.
-    is_in_doubt: bool,
-    /// Attempts in a row that were not answered.
-    unanswered: u32,
+    /// Whether it answers, as far as is known.
+    pub(super) doubt: Doubt,
 }
 
 impl Lane {
-    pub(super) fn new(stored: Stored, vault: &Vault) -> Self {
+    /// What is known of the webhook beside its row is `doubt`.
+    pub(super) fn new(stored: Stored, vault: &Vault, doubt: Doubt) -> Self {
         let now = Instant::now();
         Self {
             is_full: stored.is_full,
-            is_in_doubt: stored.fails,
+            doubt: if stored.fails { doubt.max(Doubt::SOME) } else { doubt },
             target: Arc::new(Target::open(stored, vault)),
             in_flight: 0,
             next_due: None,
@@ -72,16 +70,13 @@ impl Lane {
             read_at: now,
             count_at: now,
             is_off: false,
-            unanswered: 0,
         }
     }
 
     /// Takes over what may have changed of the webhook.
     pub(super) fn renew(&mut self, stored: Stored, vault: &Vault) {
         self.is_full = stored.is_full;
-        if std::mem::take(&mut self.is_off) {
-            (self.is_in_doubt, self.unanswered) = (false, 0);
-        } else if self.target.is_still(&stored) {
+        if !std::mem::take(&mut self.is_off) && self.target.is_still(&stored) {
             return;
         }
         self.target.end();
@@ -113,17 +108,6 @@ impl Lane {
     /// Whether there is nothing whose end is to be heard of.
     pub(super) fn is_spent(&self) -> bool {
         self.known.is_empty()
-    }
-
-    /// Whether nobody answers there, as far as is known.
-    pub(super) fn is_silent(&self) -> bool {
-        self.is_in_doubt || self.unanswered >= SILENT
-    }
-
-    /// Takes note of how an attempt ended.
-    pub(super) fn note(&mut self, is_answered: bool) {
-        self.unanswered = if is_answered { 0 } else { self.unanswered.saturating_add(1) };
-        self.is_in_doubt &= !is_answered;
     }
 
     /// Whether the webhook is judged after each failure, be it a delivery's last or not: where much waits, the last attempt
@@ -196,7 +180,7 @@ impl Lane {
         }
         for mut row in rows {
             if self.known.insert(row.id.clone()) {
-                if self.target.has_given_up(Timestamp::from_millis(row.created_at), now) {
+                if self.target.has_given_up(row.turn) {
                     row.body = None;
                     // What is given up does not count among what waits.
                     self.count_at = Instant::now() + COUNT;
@@ -237,7 +221,7 @@ mod tests {
 
     fn due(id: &str) -> Due {
         let (event_id, log) = ("evt".into(), "[]".into());
-        Due { id: id.into(), event_id, tries: 0, log, created_at: 0, body: Some("{}".into()), is_test: false }
+        Due { id: id.into(), event_id, tries: 0, log, turn: 0, body: Some("{}".into()), is_test: false }
     }
 
     fn with(lane: &mut Lane, ids: &[&str]) {
@@ -252,7 +236,7 @@ mod tests {
     #[test]
     fn what_is_under_way_outlives_switching_off_and_on() {
         let vault = vault();
-        let mut lane = Lane::new(stored(&vault), &vault);
+        let mut lane = Lane::new(stored(&vault), &vault, Doubt::default());
         with(&mut lane, &["one", "two"]);
         let begun = lane.next().expect("one to begin");
         lane.in_flight = 1;
@@ -267,22 +251,19 @@ mod tests {
         assert!(lane.is_spent());
     }
 
-    /// Somebody who does not answer gets one attempt at a time, until they answer.
+    /// Switching a webhook off and on tells nothing of whether it answers, and neither does one that failed before.
     #[test]
-    fn who_does_not_answer_is_asked_one_at_a_time() {
+    fn doubt_outlives_switching_off_and_on() {
         let vault = vault();
-        let mut lane = Lane::new(stored(&vault), &vault);
-        for _ in 0..SILENT {
-            assert!(!lane.is_silent());
-            lane.note(false);
-        }
-        assert!(lane.is_silent());
-        lane.note(true);
-        assert!(!lane.is_silent());
-        // One that failed before is asked carefully.
-        let mut lane = Lane::new(Stored { fails: true, ..stored(&vault) }, &vault);
-        assert!(lane.is_silent());
-        lane.note(true);
-        assert!(!lane.is_silent());
+        let fails = Stored { fails: true, ..stored(&vault) };
+        let mut lane = Lane::new(fails, &vault, Doubt::default());
+        assert!(lane.doubt.is_silent());
+        lane.switch_off();
+        lane.renew(stored(&vault), &vault);
+        assert!(lane.doubt.is_silent());
+        lane.doubt.note(true);
+        assert!(!lane.doubt.is_silent());
+        assert!(Lane::new(stored(&vault), &vault, Doubt::SOME).doubt.is_silent());
+        assert!(!Lane::new(stored(&vault), &vault, Doubt::default()).doubt.is_silent());
     }
 }

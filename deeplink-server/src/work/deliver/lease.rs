@@ -55,6 +55,15 @@ impl Lease {
         Ok(is_taken)
     }
 
+    /// Keeps it while what is under way ends. Once it is lost, it is not taken again.
+    pub(super) async fn keep(&mut self) {
+        if self.until.is_some()
+            && let Err(error) = self.hold().await
+        {
+            tracing::debug!(%error, "a lease could not be taken anew; it is tried again");
+        }
+    }
+
     /// Tells whoever has it that there is something.
     async fn announce(&self, holder: String) {
         let tenant = self.tenant.clone();

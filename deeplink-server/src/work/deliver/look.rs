@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use deeplink_core::id::TenantId;
+use deeplink_core::id::{TenantId, WebhookId};
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::db::DbError;
 use crate::db::deliveries::{self, Waiting};
@@ -20,32 +21,36 @@ const MOST: i64 = 1_000;
 const SOON: Duration = Duration::from_millis(25);
 
 /// What a look came to.
+#[derive(Default)]
 struct Seen {
     /// Where the next one begins.
     last: String,
-    /// Whether there is more to put right.
-    has_more: bool,
+    /// Of what there is more to put right.
+    left: Vec<(WebhookId, Wrong)>,
 }
 
 pub(super) async fn run(app: Shared, holder: String, found: mpsc::Sender<TenantId>) {
-    let mut after = String::new();
+    let mut seen = Seen::default();
+    let mut looked = None::<Instant>;
     loop {
         let now = app.clock.now();
         app.http.tidy();
-        let mut length = LOOK;
-        match look(&app, &holder, &after, now, &found).await {
-            Ok(seen) => {
-                after = seen.last;
-                if seen.has_more {
-                    length = SOON;
-                }
-            }
+        // While one webhook's are given up, the others are looked at as often as otherwise.
+        let (left, last) = (std::mem::take(&mut seen.left), seen.last.clone());
+        let outcome = if left.is_empty() || looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            looked = Some(Instant::now());
+            look(&app, &holder, &last, now, &found).await
+        } else {
+            put_all_right(&app, left).await.map(|left| Seen { last, left })
+        };
+        match outcome {
+            Ok(now) => seen = now,
             Err(error) => tracing::warn!(%error, "waiting deliveries cannot be looked at; it is tried again"),
         }
         if found.is_closed() {
             return;
         }
-        app.clock.pause(length, now).await;
+        app.clock.pause(if seen.left.is_empty() { LOOK } else { SOON }, now).await;
     }
 }
 
@@ -64,16 +69,16 @@ async fn look(
         // Whoever would hear it has gone, and with it the need to.
         let _ = found.send(one.tenant.clone()).await;
     }
-    let mut has_more = false;
-    for one in waiting {
-        if !one.is_active {
-            has_more |= put_right(app, &one, Wrong::NobodyWaits).await?;
-        } else if one.last_at.as_millis() > deliveries::farthest(now) {
-            has_more |= put_right(app, &one, Wrong::TooFar(now)).await?;
-            let _ = found.send(one.tenant).await;
-        }
+    let is_too_far = |one: &Waiting| one.last_at.as_millis() > deliveries::farthest(now);
+    let wrong = waiting.iter().filter_map(|one| {
+        let wrong = if one.is_active { Wrong::TooFar(now) } else { Wrong::NobodyWaits };
+        (!one.is_active || is_too_far(one)).then(|| (one.webhook.clone(), wrong))
+    });
+    let left = put_all_right(app, wrong.collect()).await?;
+    for one in waiting.into_iter().filter(|one| one.is_active && is_too_far(one)) {
+        let _ = found.send(one.tenant).await;
     }
-    Ok(Seen { last, has_more })
+    Ok(Seen { last, left })
 }
 
 /// What is wrong with deliveries that wait.
@@ -85,9 +90,20 @@ enum Wrong {
     TooFar(Timestamp),
 }
 
+/// Puts some of each webhook's deliveries right, and gives those of which there may be more.
+async fn put_all_right(app: &App, wrong: Vec<(WebhookId, Wrong)>) -> Result<Vec<(WebhookId, Wrong)>, DbError> {
+    let mut left = Vec::new();
+    for (webhook, wrong) in wrong {
+        if put_right(app, &webhook, wrong).await? {
+            left.push((webhook, wrong));
+        }
+    }
+    Ok(left)
+}
+
 /// Puts some of a webhook's deliveries right. `true` when there may be more.
-async fn put_right(app: &App, of: &Waiting, wrong: Wrong) -> Result<bool, DbError> {
-    let webhook = of.webhook.clone();
+async fn put_right(app: &App, webhook: &WebhookId, wrong: Wrong) -> Result<bool, DbError> {
+    let webhook = webhook.clone();
     let write = app.db.write(move |mut tx| {
         let webhook = webhook.clone();
         async move {

@@ -1,7 +1,7 @@
 //! Sends deliveries: what stands in the database, at the times that stand there.
 //!
 //! Each tenant that has something to send has a task ([`tenant`]) that reads what is due, a page at a time, and makes the
-//! attempts, eight at one time and 256 on this node. What became of them is stored in batches ([`settle`]). Where several
+//! attempts, eight at one time and 256 on this node ([`places`]). What became of them is stored in batches ([`settle`]). Where several
 //! nodes share a database, a lease says which one sends a tenant's deliveries. Nothing but the database remembers: whatever
 //! is lost with a process is still due, and is sent again under the same id and with the same bytes.
 
@@ -79,8 +79,9 @@ impl Tasks {
             told.tell();
             return;
         }
+        // A new task looks at everything by itself. Only word that comes later makes it begin anew: where another node has
+        // the lease, each beginning is a word to that node.
         let told = Arc::<Told>::default();
-        told.tell();
         let task = tenant::run(Arc::clone(sending), tenant.clone(), Arc::clone(&told));
         let id = self.running.spawn(task).id();
         self.whose.insert(id, tenant.clone());

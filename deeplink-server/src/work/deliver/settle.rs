@@ -73,7 +73,7 @@ pub(super) async fn run(app: Shared, mut results: mpsc::Receiver<Done>) {
 }
 
 async fn store(app: &Shared, known: &mut Known, batch: &mut Vec<Done>) {
-    let news = known.news(app, batch);
+    let news = known.news(app.clock.monotonic_millis(), batch);
     batch.sort_by(|one, other| one.settled.id.cmp(&other.settled.id));
     let rows: Arc<[Settled]> = batch.iter().map(|done| done.settled.clone()).collect();
     let news: Arc<[(WebhookId, Health)]> = news.into();
@@ -161,24 +161,61 @@ type Noted = (u64, bool, bool);
 
 impl Known {
     /// What is worth a write: a change, or the same for the first time within a second.
-    fn news(&mut self, app: &App, batch: &[Done]) -> Vec<(WebhookId, Health)> {
+    fn news(&mut self, now: u64, batch: &[Done]) -> Vec<(WebhookId, Health)> {
         let mut all: BTreeMap<&WebhookId, Health> = BTreeMap::new();
         for done in batch {
             if let Some(Attempt { at, arrived, judges }) = done.attempt {
                 all.entry(&done.webhook).or_default().add(at, arrived, judges);
             }
         }
-        let now = app.clock.monotonic_millis();
         self.0.retain(|_, (noted, ..)| *noted + NEWS_MILLIS > now);
         let mut news = Vec::new();
         for (webhook, health) in all {
             let fails = health.failed_at.is_some();
-            let is_known = |&(_, failed, judged): &Noted| failed == fails && judged >= health.judges;
+            // A success before the failures begins them anew.
+            let is_turn = fails && health.delivered_at.is_some();
+            let is_known = |&(_, failed, judged): &Noted| failed == fails && judged >= health.judges && !is_turn;
             if !self.0.get(webhook).is_some_and(is_known) {
                 self.0.insert(webhook.clone(), (now, fails, health.judges));
                 news.push((webhook.clone(), health));
             }
         }
         news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(arrived: bool, at: i64, stored: &mpsc::UnboundedSender<Stored>) -> Done {
+        let settled =
+            Settled { id: format!("dlv_{at}"), before: 0, tries: 1, state: 1, due_at: at, log: "[]".to_owned() };
+        let webhook = "wh_000000000000000000000001".parse().expect("an id");
+        let attempt = Some(Attempt { at: Timestamp::from_millis(at), arrived, judges: false });
+        Done { webhook, settled, attempt, stored: stored.clone() }
+    }
+
+    /// The same again is not written within a second; a success is never lost, though failures come before and after it.
+    #[test]
+    fn what_is_known_is_not_news() {
+        let (stored, _hears) = mpsc::unbounded_channel();
+        let mut known = Known::default();
+        let mut at = 0;
+        let mut noted = |now, batch: &[bool]| {
+            let batch = batch.iter().map(|&arrived| {
+                at += 1;
+                done(arrived, at, &stored)
+            });
+            let news = known.news(now, &batch.collect::<Vec<_>>());
+            news.first().map(|(_, health)| (health.delivered_at.is_some(), health.failed_at.is_some()))
+        };
+        assert_eq!(noted(0, &[false, false]), Some((false, true)));
+        assert_eq!(noted(10, &[false]), None);
+        assert_eq!(noted(20, &[true, false]), Some((true, true)));
+        assert_eq!(noted(30, &[false]), None);
+        assert_eq!(noted(40, &[false, true]), Some((true, false)));
+        assert_eq!(noted(50, &[true]), None);
+        assert_eq!(noted(40 + NEWS_MILLIS, &[true]), Some((true, false)));
     }
 }

@@ -54,17 +54,17 @@ impl Target {
         &self.stored.url
     }
 
-    /// Whether what was made at `made_at` had been given up when the webhook was switched on again. A moment that is still
-    /// to come was stored before the clock was set back, and says nothing.
-    pub(super) fn has_given_up(&self, made_at: Timestamp, now: Timestamp) -> bool {
-        self.stored.waits_after <= now && made_at < self.stored.waits_after
+    /// Whether what was made in this turn had been given up when the webhook was switched on again. One that is newer than
+    /// what was looked at is of a turn to come.
+    pub(super) fn has_given_up(&self, turn: i64) -> bool {
+        turn < self.stored.turn
     }
 
     /// Whether nothing has changed but what does not concern attempts.
     pub(super) fn is_still(&self, stored: &Stored) -> bool {
-        let Stored { id, url, sealed, before, waits_after, is_full: _, fails: _ } = stored;
+        let Stored { id, url, sealed, before, turn, is_full: _, fails: _ } = stored;
         let ours = &self.stored;
-        (id, url, sealed, before, waits_after) == (&ours.id, &ours.url, &ours.sealed, &ours.before, &ours.waits_after)
+        (id, url, sealed, before, turn) == (&ours.id, &ours.url, &ours.sealed, &ours.before, &ours.turn)
     }
 
     /// No attempt begins any more that was to go here.
@@ -103,7 +103,7 @@ pub(super) mod tests {
             url: "https://hooks.example.com/".into(),
             sealed: vault.seal("webhooks", id.as_str(), SECRET.as_bytes()),
             before: None,
-            waits_after: Timestamp::from_millis(0),
+            turn: 0,
             is_full: false,
             fails: false,
             id,
@@ -115,14 +115,12 @@ pub(super) mod tests {
         Vault::of(&key, &[])
     }
 
-    /// What waited before a webhook was switched on again is given up; when the clock was set back after that, nothing is.
+    /// What waited before a webhook was switched on again is given up, and nothing else is, also where it was switched on
+    /// once more since it was looked at.
     #[test]
     fn what_waited_before_it_was_switched_on_is_given_up() {
-        let at = Timestamp::from_millis;
         let vault = vault();
-        let target = Target::open(Stored { waits_after: at(1_000), ..stored(&vault) }, &vault);
-        assert!(target.has_given_up(at(999), at(1_000)));
-        assert!(!target.has_given_up(at(1_000), at(1_000)));
-        assert!(!target.has_given_up(at(500), at(999)));
+        let target = Target::open(Stored { turn: 2, ..stored(&vault) }, &vault);
+        assert_eq!([0, 1, 2, 3].map(|turn| target.has_given_up(turn)), [true, true, false, false]);
     }
 }

@@ -8,10 +8,11 @@ use deeplink_core::id::{TenantId, WebhookId};
 use deeplink_core::time::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::lane::Lane;
 use super::lease::Lease;
+use super::places::Doubt;
 use super::settle::{self, Done, Stored};
 use super::target::Target;
 use super::{Sending, Told, attempt};
@@ -24,6 +25,8 @@ const AT_ONCE: usize = 8;
 const CHECK: Duration = Duration::from_millis(500);
 /// How long a task that has nothing to do waits for more.
 const LINGER: Duration = Duration::from_secs(5);
+/// Who answers later has a place for about as long as who does not answer.
+const PROMPT_MILLIS: i64 = 2_000;
 /// The wait between two looks when the database cannot be read.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -48,6 +51,8 @@ struct Task {
     tenant: TenantId,
     told: Arc<Told>,
     lanes: Vec<Lane>,
+    /// What was known of webhooks that have gone, for those that come: one is not trusted anew for being switched off and on.
+    doubt: Doubt,
     attempts: JoinSet<Ended>,
     /// When the webhooks were looked at last.
     checked: Option<Instant>,
@@ -69,6 +74,7 @@ pub(super) async fn run(sending: Arc<Sending>, tenant: TenantId, told: Arc<Told>
         tenant,
         told,
         lanes: Vec::new(),
+        doubt: Doubt::default(),
         attempts: JoinSet::new(),
         checked: None,
         lease,
@@ -126,10 +132,16 @@ impl Task {
             }
             None => {
                 lane.switch_off();
+                if lane.is_spent() {
+                    self.doubt = self.doubt.max(lane.doubt);
+                }
                 !lane.is_spent()
             }
         });
-        self.lanes.extend(stored.into_iter().map(|stored| Lane::new(stored, &app.vault)));
+        if !stored.is_empty() {
+            let doubt = std::mem::take(&mut self.doubt);
+            self.lanes.extend(stored.into_iter().map(|stored| Lane::new(stored, &app.vault, doubt)));
+        }
         Ok(())
     }
 
@@ -139,7 +151,7 @@ impl Task {
         let each = (AT_ONCE / active.max(1)).max(1);
         let mut void = Vec::new();
         for lane in &mut self.lanes {
-            let most = if lane.is_silent() { 1 } else { each };
+            let most = if lane.doubt.is_silent() { 1 } else { each };
             while lane.in_flight < most && self.attempts.len() < AT_ONCE {
                 let Some(mut due) = lane.next() else { break };
                 let Some(body) = due.body.take() else {
@@ -148,7 +160,7 @@ impl Task {
                 };
                 lane.in_flight += 1;
                 let (sending, target) = (Arc::clone(&self.sending), Arc::clone(&lane.target));
-                self.attempts.spawn(one(sending, target, due, body, lane.is_silent()));
+                self.attempts.spawn(one(sending, target, due, body, lane.doubt.is_silent()));
             }
         }
         for (webhook, due) in void {
@@ -203,7 +215,7 @@ impl Task {
         let mut judges = false;
         if let Some(lane) = lane {
             lane.in_flight -= 1;
-            lane.note(tried.status.is_some());
+            lane.doubt.note(tried.status.is_some() && tried.ms <= PROMPT_MILLIS);
             judges = lane.is_behind();
         }
         due.body = None;
@@ -234,9 +246,14 @@ impl Task {
         for lane in &self.lanes {
             lane.target.end();
         }
-        while let Some(ended) = self.attempts.join_next().await {
-            // One that panicked is still due.
-            let _ = self.take(ended).await;
+        while !self.attempts.is_empty() {
+            match timeout(CHECK, self.attempts.join_next()).await {
+                // One that panicked is still due.
+                Ok(Some(ended)) => drop(self.take(ended).await),
+                Ok(None) => break,
+                // Or another node would make the same attempts beside these.
+                Err(_) => self.lease.keep().await,
+            }
         }
         self.lanes.clear();
         self.count();

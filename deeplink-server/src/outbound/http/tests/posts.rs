@@ -65,3 +65,23 @@ async fn w6_a_post_ends_with_its_time() {
         assert!((total..=total + STEP).contains(&took), "{said:?}: {took:?}");
     }
 }
+
+/// Once the status is there nothing fails any more, also where the rest of the answer would come after all time is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_at_the_last_moment_counts() {
+    let (address, _) = server(|mut socket, _| async move {
+        drop(socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nfine").await);
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let bench = Bench::new(address).await;
+    bench.names.addresses(NAME, &[PUBLIC]);
+    let url = format!("http://{NAME}/");
+    // Less is left than the rest of an answer may take.
+    let began = Instant::now().checked_sub(Duration::from_millis(9_100)).expect("a moment");
+    let terms = Terms { began, total: Duration::from_secs(10), largest: 100 };
+    let post = Post { url: &url, headers: HeaderMap::new(), body: Bytes::from_static(b"{}"), terms };
+    let answer = bench.http.post(post).await.expect("an answer");
+    assert_eq!((answer.status, answer.begin), (StatusCode::OK, b"fine".to_vec()));
+    assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
+}
