@@ -22,16 +22,18 @@ use crate::common::World;
 use crate::device::Device;
 use crate::elsewhere::Elsewhere;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// As long as a page may take on a machine that does much else.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs in every page before its own script: notes what moves, what the policy refuses, and where the page wants to go.
-/// While `held` is set, it stays where it is.
+/// Runs in every page before its own script: notes what moves, what the policy refuses, where the page wants to go,
+/// and which keys it was given. While `held` is set, it stays where it is.
 const WATCH: &str = r#"(() => {
-  const seen = { shift: 0, refused: [], went: [], hidden: [], held: sessionStorage.held === "yes" };
+  const seen = { shift: 0, refused: [], went: [], hidden: [], keys: 0, held: sessionStorage.held === "yes" };
   Object.defineProperty(window, "seen", { value: seen });
   new PerformanceObserver((list) => { for (const entry of list.getEntries()) seen.shift += entry.value; })
     .observe({ type: "layout-shift", buffered: true });
   document.addEventListener("securitypolicyviolation", (e) => seen.refused.push(`${e.effectiveDirective} ${e.blockedURI} ${e.sample}`));
+  addEventListener("keydown", () => { seen.keys += 1; }, true);
   document.addEventListener("visibilitychange", () => { if (document.hidden) seen.hidden.push(Math.round(performance.now())); });
   navigation.addEventListener("navigate", (e) => {
     seen.went.push([e.destination.url, Math.round(performance.now())]);

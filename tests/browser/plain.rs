@@ -3,8 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use thirtyfour::By;
+use tokio::time::{Duration, Instant, sleep};
 
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, PATIENCE, browse};
 use crate::common::spawn;
 use crate::device::{ANDROID, Device, IPAD, IPHONE, SMALL_IPHONE, WINDOWS};
 use crate::scene;
@@ -69,13 +70,25 @@ pub(crate) struct Focus {
     pub(crate) in_sight: bool,
 }
 
+/// Presses a key. A page that is not drawn yet is not given any: then the key is pressed again.
 pub(crate) async fn press(browser: &Browser, key: &str, code: u32) {
-    for kind in ["keyDown", "keyUp"] {
-        let mut event = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
-        if key == "Enter" && kind == "keyDown" {
-            event["text"] = "\r".into();
+    let given = async || browser.eval::<(f64, u64)>("[performance.timeOrigin, seen.keys]").await;
+    let before = given().await;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
+            if key == "Enter" && kind == "keyDown" {
+                event["text"] = "\r".into();
+            }
+            browser.command("Input.dispatchKeyEvent", event).await;
         }
-        browser.command("Input.dispatchKeyEvent", event).await;
+        // The page that was given it may have made place for another one.
+        if given().await != before {
+            return;
+        }
+        assert!(Instant::now() < end, "no page takes {key} in {PATIENCE:?}");
+        sleep(Duration::from_millis(20)).await;
     }
 }
 
