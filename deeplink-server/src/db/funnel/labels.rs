@@ -6,7 +6,8 @@ use sqlx::AssertSqlSafe;
 
 use super::super::sets::{padded, places};
 use super::super::{Conn, DbError, on};
-use super::{Credits, Row, Scope, Split, credited, credits_sql};
+use super::credits::{Credits, Row, read};
+use super::{Scope, Split};
 
 /// Types that a report names: the largest. The others are counted together, as [`OTHER`].
 pub(super) const MOST_TYPES: usize = 200;
@@ -23,7 +24,7 @@ pub(super) async fn credits(
     once: bool,
 ) -> Result<Vec<Row>, DbError> {
     let links = padded(scope.links);
-    let sql = |label: &str| credits_sql(credits, label, scope.credit, split, once, links.len());
+    let sql = |label: &str| credits.sql(label, scope.credit, split, once, links.len());
     // Few have more types than are named, so nobody else pays for asking which these are.
     let all = format!("{} LIMIT {}", sql(credits.label), MOST_ROWS + 1);
     let rows: Vec<Row> = read(db, all, scope, &links, &[]).await?;
@@ -31,14 +32,7 @@ pub(super) async fn credits(
     if rows.len() <= MOST_ROWS && types.len() <= MOST_TYPES {
         return Ok(rows);
     }
-    let largest = format!(
-        "SELECT {label} FROM {table} WHERE link IN ({links}) AND at >= $1 AND at <= $2{credited} \
-         GROUP BY {label} ORDER BY COUNT(*) DESC, {label} LIMIT {MOST_TYPES}",
-        label = credits.label,
-        table = credits.table,
-        links = places(3, links.len()),
-        credited = credited(scope.credit)
-    );
+    let largest = credits.largest_sql(scope.credit, links.len(), MOST_TYPES);
     let named: Vec<(String,)> = read(db, largest, scope, &links, &[]).await?;
     let named: Vec<String> = named.into_iter().map(|row| row.0).collect();
     read(db, sql(&label(credits.label, 3 + links.len(), Some(named.len()))), scope, &links, &named).await
@@ -47,7 +41,7 @@ pub(super) async fn credits(
 /// The types of a link's conversions that are named, where there are more than that.
 pub(super) async fn of_link(db: &mut Conn<'_>, link: i64) -> Result<Option<Vec<String>>, DbError> {
     let sql = format!(
-        "SELECT conversion_type FROM conversion_credits WHERE link = $1 AND is_last \
+        "SELECT conversion_type FROM conversion_credits WHERE link = $1 AND is_last = TRUE \
          GROUP BY conversion_type ORDER BY COUNT(*) DESC, conversion_type LIMIT {}",
         MOST_TYPES + 1
     );
@@ -65,29 +59,4 @@ pub(super) fn label(label: &str, first: usize, named: Option<usize>) -> String {
         || label.to_owned(),
         |named| format!("CASE WHEN {label} IN ({named}) THEN {label} ELSE '{OTHER}' END"),
     )
-}
-
-async fn read<T>(
-    db: &mut Conn<'_>,
-    sql: String,
-    scope: Scope<'_>,
-    links: &[i64],
-    named: &[String],
-) -> Result<Vec<T>, DbError>
-where
-    T: for<'r> sqlx::FromRow<'r, sqlx::sqlite::SqliteRow>
-        + for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow>
-        + Send
-        + Unpin,
-{
-    Ok(on!(db, c => {
-        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(scope.from).bind(scope.to);
-        for link in links {
-            query = query.bind(*link);
-        }
-        for label in named {
-            query = query.bind(label);
-        }
-        query.fetch_all(c).await
-    })?)
 }

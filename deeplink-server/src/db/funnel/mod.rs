@@ -85,11 +85,7 @@ pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split) -> 
         return Ok(tally);
     }
     add_touches(db, scope, split, &mut tally).await?;
-    for credits in [&BINDINGS, &CONVERSIONS] {
-        let once = scope.links.len() == 1 || *scope.credit != Credit::Touched;
-        let rows = labels::credits(db, scope, credits, split, once).await?;
-        add_credits(rows, once, credits, &mut tally);
-    }
+    credits::add(db, scope, split, &mut tally).await?;
     Ok(tally)
 }
 
@@ -125,141 +121,75 @@ fn length(numbers: &[i64]) -> i64 {
     i64::try_from(numbers.len()).unwrap_or(i64::MAX)
 }
 
-/// Rows of a key and a label: how many there are, or which.
-type Row = (i64, String, i64, Option<String>);
-
 /// Installs that the links opened, first and again. What opened an install is the latest touch at that moment and one of
 /// them, so only the first touch has to be looked at. A touch says when its link opened the install again before; only
 /// several links can count an install twice.
 async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &mut Tally) -> Result<(), DbError> {
     let links = padded(scope.links);
-    let alone = scope.links.len() == 1 && split == Split::Nothing;
-    let mut total = Distinct::default();
-    for (key, installed, opened, installs) in touches(db, scope, split, alone, &links).await? {
-        let distinct = total.add(installs.as_deref());
-        let engaged = if alone || split == Split::Link { opened } else { distinct };
-        let group = tally.groups.entry(key).or_default();
-        (group.new_users.installed, group.returning_users.engaged) = (installed, engaged);
+    for (key, installed) in read::<(i64, i64)>(db, firsts_sql(split, links.len()), scope, &links).await? {
+        tally.groups.entry(key).or_default().new_users.installed = installed;
         tally.total.new_users.installed += installed;
-        if alone {
-            tally.total.returning_users.engaged = engaged;
-        }
     }
-    if !alone {
-        tally.total.returning_users.engaged = total.count();
+    if scope.links.len() == 1 && split == Split::Nothing {
+        let opened: (i64,) = read(db, opened_sql(scope.credit), scope, &links).await?.pop().unwrap_or_default();
+        tally.total.returning_users.engaged = opened.0;
+        return Ok(());
     }
+    let mut total = Distinct::default();
+    let again: Vec<(i64, i64, Option<String>)> =
+        read(db, again_sql(scope.credit, split, links.len()), scope, &links).await?;
+    for (key, opened, installs) in again {
+        let distinct = total.add(installs.as_deref());
+        tally.groups.entry(key).or_default().returning_users.engaged =
+            if split == Split::Link { opened } else { distinct };
+    }
+    tally.total.returning_users.engaged = total.count();
     Ok(())
 }
 
-async fn touches(
-    db: &mut Conn<'_>,
-    scope: Scope<'_>,
-    split: Split,
-    alone: bool,
-    links: &[i64],
-) -> Result<Vec<(i64, i64, i64, Option<String>)>, DbError> {
-    let sql = touches_sql(scope.credit, split, alone, links.len());
-    Ok(on!(db, c => {
-        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(scope.from).bind(scope.to);
-        for link in links {
-            query = query.bind(*link);
-        }
-        query.fetch_all(c).await
-    })?)
+async fn read<T>(db: &mut Conn<'_>, sql: String, scope: Scope<'_>, links: &[i64]) -> Result<Vec<T>, DbError>
+where
+    T: for<'r> sqlx::FromRow<'r, sqlx::sqlite::SqliteRow>
+        + for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow>
+        + Send
+        + Unpin,
+{
+    credits::read(db, sql, scope, links, &[]).await
 }
 
-fn touches_sql(credit: &Credit, split: Split, alone: bool, links: usize) -> String {
-    let (links, key, begin) = (places(3, links), split.key(), split.begin());
-    let is_first = *credit == Credit::FirstTouch;
-    let opened = format!("number > 1 AND (opened_before IS NULL OR opened_before < {begin})");
-    let (own, any) = if is_first {
-        (format!("{opened} AND first_link = link"), format!("{opened} AND first_link IN ({links})"))
-    } else {
-        (opened.clone(), opened)
-    };
-    // One link never counts an install twice, be it alone or a group.
-    let count = if alone || split == Split::Link {
-        format!("CAST(COALESCE(SUM(CASE WHEN {own} THEN 1 ELSE 0 END), 0) AS BIGINT)")
-    } else {
-        "CAST(0 AS BIGINT)".to_owned()
-    };
-    let which = if alone {
-        "CAST(NULL AS TEXT)".to_owned()
-    } else {
-        format!("string_agg(CASE WHEN {any} THEN CAST(install AS TEXT) END, ',')")
-    };
-    let group = if split == Split::Nothing { String::new() } else { format!(" GROUP BY {key}") };
+/// Installs that the links opened first.
+fn firsts_sql(split: Split, links: usize) -> String {
+    let (links, key) = (places(3, links), split.key());
     format!(
-        "SELECT {key}, CAST(COALESCE(SUM(CASE WHEN number = 1 THEN 1 ELSE 0 END), 0) AS BIGINT), {count}, {which} \
-         FROM touches WHERE link IN ({links}) AND at >= $1 AND at <= $2{group}"
+        "SELECT {key}, COUNT(*) FROM touches WHERE link IN ({links}) AND number = 1 AND at >= $1 AND at <= $2 GROUP BY 1"
     )
 }
 
-/// A table of credits.
-struct Credits {
-    table: &'static str,
-    label: &'static str,
-    /// What a link is credited with.
-    of: &'static str,
-    /// Where a label is counted.
-    place: for<'a> fn(&'a mut Funnel, &str) -> Option<&'a mut i64>,
+/// How many installs one link opened again: as often as it opened any, less the first times, and less those that it had
+/// opened again in the window before. Rows that lie together in an index are counted several times as fast as rows that are
+/// looked at.
+fn opened_sql(credit: &Credit) -> String {
+    let count = |which: &str| format!("(SELECT COUNT(*) FROM touches WHERE link = $3 AND at <= $2 AND {which})");
+    if *credit == Credit::FirstTouch {
+        let own = "number > 1 AND first_link = link AND (opened_before IS NULL OR opened_before < $1)";
+        return format!("SELECT {}", count(&format!("at >= $1 AND {own}")));
+    }
+    let [all, first, between] = ["at >= $1", "at >= $1 AND number = 1", "opened_before >= $1"].map(count);
+    format!("SELECT {all} - {first} - {between}")
 }
 
-const BINDINGS: Credits = Credits {
-    table: "install_credits",
-    label: "CAST(bound_as AS TEXT)",
-    of: "install",
-    place: |funnel, label| match label {
-        "0" => Some(&mut funnel.new_users.identified),
-        "1" => Some(&mut funnel.returning_users.reinstalled),
-        "2" => Some(&mut funnel.returning_users.new_device),
-        _ => None,
-    },
-};
-
-const CONVERSIONS: Credits = Credits {
-    table: "conversion_credits",
-    label: "conversion_type",
-    of: "conversion",
-    place: |funnel, label| Some(funnel.conversions.entry(label.to_owned()).or_insert(0)),
-};
-
-/// Bindings or conversions. One has one first and one last link, so it is counted twice only where every link counts.
-fn add_credits(rows: Vec<Row>, once: bool, credits: &Credits, tally: &mut Tally) {
-    let mut totals: BTreeMap<String, Distinct> = BTreeMap::new();
-    for (key, label, count, which) in rows {
-        let count = if once { count } else { totals.entry(label.clone()).or_default().add(which.as_deref()) };
-        if let Some(place) = (credits.place)(tally.groups.entry(key).or_default(), &label) {
-            *place += count;
-        }
-        if let Some(place) = (credits.place)(&mut tally.total, &label).filter(|_| once) {
-            *place += count;
-        }
-    }
-    for (label, total) in totals {
-        if let Some(place) = (credits.place)(&mut tally.total, &label) {
-            *place = total.count();
-        }
-    }
-}
-
-/// The condition that a link is credited.
-fn credited(credit: &Credit) -> &'static str {
-    match credit {
-        Credit::FirstTouch => " AND is_first",
-        Credit::Touched => "",
-        _ => " AND is_last",
-    }
-}
-
-fn credits_sql(credits: &Credits, label: &str, credit: &Credit, split: Split, once: bool, links: usize) -> String {
-    let Credits { table, of, .. } = credits;
-    let (links, key, credited) = (places(3, links), split.key(), credited(credit));
-    let which = if once { "CAST(NULL AS TEXT)".to_owned() } else { format!("string_agg(CAST({of} AS TEXT), ',')") };
-    let group = if split == Split::Nothing { label.to_owned() } else { format!("{key}, {label}") };
+/// Installs that the links opened again: how many, as one link never counts an install twice, and which.
+fn again_sql(credit: &Credit, split: Split, links: usize) -> String {
+    let (links, key, begin) = (places(3, links), split.key(), split.begin());
+    let (count, credited) = if *credit == Credit::FirstTouch {
+        ("SUM(CASE WHEN first_link = link THEN 1 ELSE 0 END)", format!(" AND first_link IN ({links})"))
+    } else {
+        ("COUNT(*)", String::new())
+    };
     format!(
-        "SELECT {key}, {label}, COUNT(*), {which} FROM {table} \
-         WHERE link IN ({links}) AND at >= $1 AND at <= $2{credited} GROUP BY {group}"
+        "SELECT {key}, CAST({count} AS BIGINT), string_agg(CAST(install AS TEXT), ',') FROM touches \
+         WHERE link IN ({links}) AND number > 1 AND at >= $1 AND at <= $2 \
+         AND (opened_before IS NULL OR opened_before < {begin}){credited} GROUP BY 1"
     )
 }
 
@@ -268,7 +198,7 @@ pub(crate) async fn installs_of(db: &mut Conn<'_>, link: i64) -> Result<(i64, i6
     // The first touches have an index of their own, so those that open an install again are not walked.
     const SQL: &str = "
         SELECT (SELECT COUNT(*) FROM touches WHERE link = $1 AND number = 1),
-            (SELECT COUNT(*) FROM install_credits WHERE link = $1 AND is_last)";
+            (SELECT COUNT(*) FROM install_credits WHERE link = $1 AND is_last = TRUE)";
     Ok(on!(db, c => sqlx::query_as(SQL).bind(link).fetch_one(c).await)?)
 }
 
@@ -281,7 +211,7 @@ pub(crate) async fn conversions_of(db: &mut Conn<'_>, link: i64) -> Result<Vec<C
         "SELECT {} AS label, v.currency, COUNT(*), CAST(SUM(v.amount_cents >> 32) AS BIGINT),
             CAST(SUM(v.amount_cents & 4294967295) AS BIGINT)
         FROM conversion_credits k JOIN conversions v ON v.position = k.conversion
-        WHERE k.link = $1 AND k.is_last GROUP BY 1, 2",
+        WHERE k.link = $1 AND k.is_last = TRUE GROUP BY 1, 2",
         labels::label("k.conversion_type", 2, few.as_ref().map(Vec::len))
     );
     type Sum = (String, Option<String>, i64, Option<i64>, Option<i64>);
@@ -305,6 +235,7 @@ fn whole((high, low): (i64, i64)) -> i64 {
     i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
 }
 
+mod credits;
 mod labels;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a report reads, and what its sums do at their ends. That they are right is shown from outside, against a model.
 
+use super::credits::{BINDINGS, CONVERSIONS};
 use super::*;
 use crate::db::tests::Scratch;
 
@@ -38,19 +39,44 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
     for links in [1, 4, 100] {
         for credit in Credit::ALL {
             for split in [Split::Nothing, Split::Link, Split::Time(86_400_000), Split::Time(3_600_000)] {
-                let alone = links == 1 && split == Split::Nothing;
                 let once = links == 1 || *credit != Credit::Touched;
+                let in_window =
+                    |index: &str| format!("SEARCH touches USING COVERING INDEX {index} (link=? AND at>? AND at<?)");
+                let lane = "link=? AND is_last=? AND is_first=?";
+                let in_lanes = |table: &str, label: &str| {
+                    let step = format!("SEARCH c USING COVERING INDEX {table}_link ({lane}");
+                    let ends =
+                        [")".to_owned(), format!(" AND {label}>?)"), format!(" AND {label}=? AND at>? AND at<?)")];
+                    ends.map(|end| format!("{step}{end}")).to_vec()
+                };
                 let statements = [
-                    ("touches", touches_sql(credit, split, alone, links)),
-                    ("install_credits", credits_sql(&BINDINGS, BINDINGS.label, credit, split, once, links)),
-                    ("conversion_credits", credits_sql(&CONVERSIONS, CONVERSIONS.label, credit, split, once, links)),
+                    (firsts_sql(split, links), vec![in_window("touches_first")]),
+                    (again_sql(credit, split, links), vec![in_window("touches_link")]),
+                    (
+                        opened_sql(credit),
+                        vec![
+                            in_window("touches_link"),
+                            in_window("touches_first"),
+                            "SEARCH touches USING COVERING INDEX touches_in_between (link=? AND opened_before>?)"
+                                .into(),
+                        ],
+                    ),
+                    (BINDINGS.sql(BINDINGS.label, credit, split, once, links), in_lanes("install_credits", "bound_as")),
+                    (
+                        CONVERSIONS.sql(CONVERSIONS.label, credit, split, once, links),
+                        in_lanes("conversion_credits", "conversion_type"),
+                    ),
+                    (CONVERSIONS.largest_sql(credit, links, 200), in_lanes("conversion_credits", "conversion_type")),
                 ];
-                for (table, sql) in statements {
+                for (sql, allowed) in statements {
                     let plan = plan(&mut reader.conn(), &sql).await;
-                    let search = format!("SEARCH {table} USING COVERING INDEX {table}_link (link=? AND at>? AND at<?)");
-                    let reads: Vec<_> = plan.iter().filter(|step| step.contains(table)).collect();
-                    assert_eq!(reads, [&search], "{sql}\n{plan:?}");
-                    assert!(!plan.iter().any(|step| step.starts_with("SCAN")), "{plan:?}");
+                    let reads: Vec<_> =
+                        plan.iter().filter(|step| step.contains("INDEX") || step.contains("touches")).collect();
+                    assert!(!reads.is_empty() && reads.iter().all(|step| allowed.contains(step)), "{sql}\n{plan:#?}");
+                    let scans = plan.iter().filter_map(|step| step.strip_prefix("SCAN "));
+                    let lanes = ["lanes", "links_asked", "sides", "counts"];
+                    let mut tables = scans.filter(|of| !lanes.contains(of) && !of.contains("CONSTANT ROW"));
+                    assert_eq!(tables.next(), None, "{sql}\n{plan:#?}");
                 }
             }
         }

@@ -1,0 +1,184 @@
+//! Bindings and conversions that links are credited with.
+
+use std::collections::BTreeMap;
+
+use deeplink_core::funnel::{Credit, Funnel};
+use sqlx::AssertSqlSafe;
+
+use super::super::{Conn, DbError, on};
+use super::{Distinct, Scope, Split, Tally, labels};
+
+/// A table of credits. Its index has them by link, side and label, and then by moment.
+pub(super) struct Credits {
+    table: &'static str,
+    column: &'static str,
+    /// What says the label of a lane.
+    pub(super) label: &'static str,
+    /// What a link is credited with.
+    of: &'static str,
+    /// Where a label is counted.
+    place: for<'a> fn(&'a mut Funnel, &str) -> Option<&'a mut i64>,
+}
+
+pub(super) const BINDINGS: Credits = Credits {
+    table: "install_credits",
+    column: "bound_as",
+    label: "CAST(lane_label AS TEXT)",
+    of: "install",
+    place: |funnel, label| match label {
+        "0" => Some(&mut funnel.new_users.identified),
+        "1" => Some(&mut funnel.returning_users.reinstalled),
+        "2" => Some(&mut funnel.returning_users.new_device),
+        _ => None,
+    },
+};
+
+pub(super) const CONVERSIONS: Credits = Credits {
+    table: "conversion_credits",
+    column: "conversion_type",
+    label: "lane_label",
+    of: "conversion",
+    place: |funnel, label| Some(funnel.conversions.entry(label.to_owned()).or_insert(0)),
+};
+
+/// Rows of a key and a label: how many credits there are, or which.
+pub(super) type Row = (i64, String, i64, Option<String>);
+
+/// Adds both to what is counted. One has one first and one last link, so it is counted twice only where every link counts.
+pub(super) async fn add(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &mut Tally) -> Result<(), DbError> {
+    let once = scope.links.len() == 1 || *scope.credit != Credit::Touched;
+    for credits in [&BINDINGS, &CONVERSIONS] {
+        let rows = labels::credits(db, scope, credits, split, once).await?;
+        add_rows(rows, once, credits, tally);
+    }
+    Ok(())
+}
+
+fn add_rows(rows: Vec<Row>, once: bool, credits: &Credits, tally: &mut Tally) {
+    let mut totals: BTreeMap<String, Distinct> = BTreeMap::new();
+    for (key, label, count, which) in rows {
+        let count = if once { count } else { totals.entry(label.clone()).or_default().add(which.as_deref()) };
+        if let Some(place) = (credits.place)(tally.groups.entry(key).or_default(), &label) {
+            *place += count;
+        }
+        if let Some(place) = (credits.place)(&mut tally.total, &label).filter(|_| once) {
+            *place += count;
+        }
+    }
+    for (label, total) in totals {
+        if let Some(place) = (credits.place)(&mut tally.total, &label) {
+            *place = total.count();
+        }
+    }
+}
+
+/// Sides on which a link may stand that is credited: last touch, first touch.
+fn sides(credit: &Credit) -> &'static str {
+    match credit {
+        Credit::FirstTouch => "(TRUE, TRUE), (FALSE, TRUE)",
+        Credit::Touched => "(TRUE, TRUE), (TRUE, FALSE), (FALSE, TRUE), (FALSE, FALSE)",
+        _ => "(TRUE, TRUE), (TRUE, FALSE)",
+    }
+}
+
+impl Credits {
+    /// Names the lanes in which credits lie: one for each link, side and label. One search finds the next label, and what
+    /// a lane has of a window lies together, so it is counted without being looked at or sorted.
+    fn lanes(&self, credit: &Credit, links: usize) -> String {
+        let Self { table, column, .. } = self;
+        let links: Vec<String> = (3..3 + links).map(|place| format!("(CAST(${place} AS BIGINT))")).collect();
+        let next = |of: &str, beyond: &str| {
+            format!(
+                "(SELECT c.{column} FROM {table} c WHERE c.link = {of}_link AND c.is_last = {of}_last \
+                 AND c.is_first = {of}_first{beyond} ORDER BY c.{column} LIMIT 1)"
+            )
+        };
+        // UNION takes out a link that stands twice.
+        format!(
+            "WITH RECURSIVE links_asked (own_link) AS (VALUES {links}), sides (own_last, own_first) AS (VALUES {sides}), \
+             lanes (lane_link, lane_last, lane_first, lane_label) AS ( \
+             SELECT own_link, own_last, own_first, {first} FROM links_asked CROSS JOIN sides \
+             UNION SELECT lane_link, lane_last, lane_first, {beyond} FROM lanes WHERE lane_label IS NOT NULL)",
+            links = links.join(", "),
+            sides = sides(credit),
+            first = next("own", ""),
+            beyond = next("lane", &format!(" AND c.{column} > lane_label"))
+        )
+    }
+
+    /// Those of a lane in the window.
+    fn in_lane(&self) -> String {
+        let Self { table, column, .. } = self;
+        format!(
+            "{table} c WHERE c.link = lane_link AND c.is_last = lane_last AND c.is_first = lane_first \
+             AND c.{column} = lane_label AND c.at >= $1 AND c.at <= $2"
+        )
+    }
+
+    /// Counts of credits by key and label, or which they are.
+    pub(super) fn sql(&self, label: &str, credit: &Credit, split: Split, once: bool, links: usize) -> String {
+        let lanes = self.lanes(credit, links);
+        let value = if once { "COUNT(*)".into() } else { format!("string_agg(CAST(c.{} AS TEXT), ',')", self.of) };
+        let in_lane = self.in_lane();
+        if let Split::Time(_) = split {
+            let value =
+                if once { format!("{value}, CAST(NULL AS TEXT)") } else { format!("CAST(0 AS BIGINT), {value}") };
+            return format!(
+                "{lanes} SELECT {key}, {label}, {value} FROM lanes CROSS JOIN {in_lane} GROUP BY 1, 2",
+                key = split.key()
+            );
+        }
+        let (key, value_of_all, some) = (
+            if split == Split::Link { "lane_link" } else { "CAST(0 AS BIGINT)" },
+            if once {
+                "CAST(SUM(value) AS BIGINT), CAST(NULL AS TEXT)"
+            } else {
+                "CAST(0 AS BIGINT), string_agg(value, ',')"
+            },
+            if once { "SUM(value) > 0" } else { "COUNT(value) > 0" },
+        );
+        format!(
+            "{lanes} SELECT {key}, label, {value_of_all} FROM ( \
+             SELECT lane_link, {label} AS label, (SELECT {value} FROM {in_lane}) AS value \
+             FROM lanes WHERE lane_label IS NOT NULL) AS counts GROUP BY 1, 2 HAVING {some}"
+        )
+    }
+
+    /// The labels of most credits.
+    pub(super) fn largest_sql(&self, credit: &Credit, links: usize, most: usize) -> String {
+        format!(
+            "{lanes} SELECT label FROM (SELECT {label} AS label, (SELECT COUNT(*) FROM {in_lane}) AS counted \
+             FROM lanes WHERE lane_label IS NOT NULL) AS counts \
+             GROUP BY label HAVING SUM(counted) > 0 ORDER BY SUM(counted) DESC, label LIMIT {most}",
+            lanes = self.lanes(credit, links),
+            label = self.label,
+            in_lane = self.in_lane()
+        )
+    }
+}
+
+/// Reads rows of a window, some links and some labels, in this order.
+pub(super) async fn read<T>(
+    db: &mut Conn<'_>,
+    sql: String,
+    scope: Scope<'_>,
+    links: &[i64],
+    named: &[String],
+) -> Result<Vec<T>, DbError>
+where
+    T: for<'r> sqlx::FromRow<'r, sqlx::sqlite::SqliteRow>
+        + for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow>
+        + Send
+        + Unpin,
+{
+    Ok(on!(db, c => {
+        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(scope.from).bind(scope.to);
+        for link in links {
+            query = query.bind(*link);
+        }
+        for label in named {
+            query = query.bind(label);
+        }
+        query.fetch_all(c).await
+    })?)
+}
