@@ -73,7 +73,7 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
         let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
         Ok::<_, StartError>((listener, bound))
     };
-    let db = Db::open(config.database.as_str(), Access::Serve).await?;
+    let db = Db::open(config.database.as_str(), Access::Serve, config.database_patience).await?;
     let (listener, address) = listen_on(config.listen).await?;
     let public_url = config.public_url_at(address);
     let vault = Vault::unlock(&config, &db, &public_url).await?;

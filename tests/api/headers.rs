@@ -1,5 +1,7 @@
 //! What stands in the head of requests and answers: methods, hosts, origins, policies.
 
+use std::time::Duration;
+
 use deeplink_core::routes::{self, Credential};
 use http::Method;
 use serde_json::json;
@@ -157,7 +159,11 @@ async fn x13_other_origins_may_read_links_and_report_only() {
 /// X13: JSON errors of a link can be read from every origin, and with them when to come again: 429, 503 and 500 too.
 #[tokio::test]
 async fn x13_pages_read_every_error_of_a_link() {
-    let world = spawn_with(|config| config.limits.misses_per_minute = 1).await;
+    let world = spawn_with(|config| {
+        config.limits.misses_per_minute = 1;
+        config.database_patience = Duration::from_secs(2);
+    })
+    .await;
     let ask = async |path: &str, accept: &str| {
         let ask = world.nobody.ask(Method::GET, path).header("accept", accept);
         ask.header("origin", "https://other.example").send().await

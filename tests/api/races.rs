@@ -8,23 +8,11 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::common::{Caller, Reply, World, at_once, eventually, spawn, spawn_nodes, spawn_with};
+use crate::common::{Caller, World, at_once, eventually, insist, spawn, spawn_nodes, spawn_with};
 
 /// A caller at each of two nodes in turn.
 fn split(world: &World, caller: &Caller) -> [Caller; 2] {
     [world.at(0, caller), world.at(1, caller)]
-}
-
-/// Asks until the service takes it. A 503 says that nothing was done, which a busy machine may have to say.
-async fn insist<F: Future<Output = Reply>>(ask: impl Fn() -> F) -> Reply {
-    for _ in 0..100 {
-        let reply = ask().await;
-        if reply.status != 503 {
-            return reply;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("refused a hundred times");
 }
 
 fn count(outcomes: &[String], of: &str) -> usize {

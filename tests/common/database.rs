@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use deeplink_core::id::TenantId;
 use deeplink_server::config::DatabaseUrl;
@@ -10,6 +11,9 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, SqliteConnection};
 use tokio::sync::Mutex;
+
+/// How long a commit of somebody else's may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The database of one world, with one connection to it.
 #[derive(Clone)]
@@ -96,7 +100,8 @@ impl Database {
     async fn connect(&self) -> Conn {
         match &self.place {
             Place::File(path) => {
-                let options = SqliteConnectOptions::new().filename(path).foreign_keys(true).disable_statement_logging();
+                let options = SqliteConnectOptions::new().filename(path).foreign_keys(true).busy_timeout(PATIENCE);
+                let options = options.disable_statement_logging();
                 Conn::Sqlite(SqliteConnection::connect_with(&options).await.expect("the database opens"))
             }
             Place::Postgres(url) => {
@@ -138,11 +143,13 @@ impl Database {
         let name = url.rsplit('/').next().expect("a name").to_owned();
         let server = Self::postgres(format!("{}/postgres", url.trim_end_matches(&format!("/{name}"))));
         on!(server, c => {
-            let sql = format!(
-                "ALTER DATABASE {name} ALLOW_CONNECTIONS false;
-                 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
-            );
-            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *c).await.expect("it is closed");
+            // One after the other, so that nobody connects anew before the first is committed.
+            for sql in [
+                format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"),
+                format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"),
+            ] {
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *c).await.expect("it is closed");
+            }
         });
         Away::Closed { server, name }
     }

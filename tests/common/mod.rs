@@ -19,5 +19,5 @@ mod world;
 
 pub(crate) use ask::{Ask, Reply};
 pub(crate) use leaks::{log_mark, logged_since};
-pub(crate) use race::{at_once, eventually};
+pub(crate) use race::{at_once, eventually, insist};
 pub(crate) use world::{Caller, Role, World, code_in, spawn, spawn_nodes, spawn_nodes_with, spawn_with, token_in};

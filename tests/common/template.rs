@@ -202,7 +202,8 @@ async fn fill(seeds: &Seeds, database: Database, home: &Path) {
     let mut config = Config::for_tests(home);
     config.database = database.url();
     config.master_keys = vec![seeds.master_key()];
-    let db = Db::open(config.database.as_str(), Access::Serve).await.expect("the database opens");
+    let db =
+        Db::open(config.database.as_str(), Access::Serve, config.database_patience).await.expect("the database opens");
     let public_url = Url::parse("http://localhost").expect("a URL");
     Vault::unlock(&config, &db, &public_url).await.expect("the keys fit");
     db.close().await;

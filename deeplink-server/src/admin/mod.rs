@@ -144,11 +144,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
 
 /// Opens the database for a command that works beside a running server.
 async fn open_beside(config: &Config) -> Result<Db, Failure> {
-    Ok(Db::open(config.database.as_str(), Access::Beside).await?)
+    Ok(Db::open(config.database.as_str(), Access::Beside, config.database_patience).await?)
 }
 
 async fn migrate(config: &Config) -> Result<(), Failure> {
-    Db::open(config.database.as_str(), Access::Serve).await?.close().await;
+    Db::open(config.database.as_str(), Access::Serve, config.database_patience).await?.close().await;
     output::say(&format!("{} is up to date\n", config.database));
     Ok(())
 }

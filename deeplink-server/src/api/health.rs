@@ -1,7 +1,6 @@
 //! Whether the service works, and the small files that crawlers and researchers look for.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -16,9 +15,6 @@ use url::Url;
 use crate::db::vault_check;
 use crate::error::ApiError;
 use crate::state::{App, Shared};
-
-/// How long the database may take to prove that it answers.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Says that the process answers requests.
 ///
@@ -49,7 +45,7 @@ pub(crate) async fn readiness(app: &App) -> Result<Json<Health>, ApiError> {
         return Err(ApiError::Plain(ErrorCode::DatabaseUnavailable, "the service is stopping"));
     }
     let read = async { vault_check::find(&mut app.db.read().await?.conn()).await };
-    match tokio::time::timeout(PATIENCE, read).await {
+    match tokio::time::timeout(app.config.database_patience, read).await {
         Ok(Ok(_)) => Ok(Json(Health::new("ready"))),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(ApiError::Plain(ErrorCode::DatabaseUnavailable, "the database does not answer")),

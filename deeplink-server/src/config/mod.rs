@@ -13,6 +13,7 @@ mod tls;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::CommandFactory;
 use deeplink_core::webhook::DELIVERIES_KEPT_DAYS;
@@ -170,6 +171,11 @@ struct Bare {
     settings: Settings,
 }
 
+/// See [`Config::database_patience`].
+const DATABASE_PATIENCE: Duration = Duration::from_secs(2);
+/// The same in tests, where a machine that stands still for a while is no fault of the service.
+pub(crate) const BUSY_MACHINE: Duration = Duration::from_secs(30);
+
 /// How the server is set up, checked.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -178,6 +184,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Where the data lives.
     pub database: DatabaseUrl,
+    /// How long work may wait for the database before it is refused, unexecuted. Two seconds; operators cannot set it.
+    pub database_patience: Duration,
     /// Address to serve on.
     pub listen: SocketAddr,
     /// Address for operators.
@@ -324,6 +332,7 @@ impl Config {
         Ok(Self {
             data_dir,
             database,
+            database_patience: DATABASE_PATIENCE,
             listen: setting("DEEPLINK_LISTEN", &settings.listen, address)?,
             admin_listen: optional("DEEPLINK_ADMIN_LISTEN", settings.admin_listen.as_deref(), address)?,
             public_url,
@@ -386,11 +395,13 @@ impl Config {
         })
     }
 
-    /// The defaults, with everything in one directory and a free port: for servers inside tests.
+    /// The defaults, with everything in one directory, a free port, and patience with the database: for servers inside
+    /// tests.
     pub fn for_tests(data_dir: impl Into<PathBuf>) -> Self {
         let data_dir = data_dir.into();
         Self {
             database: DatabaseUrl::sqlite(&data_dir.join("deeplink.db")),
+            database_patience: BUSY_MACHINE,
             data_dir,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin_listen: None,

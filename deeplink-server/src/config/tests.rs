@@ -22,7 +22,7 @@ fn without_settings_the_documented_defaults_hold() {
     assert!(config.signup_open && config.sessions && !config.enforce_quotas && config.trusted_proxies.is_empty());
     assert_eq!((config.limits.misses_per_minute, config.limits.signups_per_hour), (600, 5));
     assert_eq!((config.link_cache_mb, config.unverified_link_ttl_days, config.retention_days), (32, 30, 0));
-    assert_eq!(config.log, "info");
+    assert_eq!((config.log.as_str(), config.database_patience), ("info", Duration::from_secs(2)));
 }
 
 #[test]

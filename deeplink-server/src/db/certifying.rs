@@ -12,7 +12,7 @@ use super::acme::{self, Challenge};
 use super::certificates::{self, NewCertificate};
 use super::tests::{Scratch, now};
 use super::{Access, Db, DbError, leases};
-use crate::config::Config;
+use crate::config::{BUSY_MACHINE, Config};
 use crate::vault::{MasterKey, Vault};
 
 fn at(millis: i64) -> Timestamp {
@@ -35,7 +35,7 @@ async fn second_node(scratch: &Scratch) -> Db {
     if scratch.db.is_sqlite() {
         return scratch.db.clone();
     }
-    Db::open(&scratch.url, Access::Serve).await.expect("another node")
+    Db::open(&scratch.url, Access::Serve, BUSY_MACHINE).await.expect("another node")
 }
 
 #[tokio::test]

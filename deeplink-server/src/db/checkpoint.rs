@@ -209,13 +209,15 @@ mod tests {
 
     use super::super::{Access, Conn, Db, DbError};
     use super::BEGIN_ANEW_ABOVE_BYTES;
+    use crate::config::BUSY_MACHINE;
 
     #[tokio::test]
     async fn the_log_stays_short_however_much_is_written() {
         const PIECE: u64 = 2 << 20;
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("test.db");
-        let db = Db::open(&format!("sqlite://{}", path.display()), Access::Serve).await.expect("a database");
+        let db =
+            Db::open(&format!("sqlite://{}", path.display()), Access::Serve, BUSY_MACHINE).await.expect("a database");
         let mut longest = 0;
         for number in 0..40 {
             let stored: Result<(), DbError> = db

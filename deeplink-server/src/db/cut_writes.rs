@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
+use crate::config::BUSY_MACHINE;
 
 const OPEN: &str = "SELECT COUNT(*) FROM pg_stat_activity
     WHERE datname = current_database() AND starts_with(state, 'idle in transaction')";
@@ -25,7 +26,7 @@ async fn database(folder: &std::path::Path) -> Db {
             url.into()
         }
     };
-    Db::open(&url, Access::Serve).await.expect("a database")
+    Db::open(&url, Access::Serve, BUSY_MACHINE).await.expect("a database")
 }
 
 async fn number(db: &Db, sql: &'static str) -> i64 {

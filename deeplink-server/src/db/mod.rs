@@ -73,8 +73,21 @@ pub struct Db(Arc<Kind>);
 
 /// Which database is open; chosen once, by the URL's scheme.
 enum Kind {
-    Sqlite { readers: SqlitePool, reports: Arc<Semaphore>, writer: writer::Writer, _lock: Option<open::Lock> },
-    Postgres { readers: PgPool, reports: Arc<Semaphore>, writers: PgPool, waiting: Semaphore, url: String },
+    Sqlite {
+        readers: SqlitePool,
+        reports: Arc<Semaphore>,
+        writer: writer::Writer,
+        _lock: Option<open::Lock>,
+    },
+    Postgres {
+        readers: PgPool,
+        reports: Arc<Semaphore>,
+        writers: PgPool,
+        waiting: Semaphore,
+        /// How long a write may take until its COMMIT; on SQLite the writer's queue has a deadline of its own.
+        patience: Duration,
+        url: String,
+    },
 }
 
 /// One connection, as every query function sees it.
@@ -150,13 +163,13 @@ impl Db {
     {
         match &*self.0 {
             Kind::Sqlite { writer, .. } => writer.write(work).await,
-            Kind::Postgres { writers, waiting, .. } => {
+            Kind::Postgres { writers, waiting, patience, .. } => {
                 let _place = waiting.try_acquire().map_err(|_| DbError::Overloaded)?;
                 // Spawned, because a `begin()` or a job dropped midway would hand an open transaction to the next
                 // borrower of the connection (launchbadge/sqlx: dropped begin futures).
                 let last_word = Arc::new(LastWord::default());
                 let mut running = tokio::spawn(write_postgres(writers.clone(), work, Arc::clone(&last_word)));
-                let ended = match tokio::time::timeout(PATIENCE, &mut running).await {
+                let ended = match tokio::time::timeout(*patience, &mut running).await {
                     // It waits for a connection or a lock, and nothing of it stays.
                     Err(_) if last_word.take() => return Err(DbError::Overloaded.into()),
                     Err(_) => running.await,
@@ -230,9 +243,6 @@ impl Db {
         }
     }
 }
-
-/// How long a write on PostgreSQL may take until its COMMIT; on SQLite the writer's queue has a deadline of its own.
-const PATIENCE: Duration = Duration::from_millis(2_050);
 
 /// The last word on a write. The transaction that is about to commit and the caller that has waited enough both reach
 /// for it, and one gets it.

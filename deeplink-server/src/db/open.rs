@@ -9,7 +9,7 @@ use std::time::Duration;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, Executor, PgConnection, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::sync::Semaphore;
 
 use super::checkpoint::BEGIN_ANEW_ABOVE_BYTES;
@@ -30,6 +30,10 @@ const READERS: u32 = 4;
 /// How many connections a node has to PostgreSQL, beside the one that listens.
 const POSTGRES_WRITERS: u32 = 12;
 const POSTGRES_READERS: u32 = 8;
+/// What a statement may take beside its waiting for locks.
+const WORK: Duration = Duration::from_secs(3);
+/// How long PostgreSQL may take to say that a lock was waited for in vain.
+const LOCK_ANSWER: Duration = Duration::from_millis(50);
 
 /// How a command uses the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,12 +117,13 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 impl Db {
     /// Opens the database that `url` names (`sqlite://PATH` or `postgres://…`), makes it when it is missing, and brings
-    /// its schema up to date.
-    pub async fn open(url: &str, access: Access) -> Result<Self, OpenError> {
+    /// its schema up to date. What waits for a connection, a lock or its turn for longer than `patience` is refused
+    /// unexecuted.
+    pub async fn open(url: &str, access: Access, patience: Duration) -> Result<Self, OpenError> {
         if let Some(path) = url.strip_prefix("sqlite://") {
-            open_sqlite(Path::new(path), access).await
+            open_sqlite(Path::new(path), access, patience).await
         } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            open_postgres(url).await
+            open_postgres(url, patience).await
         } else {
             Err(OpenError::Url)
         }
@@ -150,7 +155,7 @@ pub(super) fn sqlite_options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-async fn open_sqlite(path: &Path, access: Access) -> Result<Db, OpenError> {
+async fn open_sqlite(path: &Path, access: Access, patience: Duration) -> Result<Db, OpenError> {
     let file = |error| OpenError::File { path: path.to_owned(), error };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         private_folder(folder).map_err(file)?;
@@ -167,11 +172,11 @@ async fn open_sqlite(path: &Path, access: Access) -> Result<Db, OpenError> {
         migrate_sqlite(&mut conn).await?;
     }
     conn.close().await?;
-    let writer = Writer::start(options.clone()).await?;
+    let writer = Writer::start(options.clone(), patience).await?;
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)
         .min_connections(0)
-        .acquire_timeout(Duration::from_secs(2))
+        .acquire_timeout(patience)
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
@@ -220,7 +225,7 @@ async fn migrate_sqlite(conn: &mut SqliteConnection) -> Result<(), OpenError> {
     MIGRATIONS.run_direct(None, conn, false).await.map_err(migration_error)
 }
 
-async fn open_postgres(url: &str) -> Result<Db, OpenError> {
+async fn open_postgres(url: &str, patience: Duration) -> Result<Db, OpenError> {
     let options: PgConnectOptions = url.parse::<PgConnectOptions>()?.disable_statement_logging();
     let mut conn = match PgConnection::connect_with(&options).await {
         Ok(conn) => conn,
@@ -235,31 +240,32 @@ async fn open_postgres(url: &str) -> Result<Db, OpenError> {
     MIGRATIONS.run_direct(None, &mut conn, false).await.map_err(migration_error)?;
     conn.close().await?;
     // Two pools, so that writes that wait for a lock never take the place of a read.
-    let writers = postgres_pool(POSTGRES_WRITERS, "SET synchronous_commit = on").connect_with(options.clone()).await?;
+    let pool = |connections, own| postgres_pool(connections, patience, own);
+    let writers = pool(POSTGRES_WRITERS, "SET synchronous_commit = on").connect_with(options.clone()).await?;
     // A write through the wrong door fails here as it does on SQLite.
-    let readers = postgres_pool(POSTGRES_READERS, "SET default_transaction_read_only = on").connect_lazy_with(options);
+    let readers = pool(POSTGRES_READERS, "SET default_transaction_read_only = on").connect_lazy_with(options);
     let waiting = Semaphore::new(MAX_WAITING_WRITES);
     let reports = Arc::new(Semaphore::new(POSTGRES_REPORTS));
-    Ok(Db(Arc::new(Kind::Postgres { readers, reports, writers, waiting, url: url.to_owned() })))
+    // Who waits for a lock hears so from PostgreSQL, if it comes to that.
+    let patience = patience + LOCK_ANSWER;
+    Ok(Db(Arc::new(Kind::Postgres { readers, reports, writers, waiting, patience, url: url.to_owned() })))
 }
 
-fn postgres_pool(connections: u32, own: &'static str) -> PgPoolOptions {
-    PgPoolOptions::new().max_connections(connections).acquire_timeout(Duration::from_secs(2)).after_connect(
-        move |conn, _| {
-            Box::pin(async move {
-                for setting in [
-                    "SET statement_timeout = '5s'",
-                    "SET lock_timeout = '2s'",
-                    // The last net below transactions that nobody ends.
-                    "SET idle_in_transaction_session_timeout = '15s'",
-                    own,
-                ] {
-                    conn.execute(setting).await?;
-                }
-                Ok(())
-            })
-        },
+fn postgres_pool(connections: u32, patience: Duration, own: &'static str) -> PgPoolOptions {
+    let (statement, lock) = ((patience + WORK).as_millis(), patience.as_millis());
+    // The third is the last net below transactions that nobody ends.
+    let settings: Arc<str> = format!(
+        "SET statement_timeout = {statement}; SET lock_timeout = {lock};
+         SET idle_in_transaction_session_timeout = '15s'; {own}"
     )
+    .into();
+    PgPoolOptions::new().max_connections(connections).acquire_timeout(patience).after_connect(move |conn, _| {
+        let settings = Arc::clone(&settings);
+        Box::pin(async move {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(settings)).execute(conn).await?;
+            Ok(())
+        })
+    })
 }
 
 /// Makes the database with byte order as its collation, so that ids compare alike on every machine.

@@ -19,6 +19,7 @@ use super::tenants::Counted;
 use super::tokens::Purpose;
 use super::users::Standing;
 use super::*;
+use crate::config::BUSY_MACHINE;
 
 /// A database of its own.
 pub(crate) struct Scratch {
@@ -44,7 +45,7 @@ impl Scratch {
                 url.into()
             }
         };
-        let db = Db::open(&url, Access::Serve).await.expect("a database");
+        let db = Db::open(&url, Access::Serve, BUSY_MACHINE).await.expect("a database");
         Self { db, url, _folder: folder }
     }
 

@@ -25,8 +25,6 @@ use super::{Conn, DbError, WriteError};
 const QUEUE: usize = 4_096;
 /// Writes of one transaction.
 const BATCH: usize = 64;
-/// How long a write may wait before it is refused unexecuted.
-const DEADLINE: Duration = Duration::from_secs(2);
 /// How long a batch of clicks alone gathers.
 const GATHER: Duration = Duration::from_millis(1);
 /// How long one attempt to get the file's lock takes; between attempts overdue writes are refused.
@@ -78,6 +76,8 @@ struct Queued {
 }
 
 pub(super) struct Writer {
+    /// How long a write may wait before it is refused unexecuted.
+    patience: Duration,
     queue: std::sync::Mutex<Option<mpsc::Sender<Queued>>>,
     lane: Arc<OnceLock<Arc<dyn Lane>>>,
     attached: Arc<Notify>,
@@ -87,7 +87,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) async fn start(options: SqliteConnectOptions) -> Result<Self, sqlx::Error> {
+    pub(super) async fn start(options: SqliteConnectOptions, patience: Duration) -> Result<Self, sqlx::Error> {
         let options = options.busy_timeout(LOCK_WAIT);
         let conn = SqliteConnection::connect_with(&options).await?;
         let keeper = SqliteConnection::connect_with(&options).await?;
@@ -117,7 +117,7 @@ impl Writer {
             task.run().await;
             ended_tx.send_replace(true);
         });
-        Ok(Self { queue: std::sync::Mutex::new(Some(queue)), lane, attached, failed, foreign, ended })
+        Ok(Self { patience, queue: std::sync::Mutex::new(Some(queue)), lane, attached, failed, foreign, ended })
     }
 
     pub(super) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
@@ -128,7 +128,7 @@ impl Writer {
     {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Typed { work, result: None, reply });
-        let queued = Queued { job, deadline: Instant::now() + DEADLINE };
+        let queued = Queued { job, deadline: Instant::now() + self.patience };
         let sent = match &*self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
             Some(queue) => queue.try_send(queued).map_err(|_| DbError::Overloaded),
             None => Err(DbError::Unavailable("the server is stopping".into())),

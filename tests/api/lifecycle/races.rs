@@ -5,22 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{attribute, attribute_on, bindings, convert, count, identify, page_of, stays_true};
-use crate::common::{Caller, Reply, World, at_once, spawn_nodes, spawn_nodes_with};
+use crate::common::{Caller, World, at_once, insist, spawn_nodes, spawn_nodes_with};
 
 fn split(world: &World, caller: &Caller) -> [Caller; 2] {
     [world.at(0, caller), world.at(1, caller)]
-}
-
-/// Asks until the service takes it. A 503 says that nothing was done, which a busy machine may have to say.
-async fn insist<F: Future<Output = Reply>>(ask: impl Fn() -> F) -> Reply {
-    for _ in 0..100 {
-        let reply = ask().await;
-        if reply.status != 503 {
-            return reply;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("refused a hundred times");
 }
 
 /// C2: fifty with one key at one instant: one event, one unit of the quota, 49 repeats that are told its id.

@@ -1,5 +1,7 @@
 //! What holds for every page and every form of the account.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::json;
 
@@ -233,7 +235,7 @@ async fn what_is_no_page_is_refused_with_one() {
 /// What was typed is not lost while the database is away: the form comes back with it, and says when to try again.
 #[tokio::test]
 async fn what_was_typed_outlives_an_outage() {
-    let world = spawn().await;
+    let world = spawn_with(|config| config.database_patience = Duration::from_secs(2)).await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     visitor.get("/account").await;
     let away = world.db.take_away().await;

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::{Click, Clicks, Status};
 use crate::clock::Clock;
+use crate::config::BUSY_MACHINE;
 use crate::db::{Access, Conn, Db, OpenError, on};
 
 const NOW: i64 = 1_795_167_000_000;
@@ -53,7 +54,7 @@ impl Home {
     async fn open(&self) -> Db {
         let end = Instant::now() + Duration::from_secs(10);
         loop {
-            match Db::open(&self.url, Access::Serve).await {
+            match Db::open(&self.url, Access::Serve, BUSY_MACHINE).await {
                 Err(OpenError::InUse { .. }) if Instant::now() < end => {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
