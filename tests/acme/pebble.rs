@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -15,7 +16,7 @@ use crate::common::eventually;
 use crate::limit::{self, Limit};
 
 /// How long the two take to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// What is issued holds this long: so that a test can say when it is renewed.
 const LIFETIME_SECONDS: u32 = 90 * 86_400;
 
@@ -28,6 +29,8 @@ pub(crate) struct Plan {
     dns_management: u16,
     /// Stands before the ACME server and refuses orders of a name.
     limit: Option<(u16, &'static str)>,
+    /// Keeps the ports until they are used.
+    held: Vec<TcpListener>,
     authority: Certificate,
 }
 
@@ -38,13 +41,26 @@ pub(crate) struct Pebble {
     children: [Child; 2],
 }
 
+/// A port below those that the system gives to whoever asks for any: nobody gets it between this and its use.
+fn draw() -> TcpListener {
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    static DRAWN: AtomicU32 = AtomicU32::new(0);
+    let mut free = (0..COUNT).filter_map(|_| {
+        let place = std::process::id().wrapping_add(DRAWN.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(FIRST + place % COUNT).expect("a port");
+        TcpListener::bind(("127.0.0.1", port)).ok()
+    });
+    free.next().expect("a free port")
+}
+
 impl Plan {
     /// Draws ports, and makes an authority for the https of the ACME server itself. `limited`: a name whose rate limit is
     /// used up.
     pub(crate) fn new(limited: Option<&'static str>) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         // Held together, so that no two are the same.
-        let held: Vec<_> = (0..5).map(|_| TcpListener::bind(("127.0.0.1", 0)).expect("a free port")).collect();
+        let held: Vec<_> = (0..5).map(|_| draw()).collect();
         let ports: Vec<_> = held.iter().map(|held| held.local_addr().expect("an address").port()).collect();
         let authority_key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
@@ -61,7 +77,7 @@ impl Plan {
         let authority = Certificate::from_der(authority.der()).expect("a certificate");
         let [acme, management, dns, dns_management, limit] = ports[..] else { panic!("{ports:?}") };
         let limit = limited.map(|name| (limit, name));
-        Self { home, acme, management, dns, dns_management, limit, authority }
+        Self { home, acme, management, dns, dns_management, limit, held, authority }
     }
 
     /// Where orders are placed.
@@ -75,7 +91,7 @@ impl Plan {
     }
 
     /// Starts it; challenges are looked for at this port of 127.0.0.1, whatever the name.
-    pub(crate) async fn start(self, http_port: u16) -> Pebble {
+    pub(crate) async fn start(mut self, http_port: u16) -> Pebble {
         let config = json!({"pebble": {
             "listenAddress": format!("127.0.0.1:{}", self.acme),
             "managementListenAddress": format!("127.0.0.1:{}", self.management),
@@ -88,6 +104,7 @@ impl Plan {
             "certificateValidityPeriod": LIFETIME_SECONDS,
         }});
         fs::write(self.file("config.json"), config.to_string()).expect("written");
+        self.held.clear();
         let children = [self.run_acme(), self.run_dns()];
         let client = Client::builder().tls_certs_only([self.authority.clone()]).no_proxy().http1_only().build();
         let client = client.expect("a client");
@@ -133,8 +150,10 @@ impl Pebble {
     async fn until_it_answers(&self) {
         eventually("pebble answers", PATIENCE, || async {
             let acme = self.client.get(format!("https://localhost:{}/dir", self.plan.acme)).send().await;
+            // It opens this port by itself, perhaps later.
+            let roots = self.client.get(format!("https://localhost:{}/roots/0", self.plan.management)).send().await;
             let dns = self.client.get(format!("http://127.0.0.1:{}/", self.plan.dns_management)).send().await;
-            acme.is_ok_and(|answer| answer.status().is_success()) && dns.is_ok()
+            [acme, roots].into_iter().all(|got| got.is_ok_and(|answer| answer.status().is_success())) && dns.is_ok()
         })
         .await;
     }
