@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::home::Home;
 use crate::journal::Outcome;
-use crate::load::{Client, Load, Mix};
+use crate::load::{BULK, Client, Load, Mix};
 use crate::machine::{alone, seed};
 use crate::node::Node;
 use crate::oracle;
@@ -23,6 +23,13 @@ async fn f0_the_oracle_finds_what_is_lost_doubled_torn_refused_or_never_sent() {
     let load = Load::start((0..4).map(|number| Client::new(&home, &node, seed, number, Mix::ALL)).collect());
     sleep(Duration::from_millis(800)).await;
     let mut clients = load.end().await;
+    for client in &mut clients {
+        // One of each at least that nobody touches, however little was done so far.
+        assert!(client.create(BULK).await, "the server answers");
+        let link =
+            client.journal.links.iter().find(|(_, known)| known.possible == [Some(0)]).expect("a link").0.clone();
+        assert!(client.visit(&link).await, "the server answers");
+    }
     node.stop().await;
     let found = store::read(&home.database).await;
     oracle::judge(&mut clients, &found).assert_clean("before anything was tampered with");

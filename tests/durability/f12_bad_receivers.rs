@@ -56,7 +56,7 @@ impl Account {
     }
 
     async fn ask(&self, at: SocketAddr, path: &str, body: &Value, status: u16) -> Value {
-        match Wire::to(at).send(&self.request(path, body)).await {
+        match Wire::to(at).send_until_taken(&self.request(path, body)).await {
             Fate::Answered(answer) if answer.status == status => answer.json(),
             fate => panic!("{path}: {fate:?}"),
         }
@@ -72,7 +72,7 @@ impl Account {
                 for nth in (client..count).step_by(CLIENTS) {
                     let install = format!("{name}-{nth}");
                     let touch = json!({"link_id": account.link, "install_id": install, "app_version": "1.0"});
-                    let fate = wire.send(&account.request("/v1/lifecycle/attribute", &touch)).await;
+                    let fate = wire.send_until_taken(&account.request("/v1/lifecycle/attribute", &touch)).await;
                     assert!(matches!(&fate, Fate::Answered(answer) if answer.status == 200), "{fate:?}");
                 }
             })

@@ -9,8 +9,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::home::Home;
+use crate::journal::Kind;
 use crate::load::{Client, Load, Mix};
-use crate::machine::{alone, say, seed};
+use crate::machine::{PATIENCE, alone, say, seed};
+use crate::meter::Meter;
 use crate::node::Node;
 use crate::wire::{Fate, Request, Wire};
 use crate::{oracle, store};
@@ -22,8 +24,8 @@ const UNREADY_WITHIN: Duration = Duration::from_millis(500);
 const STOPPED_WITHIN: Duration = Duration::from_secs(4);
 /// With somebody who hangs.
 const CUT_WITHIN: Duration = Duration::from_secs(10);
-/// From a second signal.
-const AT_ONCE: Duration = Duration::from_secs(1);
+/// From a second signal; clicks that wait are stored first, which may take two seconds.
+const AT_ONCE: Duration = Duration::from_secs(3);
 
 /// How a stop goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +47,7 @@ async fn f16_five_stops_at_full_load_cut_no_admitted_request_and_lose_nothing() 
     let seed = seed();
     let mut random = Random::seeded(seed);
     let home = Home::new().await;
+    let meter = Meter::start(&home);
     let mut node = Node::start(&home).await;
     let mut clients: Vec<_> = (0..CLIENTS).map(|number| Client::new(&home, &node, seed, number, Mix::ALL)).collect();
     for stop in [Stop::Plain, Stop::Twice, Stop::Plain, Stop::BesideHung, Stop::Plain] {
@@ -53,6 +56,7 @@ async fn f16_five_stops_at_full_load_cut_no_admitted_request_and_lose_nothing() 
             _ => Some(hang(&home, &node).await),
         };
         let load = Load::start(clients);
+        load.go_on(200, &[Kind::Write]).await;
         sleep(Duration::from_millis(400 + random.below(600))).await;
         let watching = watch_ready(&node);
         // The watch has asked at least once before the signal.
@@ -61,23 +65,27 @@ async fn f16_five_stops_at_full_load_cut_no_admitted_request_and_lose_nothing() 
         node.terminate();
         let unready = watching.await.expect("the watch comes to its end").duration_since(signalled);
         clients = load.gone().await;
-        let gone = signalled.elapsed();
-        let ended = match stop {
-            Stop::Plain => node.ended(STOPPED_WITHIN).await,
-            Stop::BesideHung => node.ended(CUT_WITHIN).await,
+        let gone = Instant::now();
+        let limit = match stop {
+            Stop::Plain => STOPPED_WITHIN,
+            Stop::BesideHung => CUT_WITHIN,
             Stop::Twice => {
                 assert!(!node.has_ended(), "it does not wait for the hung client");
                 node.terminate();
-                node.ended(AT_ONCE).await
+                AT_ONCE
             }
         };
+        let ended = node.ended(PATIENCE).await;
+        let lost = meter.lost(signalled, Instant::now());
         say(&format!(
-            "{stop:?}: unready after {unready:?}, the last client gone after {gone:?}, ended after {:?}",
+            "{stop:?}: unready after {unready:?}, the last client gone after {:?}, ended after {:?}, {lost:?} lost",
+            gone - signalled,
             signalled.elapsed()
         ));
         assert!(ended.success(), "{stop:?}: {ended}");
-        assert!(signalled.elapsed() <= CUT_WITHIN, "{stop:?}: {:?}", signalled.elapsed());
-        assert!(unready <= UNREADY_WITHIN, "{stop:?}: /ready said yes for another {unready:?}");
+        assert!(gone.elapsed() <= limit + lost, "{stop:?}: {:?} after the last client", gone.elapsed());
+        assert!(signalled.elapsed() <= CUT_WITHIN + lost, "{stop:?}: {:?}", signalled.elapsed());
+        assert!(unready <= UNREADY_WITHIN + lost, "{stop:?}: /ready said yes for another {unready:?}");
         drop(hung);
         for client in &mut clients {
             let cut: Vec<_> = client.journal.cut.drain(..).collect();
@@ -85,7 +93,7 @@ async fn f16_five_stops_at_full_load_cut_no_admitted_request_and_lose_nothing() 
         }
 
         node = Node::start(&home).await;
-        store::wait_for_spilled(&home, Duration::from_secs(3)).await;
+        store::wait_for_spilled(&home).await;
         let found = store::read(&home.database).await;
         oracle::judge(&mut clients, &found).assert_clean(&format!("{stop:?}"));
         for client in &mut clients {
@@ -122,8 +130,8 @@ fn watch_ready(node: &Node) -> JoinHandle<Instant> {
                     assert_eq!((answer.status, &*answer.code()), (503, "database_unavailable"));
                     return Instant::now();
                 }
-                Fate::TurnedAway => return Instant::now(),
-                Fate::Cut(how) => panic!("/ready was cut: {how}"),
+                // A question on its way while an idle connection is closed gets no answer either.
+                Fate::TurnedAway | Fate::Cut(_) => return Instant::now(),
             }
         }
     })

@@ -63,7 +63,7 @@ impl Hooked {
     /// One request that must be answered with this status.
     pub(crate) async fn ask(&self, node: &Node, method: &'static str, path: &str, body: &Value, status: u16) -> Value {
         let request = self.authorized(method, path).json(body);
-        let fate = Wire::to(node.address).send(&request).await;
+        let fate = Wire::to(node.address).send_until_taken(&request).await;
         match fate {
             Fate::Answered(answer) if answer.status == status => answer.json(),
             fate => panic!("{method} {path}: {fate:?}"),

@@ -1,7 +1,7 @@
 //! Clients that keep a server busy: each does one thing after the other on a connection of its own.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deeplink_core::secret::Random;
@@ -11,13 +11,14 @@ use tokio::time::{Instant, sleep};
 
 use crate::home::Home;
 use crate::journal::{Creation, Journal, Kind, Outcome, Timing, Visit, address, referer};
+use crate::machine::PATIENCE;
 use crate::node::Node;
 use crate::wire::{Answer, Fate, Request, Wire};
 
 /// What somebody's browser says of itself.
 pub(crate) const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0";
 /// Links of one bulk create.
-const BULK: usize = 20;
+pub(crate) const BULK: usize = 20;
 
 /// How often a client does what: parts of the whole.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,6 +56,7 @@ pub(crate) struct Client {
     bearer: String,
     wire: Wire,
     drawn: u64,
+    answers: Answers,
     pub(crate) journal: Journal,
 }
 
@@ -69,6 +71,7 @@ impl Client {
             bearer: format!("Bearer {}", home.key),
             wire: Wire::to(node.address),
             drawn: 0,
+            answers: Answers::default(),
             journal: Journal::default(),
         }
     }
@@ -153,6 +156,7 @@ impl Client {
         match self.wire.send(request).await {
             Fate::Answered(answer) => {
                 let (at, took) = (Instant::now(), self.wire.took);
+                self.answers[kind as usize].fetch_add(1, Ordering::Relaxed);
                 self.journal.timings.push(Timing { kind, status: answer.status, at, took });
                 Some(answer)
             }
@@ -169,7 +173,7 @@ impl Client {
     }
 
     /// Creates so many links, in one of the forms that there are for it.
-    async fn create(&mut self, rows: usize) -> bool {
+    pub(crate) async fn create(&mut self, rows: usize) -> bool {
         let token = self.token();
         let form = self.random.below(3);
         let named: Vec<String> = match form {
@@ -316,7 +320,7 @@ impl Client {
     }
 
     /// Taps a link as a browser does.
-    async fn visit(&mut self, link: &str) -> bool {
+    pub(crate) async fn visit(&mut self, link: &str) -> bool {
         let token = self.token();
         let version = self.journal.version(link).expect("a known version");
         let expected = address(&self.journal.links[link].token, version);
@@ -351,9 +355,13 @@ fn sorted(mut ids: Vec<String>) -> Vec<String> {
     ids
 }
 
+/// How many answers came, of each kind.
+type Answers = Arc<[AtomicUsize; 3]>;
+
 /// Clients at work.
 pub(crate) struct Load {
     end: Arc<AtomicBool>,
+    answers: Answers,
     clients: Vec<JoinHandle<Client>>,
 }
 
@@ -361,8 +369,27 @@ impl Load {
     /// Sets all clients to work.
     pub(crate) fn start(clients: Vec<Client>) -> Self {
         let end = Arc::new(AtomicBool::new(false));
-        let clients = clients.into_iter().map(|client| tokio::spawn(client.run(Arc::clone(&end)))).collect();
-        Self { end, clients }
+        let answers = Answers::default();
+        let clients = clients.into_iter().map(|mut client| {
+            client.answers = Arc::clone(&answers);
+            tokio::spawn(client.run(Arc::clone(&end)))
+        });
+        let clients = clients.collect();
+        Self { end, answers, clients }
+    }
+
+    /// How many answers of a kind came so far.
+    pub(crate) fn answers(&self, kind: Kind) -> usize {
+        self.answers[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Waits for so many more answers of each kind: a slow machine takes longer for a load that says something.
+    pub(crate) async fn go_on(&self, more: usize, kinds: &[Kind]) {
+        let began = Instant::now();
+        let enough: Vec<_> = kinds.iter().map(|kind| (*kind, self.answers(*kind) + more)).collect();
+        while began.elapsed() < PATIENCE && enough.iter().any(|(kind, enough)| self.answers(*kind) < *enough) {
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Lets each client finish what it is at.
@@ -387,4 +414,14 @@ pub(crate) fn percentile(timings: &[Timing], percent: usize) -> Duration {
     took.sort_unstable();
     assert!(!took.is_empty(), "nothing was measured");
     took[(took.len() * percent / 100).min(took.len() - 1)]
+}
+
+/// At the 99th percentile, what does not need the thing that is broken.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(50);
+
+/// Holds answers during a fault against those before it. The machine took `lost` from one of them at worst.
+pub(crate) fn assert_as_before(before: &[Timing], during: &[Timing], lost: Duration) {
+    let (before, during) = (percentile(before, 99), percentile(during, 99));
+    let limit = ANSWERED_WITHIN.max(2 * before) + lost;
+    assert!(during <= limit, "at the 99th percentile {during:?}, and {before:?} before; {lost:?} lost by the machine");
 }

@@ -1,8 +1,12 @@
 //! Somebody else who has the database locked: nothing can be written, everything can be read.
 
-use sqlx::Executor;
+use std::time::Duration;
+
+use sqlx::{Executor, SqliteConnection};
+use tokio::time::{Instant, sleep};
 
 use crate::home::Database;
+use crate::machine::PATIENCE;
 use crate::store::{self, Conn};
 
 /// Holds the lock until it is released.
@@ -13,7 +17,7 @@ impl Locker {
     pub(crate) async fn lock(database: &Database) -> Self {
         let mut conn = store::connect(database).await;
         match &mut conn {
-            Conn::Sqlite(conn) => conn.execute("BEGIN IMMEDIATE").await.map(drop),
+            Conn::Sqlite(conn) => lock_file(conn).await,
             Conn::Postgres(conn) => {
                 conn.execute("BEGIN").await.expect("a transaction");
                 conn.execute("LOCK TABLE tenants, links, clicks, click_marks IN EXCLUSIVE MODE").await.map(drop)
@@ -32,5 +36,17 @@ impl Locker {
         }
         .expect("the lock is released");
         store::close(conn).await;
+    }
+}
+
+/// A busy writer lets the lock go for an instant only; SQLite's own waiting would ask too seldom to meet it.
+async fn lock_file(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    conn.execute("PRAGMA busy_timeout = 0").await?;
+    let began = Instant::now();
+    loop {
+        match conn.execute("BEGIN IMMEDIATE").await {
+            Err(_) if began.elapsed() < PATIENCE => sleep(Duration::from_millis(1)).await,
+            taken => return taken.map(drop),
+        }
     }
 }

@@ -13,6 +13,9 @@ fn told(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
+/// Far longer than anything takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
 /// The PostgreSQL server to test on, if there is one.
 pub(crate) fn postgres() -> Option<Url> {
     told("TEST_DATABASE_URL").map(|url| url.parse().expect("TEST_DATABASE_URL is a URL"))

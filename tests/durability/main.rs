@@ -18,6 +18,7 @@ mod journal;
 mod load;
 mod locker;
 mod machine;
+mod meter;
 mod node;
 mod oracle;
 #[path = "../api/deliveries/receiver.rs"]

@@ -1,7 +1,7 @@
 //! A running server: started, asked, killed.
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout};
 
 use crate::home::Home;
+use crate::machine::PATIENCE;
 use crate::wire::{Fate, Request, Wire};
 
 /// A server's process. It is killed when this is dropped.
@@ -32,19 +33,19 @@ impl Node {
     /// The same with a command of the test's own.
     pub(crate) async fn start_as(home: &Home, mut command: Command) -> Self {
         let log = File::options().create(true).append(true).open(home.log_file()).expect("the log file");
-        let admin = free_address();
-        command.arg("serve").env("DEEPLINK_ADMIN_LISTEN", admin.to_string());
+        command.arg("serve").env("DEEPLINK_ADMIN_LISTEN", "127.0.0.1:0");
         command.stdout(std::process::Stdio::piped()).stderr(log);
         let began = Instant::now();
         let mut child = command.spawn().expect("the server's program runs");
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().expect("its stdout"));
-        let read = timeout(Duration::from_secs(20), stdout.read_line(&mut line)).await;
+        let read = timeout(PATIENCE, stdout.read_line(&mut line)).await;
         let address = line.trim_end().strip_prefix("listening on http://").and_then(|address| address.parse().ok());
         let Some(address) = address else {
             let log = std::fs::read_to_string(home.log_file()).unwrap_or_default();
             panic!("the server did not start: {read:?} {line:?}\n{log}");
         };
+        let admin = admin_address(home);
         let mut node = Self { child, address, admin, ready_after: Duration::ZERO };
         node.wait_until_ready(began).await;
         node
@@ -88,7 +89,7 @@ impl Node {
     /// Stops the server as an operator would.
     pub(crate) async fn stop(mut self) {
         self.terminate();
-        let status = self.ended(Duration::from_secs(10)).await;
+        let status = self.ended(PATIENCE).await;
         assert!(status.success(), "{status}");
     }
 
@@ -102,8 +103,10 @@ impl Node {
     }
 }
 
-/// An address that was free a moment ago.
-pub(crate) fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address")
+/// Where the server that was started last serves operators: it logs that before it says that it listens.
+fn admin_address(home: &Home) -> SocketAddr {
+    let log = std::fs::read_to_string(home.log_file()).expect("the log file");
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let said = lines.filter(|line| line["message"] == "operators are served").last().expect("it serves operators");
+    said["address"].as_str().and_then(|address| address.parse().ok()).expect("an address")
 }

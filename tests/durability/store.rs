@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::time::timeout;
 
 use crate::home::{Database, Home};
-use crate::machine::eventually;
+use crate::machine::{PATIENCE, eventually};
 use crate::report::Reported;
 
 /// A connection beside the server's.
@@ -63,7 +63,7 @@ pub(crate) async fn connect(database: &Database) -> Conn {
 }
 
 async fn open_file(path: &Path) -> SqliteConnection {
-    let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(10));
+    let options = SqliteConnectOptions::new().filename(path).busy_timeout(PATIENCE);
     SqliteConnection::connect_with(&options.disable_statement_logging()).await.expect("the database opens")
 }
 
@@ -180,8 +180,8 @@ pub(crate) async fn close(conn: Conn) {
 }
 
 /// Waits until every click that a file keeps is in the database, which a server does by itself.
-pub(crate) async fn wait_for_spilled(home: &Home, limit: Duration) -> Duration {
-    eventually("all spilled clicks are stored", limit, || async {
+pub(crate) async fn wait_for_spilled(home: &Home) -> Duration {
+    eventually("all spilled clicks are stored", PATIENCE, || async {
         let files = home.spill_files();
         if files.is_empty() { Ok(()) } else { Err(format!("{files:?}")) }
     })
@@ -205,6 +205,6 @@ pub(crate) async fn wait_until_left(database: &Database) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(Duration::from_secs(10), left).await.expect("the server's connections end");
+    timeout(PATIENCE, left).await.expect("the server's connections end");
     close(conn).await;
 }

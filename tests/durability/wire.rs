@@ -3,14 +3,17 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-/// Longer than the server may take for anything.
-const PATIENCE: Duration = Duration::from_secs(15);
+use crate::machine::PATIENCE;
+
+/// A server that stops waits a little longer than this before it closes a connection that nothing comes on.
+const MAY_BE_CLOSED: Duration = Duration::from_millis(250);
 
 /// A request, kept so that it can be repeated exactly.
 #[derive(Debug, Clone)]
@@ -58,7 +61,8 @@ pub(crate) enum Fate {
     Answered(Answer),
     /// It was sent, at least in part, and the connection ended before the whole answer was here.
     Cut(String),
-    /// Nobody took it: no connection could be made, or a new one was closed before anything came back on it.
+    /// Nobody took it: no connection could be made, or one that was new or had been idle was closed before anything came
+    /// back on it.
     TurnedAway,
 }
 
@@ -94,18 +98,34 @@ impl Answer {
 pub(crate) struct Wire {
     address: SocketAddr,
     socket: Option<BufReader<TcpStream>>,
+    /// Since when nothing was asked on it.
+    idle_since: Instant,
     /// How long the last request took.
     pub(crate) took: Duration,
 }
 
 impl Wire {
     pub(crate) fn to(address: SocketAddr) -> Self {
-        Self { address, socket: None, took: Duration::ZERO }
+        Self { address, socket: None, idle_since: Instant::now(), took: Duration::ZERO }
+    }
+
+    /// Sends a request again while the server says that it was not applied, as it may on a disk that stalls.
+    pub(crate) async fn send_until_taken(&mut self, request: &Request) -> Fate {
+        let began = Instant::now();
+        loop {
+            match self.send(request).await {
+                Fate::Answered(answer) if answer.status == 503 && began.elapsed() < PATIENCE => {
+                    sleep(Duration::from_millis(50)).await;
+                }
+                fate => return fate,
+            }
+        }
     }
 
     /// Sends a request once and waits for what becomes of it.
     pub(crate) async fn send(&mut self, request: &Request) -> Fate {
         let (mut socket, is_new) = match self.socket.take() {
+            Some(socket) if is_closed(&socket) => return Fate::TurnedAway,
             Some(socket) => (socket, false),
             None => match TcpStream::connect(self.address).await {
                 Ok(socket) => {
@@ -116,13 +136,18 @@ impl Wire {
             },
         };
         let began = Instant::now();
+        let (mut left_at, mut has_begun) = (None, false);
         let exchange = async {
-            socket.get_mut().write_all(&request.bytes(self.address)).await?;
+            let written = socket.get_mut().write_all(&request.bytes(self.address)).await;
+            left_at = Some(Instant::now());
+            written?;
+            has_begun = !socket.fill_buf().await?.is_empty();
             read_answer(&mut socket).await
         };
         let outcome = timeout(PATIENCE, exchange).await;
         let outcome = outcome.unwrap_or_else(|_| panic!("no answer within {PATIENCE:?}: {request:?}"));
         self.took = began.elapsed();
+        let idle = left_at.unwrap_or(began).duration_since(std::mem::replace(&mut self.idle_since, Instant::now()));
         match outcome {
             Ok(answer) => {
                 if answer.header("connection") != Some("close") {
@@ -130,10 +155,17 @@ impl Wire {
                 }
                 Fate::Answered(answer)
             }
-            Err(_) if is_new && socket.buffer().is_empty() => Fate::TurnedAway,
+            Err(_) if !has_begun && (is_new || idle >= MAY_BE_CLOSED) => Fate::TurnedAway,
             Err(error) => Fate::Cut(error.to_string()),
         }
     }
+}
+
+/// Whether the other side has closed a connection already, as it may between two requests.
+fn is_closed(socket: &BufReader<TcpStream>) -> bool {
+    // Asked for at the system, since the runtime may not have noticed yet.
+    let socket = socket.get_ref().as_fd().try_clone_to_owned().map(std::net::TcpStream::from);
+    matches!(socket.expect("the same socket").peek(&mut [0]), Ok(0))
 }
 
 async fn read_answer(socket: &mut BufReader<TcpStream>) -> std::io::Result<Answer> {

@@ -35,6 +35,10 @@ const WORK: Duration = Duration::from_secs(3);
 /// How long PostgreSQL may take to say that a lock was waited for in vain.
 const LOCK_ANSWER: Duration = Duration::from_millis(50);
 
+/// How long an operator's command waits for its turn on a SQLite file. Beside a busy server that is free for an instant only
+/// between two batches, and nobody waits behind the command.
+const OPERATORS_PATIENCE: Duration = Duration::from_mins(1);
+
 /// How a command uses the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -172,7 +176,11 @@ async fn open_sqlite(path: &Path, access: Access, patience: Duration) -> Result<
         migrate_sqlite(&mut conn).await?;
     }
     conn.close().await?;
-    let writer = Writer::start(options.clone(), patience).await?;
+    let turn = match access {
+        Access::Serve => patience,
+        Access::Beside => patience.max(OPERATORS_PATIENCE),
+    };
+    let writer = Writer::start(options.clone(), turn).await?;
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)
         .min_connections(0)
