@@ -27,25 +27,27 @@ const BUSY: Duration = Duration::from_secs(1);
 
 /// Stores what is in the spill, at the start and whenever something went there.
 pub(super) async fn run(intake: Arc<Intake>, db: Db) {
-    // Files that cannot be read, so as to say so once.
-    let mut unreadable = HashSet::new();
+    // Files that cannot be read or removed, so as to say so once.
+    let mut told = Told::default();
     loop {
-        let mut left = Left::Nothing;
-        match replay(&intake, &db, &mut unreadable).await {
+        let left = match replay(&intake, &db, &mut told).await {
             Ok(found) => {
-                left = found;
                 // The next click will find out whether the database takes it.
                 intake.end_spilling();
+                found
             }
-            Err(error) => tracing::debug!(%error, "spilled clicks wait for the database"),
-        }
-        if intake.spilling.load(Ordering::Relaxed) || lock(&intake.spill).is_pending() {
-            tokio::time::sleep(RETRY).await;
-        } else if left == Left::Busy {
+            Err(error) => {
+                tracing::debug!(%error, "spilled clicks wait for the database");
+                Left::Unstored
+            }
+        };
+        let is_pending = intake.spilling.load(Ordering::Relaxed) || lock(&intake.spill).is_pending();
+        match left {
+            Left::Unstored => tokio::time::sleep(RETRY).await,
+            _ if is_pending => tokio::time::sleep(RETRY).await,
             // Nobody says when it is let go.
-            drop(tokio::time::timeout(BUSY, intake.wake_replay.notified()).await);
-        } else {
-            intake.wake_replay.notified().await;
+            Left::Busy => drop(tokio::time::timeout(BUSY, intake.wake_replay.notified()).await),
+            Left::Nothing => intake.wake_replay.notified().await,
         }
     }
 }
@@ -54,11 +56,20 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     Nothing,
-    /// Somebody has one of them locked.
+    /// Somebody has one of them locked, or it cannot be removed.
     Busy,
+    /// The database did not take them.
+    Unstored,
 }
 
-pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, unreadable: &mut HashSet<PathBuf>) -> Result<Left, DbError> {
+/// What has been said of files.
+#[derive(Default)]
+pub(super) struct Told {
+    unreadable: HashSet<PathBuf>,
+    stays: HashSet<PathBuf>,
+}
+
+pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, told: &mut Told) -> Result<Left, DbError> {
     loop {
         let mut left = Left::Nothing;
         let directory = lock(&intake.spill).directory().to_owned();
@@ -67,15 +78,21 @@ pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, unreadable: &mut HashS
             Vec::new()
         });
         for path in files {
-            if unreadable.contains(&path) {
+            if told.unreadable.contains(&path) {
                 continue;
             }
             match replay_file(intake, db, &path).await? {
                 Ok(Replayed::Gone) => {}
                 Ok(Replayed::Busy) => left = Left::Busy,
+                Ok(Replayed::Stays(error)) => {
+                    left = Left::Busy;
+                    if told.stays.insert(path.clone()) {
+                        tracing::error!(path = %path.display(), %error, "a spill file that is stored cannot be removed");
+                    }
+                }
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "a spill file cannot be read; its clicks wait in it");
-                    unreadable.insert(path);
+                    told.unreadable.insert(path);
                 }
             }
         }
@@ -100,6 +117,8 @@ enum Replayed {
     Gone,
     /// Somebody has it locked.
     Busy,
+    /// Its clicks are stored; the file could not be removed. It is tried again, so that it does not outlive the note of it.
+    Stays(io::Error),
 }
 
 /// Stores a file and removes it. The inner error is the file's.
@@ -122,7 +141,7 @@ async fn replay_file(intake: &Arc<Intake>, db: &Db, path: &Path) -> Result<io::R
     let pieces = Pieces { number: contents.number, clicks: contents.clicks, texts: contents.texts };
     store(intake, db, &Arc::new(pieces)).await?;
     tracing::info!(path = %path.display(), clicks = count, "a spill file is stored");
-    Ok(std::fs::remove_file(path).map(|()| Replayed::Gone))
+    Ok(Ok(std::fs::remove_file(path).map_or_else(Replayed::Stays, |()| Replayed::Gone)))
 }
 
 enum Opened {

@@ -294,5 +294,8 @@ where
 mod certifying;
 #[cfg(test)]
 mod cut_writes;
+
+#[cfg(test)]
+mod panicking;
 #[cfg(test)]
 pub(crate) mod tests;

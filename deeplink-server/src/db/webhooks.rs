@@ -207,8 +207,8 @@ pub(crate) async fn find(
 }
 
 /// Changes a webhook, and gives it as it is then. One that is switched on begins anew: since when it fails counts from its
-/// next failure, and what waited is given up. That it failed is said until it is tried again; another address has not failed
-/// yet. One that begins to want clicks is told of those from here on.
+/// next failure, and what waited is given up. That it failed is said until it is tried again; another address has neither
+/// failed nor been delivered to yet. One that begins to want clicks is told of those from here on.
 pub(crate) async fn update(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -223,6 +223,7 @@ pub(crate) async fn update(
             clicks_after = CASE WHEN $7 THEN $8 ELSE clicks_after END,
             failing_since = CASE WHEN url <> $3 THEN NULL ELSE failing_since END,
             failed_at = CASE WHEN $9 OR url <> $3 THEN NULL ELSE failed_at END,
+            delivered_at = CASE WHEN url <> $3 THEN NULL ELSE delivered_at END,
             turn = CASE WHEN $9 THEN turn + 1 ELSE turn END,
             is_full = CASE WHEN $9 THEN FALSE ELSE is_full END,
             paused_at = CASE WHEN $9 THEN NULL ELSE paused_at END

@@ -362,7 +362,10 @@ impl Task {
         if let Err(error) = self.relax(true).await {
             return Some(Err(error));
         }
-        let outcome = clicks.as_mut()?.run_by_statement(&mut self.conn)?.await;
+        let running = clicks.as_mut()?.run_by_statement(&mut self.conn)?;
+        let Ok(outcome) = AssertUnwindSafe(running).catch_unwind().await else {
+            return Some(Err(DbError::Panicked));
+        };
         Some(match outcome {
             Ok(stored) => {
                 if stored {
@@ -493,26 +496,29 @@ pub(crate) struct Foreign {
 
 /// The only job of a transaction: what it undoes is the transaction. After an error that must be rolled back too.
 async fn run_alone(conn: &mut SqliteConnection, job: &mut dyn Job, undone: &mut bool) -> Result<(), DbError> {
-    match job.run(Conn::Sqlite(conn)).await {
-        Ran::Keep => Ok(()),
-        Ran::Undo => {
+    match AssertUnwindSafe(job.run(Conn::Sqlite(conn))).catch_unwind().await {
+        Ok(Ran::Keep) => Ok(()),
+        Ok(Ran::Undo) => {
             *undone = true;
             Ok(())
         }
-        Ran::Failed(error) => Err(error),
+        Ok(Ran::Failed(error)) => Err(error),
+        Err(_) => Err(DbError::Panicked),
     }
 }
 
 /// An error means that the transaction is gone, and everything in it.
 async fn run_in_savepoint(conn: &mut SqliteConnection, job: &mut dyn Job) -> Result<(), DbError> {
     sqlx::query("SAVEPOINT job").execute(&mut *conn).await?;
-    let cause = match job.run(Conn::Sqlite(conn)).await {
-        Ran::Keep => {
+    let cause = match AssertUnwindSafe(job.run(Conn::Sqlite(conn))).catch_unwind().await {
+        Ok(Ran::Keep) => {
             sqlx::query("RELEASE job").execute(&mut *conn).await?;
             return Ok(());
         }
-        Ran::Undo => None,
-        Ran::Failed(error) => Some(error),
+        Ok(Ran::Undo) => None,
+        Ok(Ran::Failed(error)) => Some(error),
+        // The others of the batch do not know of it, so they are told what this one is.
+        Err(_) => return Err(DbError::Panicked),
     };
     for statement in ["ROLLBACK TO job", "RELEASE job"] {
         if let Err(error) = sqlx::query(statement).execute(&mut *conn).await {

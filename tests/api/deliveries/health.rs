@@ -116,6 +116,14 @@ async fn another_address_has_not_failed_yet() {
     has_status(&scene, &hook, "untried").await;
     give_up(&scene, &hook).await;
     has_status(&scene, &hook, "failing").await;
+    // Nor has anything arrived there.
+    receiver.now(|_, _| Say::Status(200));
+    scene.test(a, &hook).await;
+    has_status(&scene, &hook, "healthy").await;
+    scene.change(a, &hook, &json!({"url": receiver.url(HOST, "/after")})).await;
+    has_status(&scene, &hook, "healthy").await;
+    scene.change(a, &hook, &json!({"url": receiver.url(HOST, "/beyond")})).await;
+    has_status(&scene, &hook, "untried").await;
 }
 
 /// W7: when 100,000 wait for a webhook, newer ones are dropped until less than 90,000 do.

@@ -3,6 +3,7 @@
 mod health;
 mod hostile;
 mod kept;
+mod late;
 mod nodes;
 mod receiver;
 mod schedule;

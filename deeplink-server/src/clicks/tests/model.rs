@@ -184,7 +184,7 @@ impl World<'_> {
         let files = || spill::files(self.home.directory.path()).expect("a directory");
         lock(&self.intake.spill).close();
         let before: Vec<_> = files().into_iter().map(|file| (std::fs::read(&file).expect("a file"), file)).collect();
-        replay::replay(&self.intake, self.db, &mut HashSet::new()).await.expect("a replay");
+        replay::replay(&self.intake, self.db, &mut replay::Told::default()).await.expect("a replay");
         self.intake.end_spilling();
         assert!(files().is_empty());
         if killed {

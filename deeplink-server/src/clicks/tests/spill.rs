@@ -85,6 +85,29 @@ async fn a_file_that_is_locked_for_a_while_is_stored_without_another_click() {
     db.close().await;
 }
 
+// What fails after that is tried again all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_was_locked_and_then_met_a_failure_is_stored_without_another_click() {
+    let home = Home::new();
+    let mut spill = Spill::new(home.directory.path());
+    let texts = Texts::new();
+    spill.keep(&[click_at(&texts, 1, NOW)], None);
+    let syncing = spill.unsynced().expect("a handle of the file");
+    spill.close();
+    let (db, clicks) = home.start().await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    home.other().await.run("ALTER TABLE click_spills RENAME TO away").await;
+    drop(syncing);
+    // At least one attempt meets that.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!((home.spill_files(), status(&clicks).stored_total), (1, 0));
+    home.other().await.run("ALTER TABLE away RENAME TO click_spills").await;
+    eventually("the file is gone", || home.spill_files() == 0).await;
+    assert_eq!(home.other().await.links().await, [1]);
+    clicks.drain(Duration::from_secs(5)).await;
+    db.close().await;
+}
+
 // Killed between COMMIT and unlink: after all pieces of a file, and after the first of three.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_outlived_its_clicks_commit_is_not_stored_twice() {

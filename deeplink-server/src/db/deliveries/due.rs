@@ -64,7 +64,7 @@ pub(crate) struct Stored {
     /// How often it was switched on again. What was made in an earlier turn is given up.
     pub(crate) turn: i64,
     pub(crate) is_full: bool,
-    /// Whether the last attempt failed, since it was switched on.
+    /// Whether nothing has arrived since an attempt failed, also if it was switched off and on meanwhile.
     pub(crate) fails: bool,
 }
 
@@ -77,13 +77,13 @@ struct Row {
     before_until: Option<i64>,
     turn: i64,
     is_full: bool,
-    failed_at: Option<i64>,
+    failing_since: Option<i64>,
 }
 
 /// A tenant's active webhooks.
 pub(crate) async fn targets(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Stored>, DbError> {
     const SQL: &str = "
-        SELECT id, url, sealed, sealed_before, before_until, turn, is_full, failed_at FROM webhooks
+        SELECT id, url, sealed, sealed_before, before_until, turn, is_full, failing_since FROM webhooks
         WHERE tenant_id = $1 AND active = TRUE ORDER BY id";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
     let read = |row: Row| {
@@ -94,7 +94,7 @@ pub(crate) async fn targets(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<
             before: row.sealed_before.zip(row.before_until.map(Timestamp::from_millis)),
             turn: row.turn,
             is_full: row.is_full,
-            fails: row.failed_at.is_some(),
+            fails: row.failing_since.is_some(),
         })
     };
     rows.into_iter().map(read).collect()

@@ -59,7 +59,7 @@ impl Lane {
         let now = Instant::now();
         Self {
             is_full: stored.is_full,
-            doubt: if stored.fails { doubt.max(Doubt::SOME) } else { doubt },
+            doubt: if stored.fails { doubt.or(Doubt::SOME) } else { doubt },
             target: Arc::new(Target::open(stored, vault)),
             in_flight: 0,
             next_due: None,
@@ -80,6 +80,9 @@ impl Lane {
             return;
         }
         self.target.end();
+        if stored.url != self.target.url() {
+            self.doubt = self.doubt.elsewhere();
+        }
         self.target = Arc::new(Target::open(stored, vault));
         // It may be that what is read is not to be sent any more.
         self.put_back();
@@ -251,7 +254,7 @@ mod tests {
         assert!(lane.is_spent());
     }
 
-    /// Switching a webhook off and on tells nothing of whether it answers, and neither does one that failed before.
+    /// Switching a webhook off and on tells nothing of whether it answers. At another address one answer does.
     #[test]
     fn doubt_outlives_switching_off_and_on() {
         let vault = vault();
@@ -261,7 +264,12 @@ mod tests {
         lane.switch_off();
         lane.renew(stored(&vault), &vault);
         assert!(lane.doubt.is_silent());
-        lane.doubt.note(true);
+        for _ in 0..100 {
+            lane.doubt.note(false, 10_000);
+        }
+        lane.renew(Stored { url: "https://hooks.example.com/elsewhere".into(), ..stored(&vault) }, &vault);
+        assert!(lane.doubt.is_silent());
+        lane.doubt.note(true, 90);
         assert!(!lane.doubt.is_silent());
         assert!(Lane::new(stored(&vault), &vault, Doubt::SOME).doubt.is_silent());
         assert!(!Lane::new(stored(&vault), &vault, Doubt::default()).doubt.is_silent());

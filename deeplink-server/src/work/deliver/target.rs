@@ -1,10 +1,9 @@
 //! A webhook that is sent to: where it is, and what signs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use deeplink_core::id::WebhookId;
 use deeplink_core::signature::{Signer, WebhookSecret};
 use deeplink_core::time::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use crate::db::deliveries::Stored;
 use crate::vault::Vault;
@@ -16,7 +15,7 @@ pub(super) struct Target {
     signer: Option<Signer>,
     /// The signer before a rotation, and until when it signs as well.
     before: Option<(Signer, Timestamp)>,
-    is_over: AtomicBool,
+    ended: CancellationToken,
 }
 
 /// What the headers of one attempt say.
@@ -43,7 +42,7 @@ impl Target {
         };
         let signer = opened(&stored.sealed);
         let before = stored.before.as_ref().and_then(|(sealed, until)| Some((opened(sealed)?, *until)));
-        Self { stored, signer, before, is_over: AtomicBool::new(false) }
+        Self { stored, signer, before, ended: CancellationToken::new() }
     }
 
     pub(super) fn id(&self) -> &WebhookId {
@@ -69,11 +68,17 @@ impl Target {
 
     /// No attempt begins any more that was to go here.
     pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
+        self.ended.cancel();
     }
 
+    /// Resolves when none does.
+    pub(super) async fn over(&self) {
+        self.ended.cancelled().await;
+    }
+
+    #[cfg(test)]
     pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        self.ended.is_cancelled()
     }
 
     /// Signs a body for an attempt at this moment. `None` if the secret cannot be opened.

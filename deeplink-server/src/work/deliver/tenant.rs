@@ -25,8 +25,6 @@ const AT_ONCE: usize = 8;
 const CHECK: Duration = Duration::from_millis(500);
 /// How long a task that has nothing to do waits for more.
 const LINGER: Duration = Duration::from_secs(5);
-/// Who answers later has a place for about as long as who does not answer.
-const PROMPT_MILLIS: i64 = 2_000;
 /// The wait between two looks when the database cannot be read.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -133,7 +131,7 @@ impl Task {
             None => {
                 lane.switch_off();
                 if lane.is_spent() {
-                    self.doubt = self.doubt.max(lane.doubt);
+                    self.doubt = self.doubt.or(lane.doubt.elsewhere());
                 }
                 !lane.is_spent()
             }
@@ -160,7 +158,7 @@ impl Task {
                 };
                 lane.in_flight += 1;
                 let (sending, target) = (Arc::clone(&self.sending), Arc::clone(&lane.target));
-                self.attempts.spawn(one(sending, target, due, body, lane.doubt.is_silent()));
+                self.attempts.spawn(one(sending, target, due, body, lane.doubt.is_late()));
             }
         }
         for (webhook, due) in void {
@@ -215,7 +213,7 @@ impl Task {
         let mut judges = false;
         if let Some(lane) = lane {
             lane.in_flight -= 1;
-            lane.doubt.note(tried.status.is_some() && tried.ms <= PROMPT_MILLIS);
+            lane.doubt.note(tried.status.is_some(), tried.ms);
             judges = lane.is_behind();
         }
         due.body = None;
@@ -277,15 +275,19 @@ impl Drop for Task {
     }
 }
 
-/// One attempt, as soon as there is a place for it on this node.
-async fn one(sending: Arc<Sending>, target: Arc<Target>, due: Due, body: String, is_silent: bool) -> Ended {
+/// One attempt, as soon as there is a place for it on this node; none if its webhook changes before.
+async fn one(sending: Arc<Sending>, target: Arc<Target>, due: Due, body: String, is_late: bool) -> Ended {
     let webhook = target.id().clone();
-    let _place = sending.places.take(is_silent).await;
     let app = &sending.app;
-    let tried = if target.is_over() || app.ending.is_cancelled() {
-        None
-    } else {
-        Some(attempt::attempt(app, &target, &due, &body).await)
+    let place = tokio::select! {
+        biased;
+        () = app.ending.cancelled() => None,
+        () = target.over() => None,
+        place = sending.places.take(is_late) => place,
+    };
+    let tried = match place {
+        Some(_place) => Some(attempt::attempt(app, &target, &due, &body).await),
+        None => None,
     };
     Ended { webhook, due, tried }
 }

@@ -1,0 +1,53 @@
+//! Receivers that take their time, and what they are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::receiver::{Receiver, Say};
+use super::{HOST, PATIENCE, Scene};
+use crate::authority::Identity;
+use crate::common::eventually;
+
+/// Who answers after more than two seconds is sent as much at one time as before: only who does not answer is sent less.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_answers_late_is_sent_as_much_at_one_time() {
+    let scene = Scene::new().await;
+    let a = &scene.world.a;
+    let answers = Arc::new(Notify::new());
+    let held = Arc::clone(&answers);
+    let receiver =
+        Receiver::new(&scene.authority, Identity::Days(1), move |_, _| Say::Held(Arc::clone(&held), 200)).await;
+    let hook = scene.hook(a, &receiver.url(HOST, "/in")).await;
+    scene.pile_up(a, &hook, 24).await;
+    scene.world.clock.advance(Duration::from_millis(10));
+    for round in 1..=3 {
+        eventually("eight are under way", PATIENCE, || async { receiver.hits() == 8 * round }).await;
+        sleep(Duration::from_millis(2_200)).await;
+        assert_eq!(receiver.hits(), 8 * round);
+        answers.notify_waiters();
+    }
+    scene.settled(&hook, 1, 24).await;
+}
+
+/// An event that was made up to try a webhook says so to its receiver, also when it is sent again, and no other one does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_made_up_says_so_where_it_arrives() {
+    let scene = Scene::new().await;
+    let a = &scene.world.a;
+    let receiver = Receiver::fine(&scene.authority).await;
+    let hook = scene.hook(a, &receiver.url(HOST, "/in")).await;
+    a.make("spring-42").await;
+    assert_eq!(a.tap("spring-42").await.status, 302);
+    scene.settled(&hook, 1, 1).await;
+    let made_up = scene.test(a, &hook).await;
+    scene.settled(&hook, 1, 2).await;
+    let again = a.post(&format!("/v1/webhooks/{}/deliveries/{made_up}/replay", hook.id), &json!({})).await;
+    assert!(again.status < 300, "{}", again.text());
+    scene.settled(&hook, 1, 3).await;
+    let marks: Vec<_> = receiver.heard().into_iter().map(|mut heard| heard.headers.remove("x-service-test")).collect();
+    assert_eq!(marks, [None, Some("true".to_owned()), Some("true".to_owned())]);
+}
