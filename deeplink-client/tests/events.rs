@@ -5,7 +5,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use deeplink_client::mock::{MockTransport, fixtures};
+use deeplink_client::transport::{BodyStream, BoxFuture, Failure, Transport, TransportError};
 use deeplink_client::{Client, EventKind, Kind, SecretKey, StreamState};
 use futures_util::StreamExt;
 use http::Method;
@@ -116,6 +118,48 @@ async fn who_gets_nothing_waits_longer_from_time_to_time() {
     assert!(nothing > limit, "{nothing:?}");
     let something = waited(&fixtures::streamed_event(&EventKind::Click)).await;
     assert!(something < limit, "{something:?}");
+}
+
+/// A service, or whoever stands before it, that cuts each connection after so long, and then refuses.
+struct Cuts {
+    left: Mutex<u32>,
+    after: Duration,
+}
+
+impl Transport for Cuts {
+    fn send(&self, _: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<BodyStream>, TransportError>> {
+        let mut left = self.left.lock().unwrap();
+        let status = if *left == 0 { 403 } else { 200 };
+        *left = left.saturating_sub(1);
+        let after = self.after;
+        let begin = futures_util::stream::once(async { Ok(Bytes::from_static(b": the events begin\n\n")) });
+        let end = futures_util::stream::once(async move {
+            tokio::time::sleep(after).await;
+            Err(TransportError::new(Failure::Broken, "cut"))
+        });
+        let reply = http::Response::builder().status(status).header("content-type", SSE);
+        Box::pin(async move { Ok(reply.body(Box::pin(begin.chain(end)) as BodyStream).unwrap()) })
+    }
+}
+
+/// A connection that was there for long is no failure, even if it is cut before the service says anything again.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_lasted_comes_again_soon() {
+    const TIMES: u32 = 20;
+    let waited = async |after: Duration| {
+        let key = SecretKey::new("dl_live_0123456789");
+        let cuts = Cuts { left: Mutex::new(TIMES), after };
+        let client = Client::builder("https://api.example.com").secret_key(key).transport(cuts).build().unwrap();
+        let mut events = client.events().stream();
+        let begin = Instant::now();
+        while let Some(Ok(_)) = events.next().await {}
+        begin.elapsed() - after * TIMES
+    };
+    let limit = Duration::from_secs(2) * TIMES;
+    let soon = waited(Duration::from_secs(12)).await;
+    assert!(soon < limit, "{soon:?}");
+    let seldom = waited(Duration::from_secs(1)).await;
+    assert!(seldom > limit, "{seldom:?}");
 }
 
 /// 45 seconds of silence are a broken connection.

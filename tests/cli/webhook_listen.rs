@@ -97,6 +97,14 @@ fn listening_ends_as_it_was_told_to() {
     let (code, rows, said) = listening.end();
     assert!(code == Some(11) && rows.len() == 1 && said.contains("the service did not sign"), "{said}");
     let listening = Listening::start(&dl, "--strict");
+    let mut stream = std::net::TcpStream::connect(listening.address.trim_start_matches("http://")).expect("it listens");
+    std::io::Write::write_all(&mut stream, b"GET /favicon.ico HTTP/1.1\r\nhost: x\r\n\r\n").expect("written");
+    let (code, rows, said) = listening.end();
+    assert!(
+        code == Some(11) && rows.len() == 1 && said.contains("no event of the service: events are posted"),
+        "{said}"
+    );
+    let listening = Listening::start(&dl, "--strict");
     dl.file("odd", "[]");
     let ran = dl.run(&format!("webhooks trigger click --body odd --to {} --secret-file s.txt", listening.address));
     assert!(ran.fails(1).contains("400"), "{ran}");
@@ -362,10 +370,11 @@ fn requests_that_are_refused_are_told() {
     let forged = signed.trim_end().replace("evt_1", "evt_forged").replace('\n', "\r\n");
     assert_eq!(send(&format!("POST / HTTP/1.1\r\n{forged}"), &body), "HTTP/1.1 401");
     let service = signed.lines().find(|line| line.starts_with("x-")).expect("a signature");
-    let unsigned = format!("POST / HTTP/1.1\r\n{service}\r\nwebhook-id: evt_unsigned");
+    let unsigned = format!("POST / HTTP/1.1\r\n{service}\r\nx-service-test: true\r\nwebhook-id: evt_unsigned");
     assert_eq!(send(&unsigned, &body), "HTTP/1.1 200");
     let (code, rows, said) = listening.end();
     assert!(code == Some(0) && said.contains("1 valid, 3 invalid"), "{said}");
+    assert_eq!(rows.iter().map(|row| row["test"] == true).collect::<Vec<_>>(), [false, false, false, true]);
     let told: Vec<_> =
         rows.iter().map(|row| (row["status"].as_u64(), row["id"].as_str(), row["error"].as_str())).collect();
     assert_eq!(

@@ -151,6 +151,7 @@ pub(crate) static RECEIPTS: Noun = Noun {
         plain("id"),
         of("status", Kind::Count),
         of("duration_ms", Kind::Count),
+        of("test", Kind::Flag),
         plain("error"),
     ],
     columns: &[

@@ -36,7 +36,7 @@ pub const MOST_WAITING: usize = 10_000;
 pub struct Receipt {
     /// When it came.
     pub at: Timestamp,
-    /// The headers that its signatures are in, as they came, and `content-type`.
+    /// The headers that its signatures are in, as they came, `x-service-test` and `content-type`.
     pub headers: HeaderMap,
     /// The body, byte for byte.
     pub body: Bytes,
@@ -59,6 +59,11 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// Whether it says that it was made up to try the webhook. That is not signed.
+    pub fn is_test(&self) -> bool {
+        self.headers.get(deeplink_core::signature::SERVICE_TEST).is_some_and(|value| value == "true")
+    }
+
     /// Whether it is believed, and says what an event says.
     pub fn is_valid(&self) -> bool {
         self.event.is_ok()

@@ -80,6 +80,9 @@ pub struct Fault {
     pub took: Duration,
 }
 
+/// How long a receiver may take to say more than its status: as long as the service waits for that.
+const SAID_LIMIT: Duration = Duration::from_secs(1);
+
 /// Posts requests over connections that are kept. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Post {
@@ -106,19 +109,20 @@ impl Post {
         self.send_after(Duration::ZERO, to, headers, body).await
     }
 
-    /// The same, with the beginning of what the receiver says: up to a KiB, as far as it comes within the limit.
+    /// The same, with the beginning of what the receiver says: up to a KiB, as far as it comes within a second and the limit.
     pub async fn ask(&self, to: &Target, headers: &HeaderMap, body: &Bytes) -> Result<(Answer, Vec<u8>), Fault> {
         let start = Instant::now();
         let mut reply = self.post(self.limit, to, headers, body).await?;
         let answer = Answer { status: reply.status().as_u16(), took: start.elapsed() };
         let mut said = Vec::new();
         let read = async {
-            while let (Ok(Some(bytes)), true) = (reply.chunk().await, said.len() < MAX_ANSWER) {
+            while said.len() < MAX_ANSWER {
+                let Ok(Some(bytes)) = reply.chunk().await else { break };
                 said.extend_from_slice(&bytes);
             }
         };
         // What counts is the status, and that has come.
-        let _ = tokio::time::timeout(self.limit.saturating_sub(answer.took), read).await;
+        let _ = tokio::time::timeout(self.limit.saturating_sub(answer.took).min(SAID_LIMIT), read).await;
         said.truncate(MAX_ANSWER);
         Ok((answer, said))
     }
@@ -165,5 +169,37 @@ fn why(error: &reqwest::Error) -> String {
     match text.split_once(" (os error ") {
         Some((text, _)) => text.to_lowercase(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What counts is the status: who goes on talking, or stops in the middle, is not waited for.
+    #[tokio::test]
+    async fn a_receiver_that_does_not_end_its_answer_has_answered() {
+        for (said, kept) in [(vec![b'x'; 2_048], MAX_ANSWER), (b"half".to_vec(), 4)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let to = format!("http://{}/", listener.local_addr().expect("an address"));
+            let holds = tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await.expect("a connection");
+                let mut asked = [0; 4_096];
+                let _ = stream.read(&mut asked).await;
+                let head = b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n";
+                stream.write_all(&[head.as_slice(), &said].concat()).await.expect("written");
+                std::future::pending::<()>().await;
+            });
+            let post = Post::new(Duration::from_mins(2), &[]).expect("a client");
+            let to: Target = to.parse().expect("a target");
+            let start = Instant::now();
+            let (answer, said) = post.ask(&to, &HeaderMap::new(), &Bytes::new()).await.expect("an answer");
+            assert_eq!((answer.status, said.len()), (200, kept));
+            assert!(start.elapsed() < Duration::from_mins(1), "{:?}", start.elapsed());
+            holds.abort();
+        }
     }
 }

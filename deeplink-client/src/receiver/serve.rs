@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use deeplink_core::event::Event;
-use deeplink_core::signature::{SERVICE_SIGNATURE, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
+use deeplink_core::signature::{SERVICE_SIGNATURE, SERVICE_TEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Body;
@@ -266,10 +266,10 @@ fn code(why: &Error) -> &'static str {
     if matches!(why, Error::Parse(_)) { "invalid_event" } else { "invalid_signature" }
 }
 
-/// What goes on to the program behind: nothing else of the request is signed or needed.
+/// What goes on to the program behind: nothing else of the request is signed or needed, but for whether it is made up.
 fn signature_headers(headers: &HeaderMap) -> HeaderMap {
     let mut kept = HeaderMap::new();
-    for name in [SERVICE_SIGNATURE, WEBHOOK_ID, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE, "content-type"] {
+    for name in [SERVICE_SIGNATURE, SERVICE_TEST, WEBHOOK_ID, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE, "content-type"] {
         let name = http::HeaderName::from_static(name);
         for value in headers.get_all(&name) {
             kept.append(name.clone(), value.clone());
@@ -320,6 +320,18 @@ mod tests {
             streams.push(stream);
         }
         (streams, address, receipts)
+    }
+
+    /// What goes on says all that the service said: the signatures, and that an event is made up.
+    #[test]
+    fn what_goes_on_says_what_the_service_said() {
+        let mut headers = HeaderMap::new();
+        for name in ["x-service-signature", "x-service-test", "webhook-id", "webhook-timestamp", "webhook-signature"] {
+            headers.insert(name, HeaderValue::from_static("true"));
+        }
+        let said = headers.clone();
+        headers.insert("cookie", HeaderValue::from_static("x=1"));
+        assert_eq!(signature_headers(&headers), said);
     }
 
     /// Whoever never asks anything is not waited for longer than a request's headers are, even if it begins like HTTP/2.

@@ -243,7 +243,11 @@ impl Reading {
                     self.frames.feed(&bytes)?;
                 }
                 // It ended, it broke, or nothing came.
-                Ok(Some(Err(_)) | None) | Err(_) => {
+                ended => {
+                    // A connection that is cut before the service's next word may have been there for long.
+                    if ended.is_ok() && self.opened.elapsed() >= LASTING {
+                        self.failed = 0;
+                    }
                     self.body = None;
                     self.frames = Frames::default();
                     self.tell(StreamState::Lost);

@@ -139,6 +139,10 @@ impl Listen {
     fn judge(&self, receipt: &Receipt) -> Outcome {
         let check_failed = |what: &str| Failure::new(Exit::CheckFailed, what);
         let failure = match (&receipt.event, &receipt.forwarded) {
+            (Err(_), _) if receipt.refused.is_some() => {
+                let why = receipt.refused.unwrap_or_default();
+                check_failed(&format!("a request came that is no event of the service: {why}")).code("invalid_request")
+            }
             (Err(Error::Parse(_)), _) => check_failed("a signed request came that is no event").code("invalid_event"),
             (Err(_), _) => check_failed("a request came that the service did not sign").code("invalid_signature"),
             (Ok(_), Some(Err(fault))) => {

@@ -77,6 +77,7 @@ fn record(receipt: &Receipt, forwards: bool) -> String {
         ("id", receipt.id.clone().into()),
         ("status", receipt.answered.into()),
         ("duration_ms", u64::try_from(receipt.took.as_millis()).unwrap_or(u64::MAX).into()),
+        ("test", receipt.is_test().into()),
         ("error", remark(receipt, forwards).into()),
     ])
 }
@@ -102,8 +103,9 @@ fn line(receipt: &Receipt, forwards: bool, color: bool) -> String {
             format!("  -> {status}  {} ms", receipt.took.as_millis())
         }
     };
-    let remark =
-        remark(receipt, forwards).map_or_else(String::new, |remark| format!("  {}", escape::one_line(&remark)));
+    let made_up = receipt.is_test().then(|| "a test".to_owned());
+    let remarks = made_up.into_iter().chain(remark(receipt, forwards));
+    let remark: String = remarks.map(|remark| format!("  {}", escape::one_line(&remark))).collect();
     format!(
         "{} {} {:<10}  {}{answer}{remark}\n",
         paint("2", time),
