@@ -23,7 +23,7 @@ use crate::device::Device;
 use crate::elsewhere::Elsewhere;
 
 /// As long as a page may take on a machine that does much else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Runs in every page before its own script: notes what moves, what the policy refuses, where the page wants to go,
 /// and which keys it was given. While `held` is set, it stays where it is.

@@ -13,7 +13,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row, SqliteC
 use tokio::sync::Mutex;
 
 /// How long a commit of somebody else's may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The database of one world, with one connection to it.
 #[derive(Clone)]

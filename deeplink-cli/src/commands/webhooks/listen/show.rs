@@ -104,10 +104,13 @@ fn line(receipt: &Receipt, forwards: bool, color: bool) -> String {
         }
     };
     let made_up = receipt.is_test().then(|| "a test".to_owned());
-    let remarks = made_up.into_iter().chain(remark(receipt, forwards));
-    let remark: String = remarks.map(|remark| format!("  {}", escape::one_line(&remark))).collect();
+    let mut remarks = String::new();
+    for remark in made_up.into_iter().chain(remark(receipt, forwards)) {
+        remarks.push_str("  ");
+        remarks.push_str(&escape::one_line(&remark));
+    }
     format!(
-        "{} {} {:<10}  {}{answer}{remark}\n",
+        "{} {} {:<10}  {}{answer}{remarks}\n",
         paint("2", time),
         paint(code, verdict),
         escape::one_line(&kind(receipt)),
