@@ -106,7 +106,7 @@ impl Node {
 /// Where the server that was started last serves operators: it logs that before it says that it listens.
 fn admin_address(home: &Home) -> SocketAddr {
     let log = std::fs::read_to_string(home.log_file()).expect("the log file");
-    let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let said = lines.filter(|line| line["message"] == "operators are served").last().expect("it serves operators");
+    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let said = lines.rfind(|line| line["message"] == "operators are served").expect("it serves operators");
     said["address"].as_str().and_then(|address| address.parse().ok()).expect("an address")
 }
