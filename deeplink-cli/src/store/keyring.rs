@@ -45,8 +45,8 @@ impl Keyring {
     }
 
     #[cfg(test)]
-    pub(super) fn impatient(store: Arc<dyn SecretStore>) -> Self {
-        Self { store, limit: Duration::from_millis(50), somebody: None }
+    pub(super) fn with_limit(store: Arc<dyn SecretStore>, limit: Duration) -> Self {
+        Self { store, limit, somebody: None }
     }
 
     /// The secret of an account, if there is one.

@@ -31,6 +31,7 @@ pub struct FileJournal {
     root: PathBuf,
     command: Option<String>,
     restart: bool,
+    lock_wait: Duration,
     open: Mutex<Option<Writer>>,
 }
 
@@ -48,7 +49,7 @@ struct PlanFile {
 impl FileJournal {
     /// Runs below `root`, which is made when needed.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), command: None, restart: false, open: Mutex::new(None) }
+        Self { root: root.into(), command: None, restart: false, lock_wait: LOCK_WAIT, open: Mutex::new(None) }
     }
 
     /// What identifies the command (file, mapping, profile): the unfinished run of the same command is resumed, and
@@ -95,6 +96,13 @@ impl FileJournal {
         fs::remove_dir_all(&run.dir).map_err(|error| io_error(&run.dir, error))?;
         drop(lock);
         Ok(())
+    }
+
+    /// Waits for another run however slow the disk is.
+    #[cfg(test)]
+    pub(super) fn patient(mut self) -> Self {
+        self.lock_wait = Duration::from_mins(1);
+        self
     }
 
     fn resumable(&self, plan: &RunPlan) -> Result<Option<RunInfo>, JournalError> {
@@ -146,7 +154,7 @@ impl Journal for FileJournal {
             Some(run) => (run.dir, run.run),
             None => self.begin(plan)?,
         };
-        let lock = lock(&dir, &run, LOCK_WAIT)?;
+        let lock = lock(&dir, &run, self.lock_wait)?;
         let path = dir.join(WAL);
         let mut file = open_private(&path).map_err(|error| io_error(&path, error))?;
         let end = read_entries(&path, &mut file, &mut |_| {})?;

@@ -24,7 +24,7 @@ use super::http::Failed;
 use crate::config::TrustedRoots;
 
 /// How long it may take until there is a connection, secured if it has to be.
-const CONNECT: Duration = Duration::from_secs(3);
+pub(super) const CONNECT: Duration = Duration::from_secs(3);
 /// After how long the next address is tried beside the first (RFC 8305, section 5).
 const NEXT: Duration = Duration::from_millis(250);
 /// Addresses of a host that are tried, so that one call cannot knock at hundreds of doors.

@@ -1,7 +1,5 @@
 //! Operator commands, alone and beside a running server.
 
-use std::time::Duration;
-
 use crate::process::{Home, eventually};
 
 #[test]
@@ -26,7 +24,7 @@ fn commands_work_beside_a_running_server() {
     assert_eq!(server.tap(&link), 302);
     for (word, status) in [("disable", 410), ("flag", 200), ("enable", 302)] {
         home.ok(&["link", word, &link, "--reason", "a test"]);
-        eventually(Duration::from_secs(5), word, || server.tap(&link) == status);
+        eventually(word, || server.tap(&link) == status);
     }
     let check = home.run(&["check"]);
     assert_eq!(check.code, Some(0), "{check:?}");

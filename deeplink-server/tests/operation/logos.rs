@@ -4,11 +4,11 @@ use std::io::{Cursor, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use image::{DynamicImage, GrayImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 
-use crate::process::{Home, Server};
+use crate::process::{Home, PATIENCE, Server};
 
 /// A server that sends each of these bodies at its number's path, `/0` and so on, and counts its connections.
 fn serve(files: Vec<Vec<u8>>) -> (SocketAddr, Arc<AtomicUsize>) {
@@ -172,17 +172,28 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
         let (key, link) = (&keys[place % 4], &links[place % 4]);
         code(&server, key, link, &format!("http://{address}/{logo}"))
     };
+    // This build is slow, so that some may wait too long for their turn, or for the end of what they ask for.
+    let is_late = |said: &str| said.contains("could not be fetched") || said.contains("too many logos");
+    let patiently = |place: usize, logo: String| {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let (status, said) = asks(place, logo.clone());
+            if !is_late(&said) || Instant::now() >= end {
+                return (status, said);
+            }
+        }
+    };
     for place in 0..4 {
-        assert_eq!(asks(place, "0".to_owned()).0, 200, "a logo as it should be");
+        assert_eq!(patiently(place, "0".to_owned()).0, 200, "a logo as it should be");
     }
     // What serving and drawing take, with an ordinary logo and for sixteen at once, is none of a hostile one's doing.
     std::thread::scope(|scope| {
         for place in 0..16 {
-            let asks = &asks;
+            let patiently = &patiently;
             scope.spawn(move || {
                 for number in 0..50 {
                     let hidden = if number < 4 { "&hideLogo=true&size=2048" } else { "" };
-                    assert_eq!(asks(place, format!("{hostile}{hidden}")).0, 200);
+                    assert_eq!(patiently(place, format!("{hostile}{hidden}")).0, 200);
                 }
             });
         }
@@ -195,44 +206,42 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
     // What is kept is as much as can be: large ones, and more small ones than are kept.
     std::thread::scope(|scope| {
         for place in 0..4 {
-            let asks = &asks;
+            let patiently = &patiently;
             scope.spawn(move || {
                 for number in 0..8 {
-                    assert_eq!(asks(place, format!("{hostile}?{number}")).0, 200);
+                    assert_eq!(patiently(place, format!("{hostile}?{number}")).0, 200);
                 }
                 for number in 0..150 {
-                    assert_eq!(asks(place, format!("0?{number}")).0, 200);
+                    assert_eq!(patiently(place, format!("0?{number}")).0, 200);
                 }
                 for number in 8..16 {
-                    assert_eq!(asks(place, format!("{hostile}?{number}")).0, 200);
+                    assert_eq!(patiently(place, format!("{hostile}?{number}")).0, 200);
                 }
             });
         }
     });
     grown("what is kept");
-    // Four tenants with four each: sixteen are fetched at one time. Which kinds meet differs from round to round. This
-    // build is slow, so that some may wait too long for their turn.
+    // Four tenants with four each: sixteen are fetched at one time. Which kinds meet differs from round to round.
     for round in 0..4 {
         std::thread::scope(|scope| {
             for place in 0..16 {
                 let number = (place * 3 + round * 5) % hostile;
-                let (asks, expected) = (&asks, files[number].1);
+                let (asks, is_late, expected) = (&asks, &is_late, files[number].1);
                 scope.spawn(move || {
                     let (status, said) = asks(place, format!("{number}?{round}-{place}"));
-                    let late = said.contains("could not be fetched") || said.contains("too many logos");
-                    assert!(status == expected || late, "number {number}: {said}");
+                    assert!(status == expected || is_late(&said), "number {number}: {said}");
                 });
             }
         });
         grown(&format!("round {round}"));
     }
     for (number, (_, expected)) in files.iter().enumerate() {
-        let (status, said) = asks(number, format!("{number}?alone"));
+        let (status, said) = patiently(number, format!("{number}?alone"));
         assert_eq!(status, *expected, "number {number}: {said}");
         assert!(!said.contains("could not be fetched"), "number {number}: {said}");
     }
     grown("one after the other");
-    assert_eq!(asks(0, "0?again".to_owned()).0, 200);
+    assert_eq!(patiently(0, "0?again".to_owned()).0, 200);
     assert_eq!(proxied.load(Ordering::SeqCst), 0);
     assert!(hits.load(Ordering::SeqCst) >= 4 + 4 * 166);
     server.stop();

@@ -1,11 +1,6 @@
 //! Keys, tokens and mails: where they may be seen, and where not.
 
-use std::time::Duration;
-
 use crate::process::{Home, Server, eventually, mails};
-
-/// Longer than the waits between the first attempts.
-const RETRIED: Duration = Duration::from_secs(20);
 
 fn sign_up(server: &Server, email: &str) -> String {
     let reply = server.post("/v1/auth/signup", None, &format!("{{\"email\":\"{email}\"}}"));
@@ -25,7 +20,7 @@ fn a_sign_up_is_mailed_as_one_file() {
     let server = home.serve();
     sign_up(&server, "New@Example.com");
     let folder = home.data("mail");
-    eventually(Duration::from_secs(3), "the mail", || mails(&folder).len() == 1);
+    eventually("the mail", || mails(&folder).len() == 1);
     let mail = mails(&folder).remove(0);
     assert!(mail.lines().any(|line| line == "To: new@example.com"), "{mail}");
     let token = token_in(&mail);
@@ -49,11 +44,11 @@ fn a_mail_that_could_not_be_written_goes_out_after_a_restart() {
     home.set("DEEPLINK_MAIL_DIR", folder.to_str().expect("UTF-8"));
     let server = home.serve();
     sign_up(&server, "patient@example.com");
-    eventually(Duration::from_secs(3), "a warning", || server.log().contains("a mail could not be sent yet"));
+    eventually("a warning", || server.log().contains("a mail could not be sent yet"));
     server.stop();
     std::fs::remove_file(&folder).expect("removed");
     let server = home.serve();
-    eventually(RETRIED, "the mail", || mails(&folder).len() == 1);
+    eventually("the mail", || mails(&folder).len() == 1);
     server.stop();
 }
 
@@ -112,7 +107,7 @@ fn x17_the_log_holds_no_secret() {
     let server = home.serve_with(&["--log", "trace"]);
     let key = sign_up(&server, "new@example.com");
     let folder = home.data("mail");
-    eventually(Duration::from_secs(3), "the mail", || mails(&folder).len() == 1);
+    eventually("the mail", || mails(&folder).len() == 1);
     let token = token_in(&mails(&folder).remove(0));
     server.link(&key);
     let wrong = key.replace("dl_live_", "dl_wrong_");
@@ -181,7 +176,7 @@ fn x18_other_keys_stop_the_start_and_keys_rotate() {
     home.set("DEEPLINK_MASTER_KEY", NEW);
     std::fs::remove_file(&folder).expect("removed");
     let server = home.serve();
-    eventually(RETRIED, "the mail that was sealed anew", || mails(&folder).len() == 1);
+    eventually("the mail that was sealed anew", || mails(&folder).len() == 1);
     server.stop();
 }
 

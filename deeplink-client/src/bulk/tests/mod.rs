@@ -24,6 +24,13 @@ pub(crate) fn quick(mut import: BulkImport) -> BulkImport {
     import
 }
 
+/// The same, with time for what is under way when the run is asked to stop.
+fn patient(import: BulkImport) -> BulkImport {
+    let mut import = quick(import);
+    import.settings.times.drain = Duration::from_mins(1);
+    import
+}
+
 /// So many ids of one template.
 fn same(rows: usize) -> MemorySource {
     let template = CreateLink::new().web_url("https://example.com/p");
@@ -118,8 +125,13 @@ async fn not_polling_stops_dispatch() {
     let model = Model::new();
     let mut run = quick(model.client().bulk_import(same(50_000))).start().await.expect("a run");
     run.next().await.expect("an outcome");
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let sent = model.requests("POST", "/");
+    let (mut sent, mut looks) = (0, 0);
+    while looks < 50 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let now = model.requests("POST", "/");
+        looks = if now == sent { looks + 1 } else { 0 };
+        sent = now;
+    }
     assert!(sent < 100, "{sent} requests without anybody reading");
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(model.requests("POST", "/"), sent);
@@ -130,7 +142,7 @@ async fn not_polling_stops_dispatch() {
 async fn stopping_waits_for_what_is_under_way() {
     let model = Model::new();
     model.edit(|state| state.delay = Duration::from_millis(20));
-    let mut run = quick(model.client().bulk_import(same(20_000))).start().await.expect("a run");
+    let mut run = patient(model.client().bulk_import(same(20_000))).start().await.expect("a run");
     run.next().await.expect("an outcome");
     run.stopper().stop();
     let (_, summary) = run_to_end(&mut run).await;

@@ -72,7 +72,7 @@ async fn killed_anywhere_each_row_is_there_once() {
                 1 => distinct(3_000),
                 _ => MemorySource::same("rows", CreateLink::new(), (0..3_000).map(|_| None)),
             };
-            let import = model.client().bulk_import(source).journal_with(journal(dir.path()));
+            let import = model.client().bulk_import(source).journal_with(journal(dir.path()).patient());
             if seed % 3 == 2 { import.generate_ids("salt") } else { import }
         };
         let summary = kill_until_done(&model, dir.path(), start, seed).await;
@@ -96,7 +96,7 @@ async fn killed_anywhere_each_row_is_there_once() {
 /// Stops a run after its first outcomes.
 async fn half_way(model: &Model, dir: &Path, source: MemorySource) -> Summary {
     model.edit(|state| state.delay = Duration::from_millis(3));
-    let mut run = quick(model.client().bulk_import(source).journal_with(journal(dir))).start().await.expect("a run");
+    let mut run = patient(model.client().bulk_import(source).journal_with(journal(dir))).start().await.expect("a run");
     for _ in 0..150 {
         run.next().await.expect("an outcome");
     }

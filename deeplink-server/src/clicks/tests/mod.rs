@@ -22,6 +22,9 @@ use crate::db::{Access, Conn, Db, OpenError, on};
 
 const NOW: i64 = 1_795_167_000_000;
 
+/// Longer than anything takes on a busy machine.
+const LONG: Duration = Duration::from_mins(1);
+
 /// A database and a data directory, which outlive the process that uses them.
 struct Home {
     url: String,
@@ -52,7 +55,7 @@ impl Home {
 
     /// Opens the database once whoever had it is gone: tasks that were ended let go of it a moment later.
     async fn open(&self) -> Db {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + LONG;
         loop {
             match Db::open(&self.url, Access::Serve, BUSY_MACHINE).await {
                 Err(OpenError::InUse { .. }) if Instant::now() < end => {
@@ -71,8 +74,12 @@ impl Home {
 
     /// A process whose visits wait for the database however slow the machine is.
     async fn start_patient(&self) -> (Db, Arc<Clicks>) {
+        self.start_with(LONG).await
+    }
+
+    /// A process whose visits wait so long for the database.
+    async fn start_with(&self, patience: Duration) -> (Db, Arc<Clicks>) {
         let db = self.open().await;
-        let patience = Duration::from_mins(1);
         let clicks = Clicks::start_with(db.clone(), self.clock.clone(), self.directory.path(), false, patience);
         (db, clicks.expect("a start"))
     }
@@ -178,9 +185,9 @@ fn click_at(texts: &super::Texts, link: i64, at: i64) -> Click {
     Click { link, at, kind: u8::try_from(link % 4).expect("small"), platform: 1, agent, referer }
 }
 
-/// Waits until `done` holds; fails after ten seconds.
+/// Waits until `done` holds; fails after a minute.
 async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + LONG;
     while !done() {
         assert!(Instant::now() < end, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

