@@ -153,19 +153,24 @@ async fn x5_unknown_and_revoked_keys_answer_alike() {
     assert_eq!(one.outcome(), "401 invalid_key");
     assert_eq!(one.without_request_id(), other.without_request_id());
 
-    let mut times = [Vec::new(), Vec::new()];
-    for _ in 0..1_000 {
-        for (caller, times) in [&unknown, &world.a1].into_iter().zip(&mut times) {
-            let began = Instant::now();
-            caller.get("/v1/links").await;
-            times.push(began.elapsed());
+    // A busy machine may move the medians of a round; what the service does would move those of every round.
+    let mut gaps = Vec::new();
+    while gaps.last().is_none_or(|gap| *gap >= Duration::from_millis(1)) {
+        assert!(gaps.len() < 5, "{gaps:?}");
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..1_000 {
+            for (caller, times) in [&unknown, &world.a1].into_iter().zip(&mut times) {
+                let began = Instant::now();
+                caller.get("/v1/links").await;
+                times.push(began.elapsed());
+            }
         }
+        let [unknown, revoked] = times.map(|mut times| {
+            times.sort();
+            times[times.len() / 2]
+        });
+        gaps.push(unknown.abs_diff(revoked));
     }
-    let [unknown, revoked] = times.map(|mut times| {
-        times.sort();
-        times[times.len() / 2]
-    });
-    assert!(unknown.abs_diff(revoked) < Duration::from_millis(1), "{unknown:?} {revoked:?}");
 }
 
 #[tokio::test]
@@ -277,6 +282,7 @@ async fn a_key_that_is_gone_changes_nothing_although_it_is_remembered() {
     ] {
         assert_eq!(world.a.get("/v1/links").await.status, 200, "it is remembered");
         world.db.execute(format!("DELETE FROM secret_keys WHERE key_hash = '{hash}'")).await;
+        world.at_rest().await;
         let before = world.db.dump().await;
         assert_eq!(ask.send().await.outcome(), "401 invalid_key");
         assert_eq!(world.db.dump().await, before);

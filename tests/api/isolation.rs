@@ -454,6 +454,7 @@ async fn i1_and_the_other_way_round() {
     let owner = first("SELECT id FROM users WHERE is_owner").await;
     let [partner, own_partner] = [&world.b1, &world.a1].map(|caller| caller.affiliate_id().to_owned());
     let text = str::to_owned;
+    world.at_rest().await;
     let before = world.db.dump().await;
     for caller in [&world.a, &world.a1] {
         let who = Who { caller: caller.clone(), session: None };
@@ -497,6 +498,7 @@ async fn i2_nested_ids_belong_together() {
     let credential = listed["credentials"][0]["id"].as_str().expect("an id").to_owned();
     let keys = world.a.get("/v1/auth/secret-keys").await.json();
     let key = keys["keys"][0]["id"].as_str().expect("an id").to_owned();
+    world.at_rest().await;
     let before = world.db.dump().await;
     for path in [
         format!("/v1/affiliates/{one}/credentials/{credential}"),
@@ -518,6 +520,7 @@ async fn i2_nested_ids_belong_together() {
 async fn i3_foreign_ids_inside_bodies() {
     let world = spawn().await;
     world.own_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.at_rest().await;
     let before = world.db.dump().await;
     let (foreign, unknown) = (world.b1.affiliate_id(), "aff_0123456789abcdef01234567");
     for id in [foreign, unknown] {

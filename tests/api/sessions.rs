@@ -61,6 +61,7 @@ async fn s3_opening_a_link_uses_nothing_up() {
     let (link, invite) =
         (world.magic_link("new@example.com").await, world.invite(&world.a, "friend@example.com").await);
     world.mails(2).await;
+    world.at_rest().await;
     let before = world.db.dump().await;
     for (path, token) in [("/v1/auth/callback", &link), ("/v1/auth/verify", &invite)] {
         for _ in 0..50 {

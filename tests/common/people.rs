@@ -8,7 +8,7 @@ use serde_json::json;
 use super::world::{mails_in, token_in};
 use super::{Caller, Reply, World, eventually};
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 impl World {
     /// The mails that an address has been sent so far.

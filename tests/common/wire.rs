@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 /// Sends bytes on a new connection and reads until the server closes it or `patience` is over.
 pub(crate) async fn send(address: SocketAddr, bytes: &[u8]) -> String {
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const PATIENCE: Duration = Duration::from_secs(30);
     let mut socket = TcpStream::connect(address).await.expect("the server accepts");
     socket.write_all(bytes).await.expect("the server reads");
     let mut answer = Vec::new();

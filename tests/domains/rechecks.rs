@@ -9,7 +9,7 @@ use super::{counted, names, proof_of, verify};
 use crate::common::dns::How;
 use crate::common::{Role, World, eventually, spawn, spawn_nodes};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY_MILLIS: u64 = 24 * 3_600_000;
 const DOMAIN: &str = "go.example.com";

@@ -16,7 +16,7 @@ use rustls_platform_verifier::Verifier;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
@@ -73,7 +73,11 @@ impl Dialler {
             let secured = self.tls().await?.connect(server_name(url)?, stream).await.map_err(Failed::Tls)?;
             Ok((Box::new(secured) as Box<dyn Stream>, address))
         };
-        timeout(CONNECT, connect).await.unwrap_or(Err(Failed::NotConnected))
+        tokio::select! {
+            biased;
+            connected = connect => connected,
+            () = used(CONNECT) => Err(Failed::NotConnected),
+        }
     }
 
     /// The first connection that is there; each address has a head start before the next one.
@@ -106,6 +110,16 @@ impl Dialler {
             made.map_err(|error| Failed::NoTls(error.to_string()))?.map_err(|error| Failed::NoTls(error.to_string()))
         };
         self.tls.get_or_try_init(make).await
+    }
+}
+
+/// Ends after so much time of which this process had the use: that it stood still itself is not the other side's fault.
+async fn used(limit: Duration) {
+    const TICK: Duration = Duration::from_millis(50);
+    let mut left = limit;
+    while !left.is_zero() {
+        sleep(TICK.min(left)).await;
+        left = left.saturating_sub(TICK);
     }
 }
 

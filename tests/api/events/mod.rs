@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::common::{Caller, World, eventually};
 
 pub(super) const STREAM: &str = "/v1/events/stream";
-pub(super) const PATIENCE: Duration = Duration::from_secs(15);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A frame of the stream.
 #[derive(Debug, Clone, PartialEq)]

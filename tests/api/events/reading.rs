@@ -225,13 +225,19 @@ async fn a_slow_reader_misses_nothing() {
     world.a.make("spring-42").await;
     let mut slow = Reading::of(&world.a).await;
     let mut quick = Reading::of(&world.a).await;
+    let quick = tokio::spawn(async move { quick.take(1_500).await });
     let long = "y".repeat(500);
-    for _ in 0..1_500 {
+    let mut told = Vec::new();
+    for tapped in 1..=1_500 {
         let ask = world.nobody.browse(http::Method::GET, "/r/spring-42");
         ask.header("referer", format!("https://example.com/{long}")).send().await;
+        // Whoever takes nothing at all for half a minute is cut off.
+        if tapped % 100 == 0 {
+            told.extend(slow.take(1).await);
+        }
     }
-    let told = quick.take(1_500).await;
-    assert_eq!(slow.take(1_500).await, told);
+    told.extend(slow.take(1_485).await);
+    assert_eq!(told, quick.await.expect("the quick one comes to its end"));
 }
 
 /// The client reads along over a restart.

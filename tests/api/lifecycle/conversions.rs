@@ -180,6 +180,7 @@ async fn c2_conversions_over_the_quota_are_counted_failed() {
     assert_eq!(converted(&world.a, &keyed("1")).await, "unattributed");
     assert_eq!(converted(&world.a, &keyed("1")).await, "deduped");
     assert_eq!(converted(&world.a, &keyed("2")).await, "unattributed");
+    world.at_rest().await;
     let before = world.db.dump_without_clicks().await;
     let over = |key: &'static str| {
         world

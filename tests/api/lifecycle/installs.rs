@@ -112,6 +112,7 @@ async fn links_that_are_not_active_any_more_open_installs_all_the_same() {
     for id in ["expired", "flagged", "disabled"] {
         assert_eq!(attribute(&world.a, id, id).await.status, 200, "{id}");
     }
+    world.at_rest().await;
     let before = world.db.dump().await;
     let refused = [attribute(&world.a, "foreign", "one").await, attribute(&world.a, "nowhere", "one").await];
     assert_eq!(refused[0].outcome(), "404 not_found");
@@ -125,6 +126,7 @@ async fn an_install_is_bound_once() {
     world.a.make("spring").await;
     attribute(&world.a, "spring", "one").await;
     assert_eq!(identify(&world.a, "one", "ann").await.status, 200);
+    world.at_rest().await;
     let before = world.db.dump().await;
     world.clock.advance(Duration::from_secs(10));
     assert_eq!(identify(&world.a, "one", "ann").await.status, 200);

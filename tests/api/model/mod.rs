@@ -149,7 +149,7 @@ impl Stage {
         let new: usize = actors.iter().map(|actor| actor.truth.clicks()).sum();
         let expected = self.clicks.fetch_add(new, Ordering::Relaxed) + new;
         let expected = i64::try_from(expected).expect("a count");
-        let end = Instant::now() + Duration::from_mins(2);
+        let end = Instant::now() + Duration::from_mins(5);
         loop {
             let stored = self.world.db.number("SELECT COUNT(*) FROM clicks").await;
             if stored == expected {

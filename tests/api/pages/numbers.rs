@@ -101,7 +101,7 @@ async fn pages_draw_what_links_led_to() {
         assert_eq!(world.a.post("/v1/lifecycle/convert", &convert).await.status, 200);
     }
     let clicks = || async { world.a.clicks_of("one").await + world.a.clicks_of("two").await == 5 };
-    eventually("the clicks are stored", Duration::from_secs(10), clicks).await;
+    eventually("the clicks are stored", Duration::from_mins(1), clicks).await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     for (path, all, steps, days, types) in [
         ("/account", "5 clicks", vec!["5", "2", "1", "3"], ["4", "1"], vec!["2", "1"]),
