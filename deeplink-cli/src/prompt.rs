@@ -97,7 +97,8 @@ impl Context {
             return Err(Failure::usage(what).code("needs_input").hint(format!("{flag} reads it from stdin")).into());
         }
         let question = question.to_owned();
-        let _echo = Echo::remember();
+        // Before the question is there: whoever pastes at once must not see it either.
+        let _echo = Echo::off().map_err(|_| Failure::usage("the terminal cannot hide what is typed"))?;
         let read = tokio::task::spawn_blocking(move || rpassword::prompt_password(question));
         match read.await {
             Ok(Ok(text)) => Ok(Zeroizing::new(text)),
@@ -120,30 +121,35 @@ impl Context {
     }
 }
 
-/// Puts the terminal back as it was, whichever way a hidden question ends: a signal ends it from outside.
+/// A terminal that shows nothing of what is typed. It is put back as it was whichever way a hidden question ends: a signal
+/// ends it from outside.
 struct Echo {
     #[cfg(unix)]
-    before: Option<rustix::termios::Termios>,
+    before: rustix::termios::Termios,
 }
 
 impl Echo {
     #[cfg(unix)]
-    fn remember() -> Self {
-        Self { before: rustix::termios::tcgetattr(io::stdin()).ok() }
+    fn off() -> io::Result<Self> {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let before = tcgetattr(io::stdin())?;
+        let mut unseen = before.clone();
+        unseen.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL);
+        tcsetattr(io::stdin(), OptionalActions::Now, &unseen)?;
+        Ok(Self { before })
     }
 
     #[cfg(not(unix))]
-    fn remember() -> Self {
-        Self {}
+    #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+    fn off() -> io::Result<Self> {
+        Ok(Self {})
     }
 }
 
 impl Drop for Echo {
     fn drop(&mut self) {
+        // Nothing more can be done for a terminal that refuses.
         #[cfg(unix)]
-        if let Some(before) = &self.before {
-            // Nothing more can be done for a terminal that refuses.
-            let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Now, before);
-        }
+        let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Now, &self.before);
     }
 }

@@ -42,8 +42,6 @@ fn p3_a_new_person_signs_in_without_a_keyring_and_makes_a_link() {
     let screen = Screen::open(Dl::new(), &line);
     screen.wait_for("Mail sent. Paste the link, do not press Continue there: ");
     let link = server.mailed_link("you@example.com", "/v1/auth/callback");
-    // The terminal is switched to hidden input right after the question.
-    std::thread::sleep(std::time::Duration::from_millis(100));
     screen.send(&format!("{link}\n"));
     let (code, text, dl) = screen.leave();
     assert_eq!(code, Some(0), "{text}");

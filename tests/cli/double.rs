@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use deeplink_client::mock::fixtures;
@@ -87,6 +87,22 @@ impl Answer {
     /// Nothing: the connection breaks.
     pub(crate) fn reset() -> Self {
         Self { reset: true, ..Self::new(200, "") }
+    }
+}
+
+/// Holds answers back until it is opened.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().expect("no panic") = true;
+        self.0.1.notify_all();
+    }
+
+    pub(crate) fn wait(&self) {
+        let open = self.0.0.lock().expect("no panic");
+        drop(self.0.1.wait_while(open, |open| !*open).expect("no panic"));
     }
 }
 

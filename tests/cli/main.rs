@@ -52,6 +52,7 @@ mod sources;
 mod startup;
 mod stats;
 mod terminal;
+mod unseen;
 mod webhook_listen;
 mod webhook_tools;
 mod webhooks;

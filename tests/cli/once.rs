@@ -1,13 +1,14 @@
 //! Keys that are in one answer and nowhere else: they are shown, kept, or said to be lost.
 
 use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Read};
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
 use crate::dl::{Dl, KEY, OTHER_KEY};
-use crate::double::{Answer, Double, SESSION, TOKEN, of_people};
+use crate::double::{Answer, Double, Gate, SESSION, TOKEN, of_people};
 use crate::sign_in::service;
-use crate::signals::{send, wait_for};
+use crate::signals::{hear, left, send, wait_for};
 
 /// Each command that shows a key once, with its request, the key's id, and how such a key is deleted.
 const MAKERS: [(&str, &str, &str, &str); 4] = [
@@ -40,12 +41,18 @@ const MAKERS: [(&str, &str, &str, &str); 4] = [
 /// The request after which a sign-in has its key.
 const ISSUE: &str = "POST /v1/auth/secret-keys/issue";
 
-/// A service that takes its time for these requests.
-fn slow(lines: &'static [&'static str]) -> Double {
-    service(move |request| {
-        let late = lines.contains(&request.line().as_str());
-        of_people(request).filter(|_| late).map(|answer| answer.after(Duration::from_secs(1)))
-    })
+/// A service that answers this request when the gate is open.
+fn slow(line: &'static str) -> (Double, Gate) {
+    let gate = Gate::default();
+    let closed = gate.clone();
+    let double = service(move |request| {
+        if request.line() != line {
+            return None;
+        }
+        closed.wait();
+        of_people(request)
+    });
+    (double, gate)
 }
 
 /// Somebody of this service, with everything that the commands read.
@@ -70,6 +77,17 @@ fn end(child: Child) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
+/// The same after a signal, with the answer let go when it is said to be waited for.
+fn interrupt(mut child: Child, signal: &str, gate: &Gate) -> (Option<i32>, String, String) {
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    send(&child, signal);
+    let mut said = hear(&mut stderr, "stopping: waiting for an answer");
+    gate.open();
+    stderr.read_to_string(&mut said).expect("UTF-8");
+    let (code, stdout, _) = end(child);
+    (code, stdout, said)
+}
+
 fn full() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").expect("a device").into()
 }
@@ -78,18 +96,13 @@ fn full() -> Stdio {
 #[test]
 fn a_key_that_cannot_be_shown_is_named_with_the_way_to_delete_it() {
     for (line, request, id, delete) in MAKERS {
-        let double = slow(Box::leak(Box::new([request])));
+        let double = service(|_| None);
         let dl = somebody(&double);
         for (form, reason) in [("", "no space left"), ("-o json", "no space left"), ("", "has left")] {
             let line = format!("{line} {form}");
-            let child = if reason == "has left" {
-                let mut child = start(&dl, &line, "code.txt", Stdio::piped());
-                drop(child.stdout.take());
-                child
-            } else {
-                start(&dl, &line, "code.txt", full())
-            };
-            let (code, _, stderr) = end(child);
+            let stdout = if reason == "has left" { left() } else { full() };
+            let (code, _, stderr) = end(start(&dl, &line, "code.txt", stdout));
+            assert!(double.lines().contains(&request.to_owned()), "{line}");
             assert_eq!(code, Some(1), "{line}: {stderr}");
             let shown = if line.starts_with("pk") { "pk_live_3fa91c07be..." } else { "dl_live_7777777777..." };
             for part in [reason, "key_lost", shown, id, delete] {
@@ -118,9 +131,7 @@ fn a_key_that_can_be_neither_kept_nor_shown_is_named() {
                 None
             });
             let line = format!("{line} --base-url {}", double.url);
-            let mut child = start(&dl, &line, "link.txt", if closed { Stdio::piped() } else { full() });
-            drop(child.stdout.take());
-            let (code, _, stderr) = end(child);
+            let (code, _, stderr) = end(start(&dl, &line, "link.txt", if closed { left() } else { full() }));
             assert_eq!(code, Some(1), "{line}: {stderr}");
             let why = stderr.find("credentials.toml: ").expect("why it was not kept");
             let lost = stderr.find("error[key_lost]").expect("that it is lost");
@@ -152,15 +163,13 @@ fn a_key_that_is_kept_without_the_configuration_is_said_to_be_kept() {
 #[test]
 fn a_signal_waits_for_a_key_that_is_being_made() {
     for (line, request, ..) in MAKERS {
-        let double = slow(Box::leak(Box::new([request])));
+        let (double, gate) = slow(request);
         let dl = somebody(&double);
         let child = start(&dl, line, "code.txt", Stdio::piped());
         wait_for("the request is out", || double.lines().contains(&request.to_owned()));
-        send(&child, "-INT");
-        let (code, stdout, stderr) = end(child);
+        let (code, stdout, stderr) = interrupt(child, "-INT", &gate);
         let key = if line.starts_with("pk") { "pk_live_3fa91c07be5d2846" } else { OTHER_KEY };
         assert!(code == Some(130) && stdout.starts_with(key), "{line}: {code:?} {stdout} {stderr}");
-        assert!(stderr.contains("stopping: waiting for an answer"), "{line}: {stderr}");
     }
     // Before the request nothing holds it up.
     let double = Double::new(|_| Answer::new(200, "{}").after(Duration::from_secs(30)));
@@ -173,14 +182,13 @@ fn a_signal_waits_for_a_key_that_is_being_made() {
 #[test]
 fn a_signal_waits_until_the_first_key_is_kept() {
     for signal in ["-INT", "-TERM"] {
-        let double = slow(&["POST /v1/auth/signup"]);
+        let (double, gate) = slow("POST /v1/auth/signup");
         let dl = Dl::new();
         dl.secret_file("nothing.txt", "");
         let line = format!("signup --email you@example.com --base-url {}", double.url);
         let child = start(&dl, &line, "nothing.txt", Stdio::piped());
         wait_for("the request is out", || !double.requests().is_empty());
-        send(&child, signal);
-        let (code, _, stderr) = end(child);
+        let (code, _, stderr) = interrupt(child, signal, &gate);
         assert_eq!(code, Some(if signal == "-INT" { 130 } else { 143 }), "{stderr}");
         assert_eq!(dl.run("token").ok(), format!("{KEY}\n"));
     }
@@ -189,14 +197,13 @@ fn a_signal_waits_until_the_first_key_is_kept() {
 /// A sign-in that is interrupted while its key is made keeps the key, says so, and ends the session.
 #[test]
 fn a_signal_during_a_sign_in_leaves_no_key_behind() {
-    let double = slow(&[ISSUE]);
+    let (double, gate) = slow(ISSUE);
     let dl = Dl::new();
     dl.secret_file("link.txt", TOKEN);
     let line = format!("login --email you@example.com --link-stdin --base-url {}", double.url);
     let child = start(&dl, &line, "link.txt", Stdio::piped());
     wait_for("the key is asked for", || double.lines().contains(&ISSUE.to_owned()));
-    send(&child, "-INT");
-    let (code, _, stderr) = end(child);
+    let (code, _, stderr) = interrupt(child, "-INT", &gate);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(stderr.contains("key dl_live_7777777777... is kept in "), "{stderr}");
     assert_eq!(double.lines().last().map(String::as_str), Some("POST /v1/auth/signout"));

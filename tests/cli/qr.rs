@@ -5,13 +5,14 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deeplink_client::mock::fixtures;
 use deeplink_core::qr::QrFormat;
 
 use crate::dl::{Dl, mode};
 use crate::double::{Answer, Double, Request, link, qr_code};
+use crate::signals::{send, wait_for};
 
 /// A service with every link but `gone`, and one code for all: that of `spring-42`.
 pub(crate) fn service() -> Double {
@@ -323,13 +324,8 @@ fn neither_ctrl_c_nor_a_full_disk_leaves_half_a_file() {
         let slow = || double.lines().iter().filter(|line| line.contains("slow-1")).count();
         let before = slow();
         let mut child = dl.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dl starts");
-        let start = Instant::now();
-        while slow() == before || !left.is_empty() && names(&dl.dir().join("out")) != left {
-            assert!(start.elapsed() < Duration::from_secs(20), "the request is out");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill");
-        assert!(sent.success());
+        wait_for("the request is out", || slow() > before && (left.is_empty() || names(&dl.dir().join("out")) == left));
+        send(&child, signal);
         assert_eq!(child.wait().expect("dl ends").code(), Some(code));
     }
     assert_eq!((names(dl.dir()), names(&dl.dir().join("out"))), (vec!["out".into()], vec!["spring-42.png".into()]));

@@ -103,7 +103,7 @@ fn a_pipe_waits_for_the_slower_of_two_answers_and_not_for_both() {
         let mut count = count.lock().expect("no panic");
         *count += 1;
         changed.notify_all();
-        let limit = Duration::from_secs(10);
+        let limit = Duration::from_secs(25);
         let (_count, end) = changed.wait_timeout_while(count, limit, |count| *count < 2).expect("no panic");
         waited.fetch_or(end.timed_out(), Ordering::SeqCst);
         answer(request)

@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 use crate::authority::{Authority, Identity};
 use crate::dl::Dl;
 use crate::dns::Dns;
+use crate::signals::PATIENCE;
 
 /// A running service.
 pub(crate) struct Server {
@@ -111,7 +112,7 @@ impl Server {
                     return mail;
                 }
             }
-            assert!(start.elapsed() < Duration::from_secs(20), "no mail to {to} with {mark}");
+            assert!(start.elapsed() < PATIENCE, "no mail to {to} with {mark}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

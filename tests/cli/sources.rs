@@ -1,15 +1,15 @@
 //! `dl sources`: addresses that are kept like keys, and what is posted to them.
 
 use std::fs::OpenOptions;
+use std::io::{BufReader, Read};
 use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::json;
 
 use crate::dl::{Dl, KEY, mode};
-use crate::double::{Answer, Double};
+use crate::double::{Answer, Double, Gate};
 use crate::reports::{EVENT, SECRET, SOURCE, converted, of_reports, service, source};
-use crate::signals::{send, wait_for};
+use crate::signals::{hear, left, send, wait_for};
 use crate::terminal::Screen;
 
 #[test]
@@ -138,15 +138,9 @@ fn an_address_that_cannot_be_shown_is_not_lost() {
     let double = service();
     let dl = Dl::at(&double.url);
     for line in ["sources create Shop".to_owned(), format!("sources rotate {SOURCE} --yes")] {
-        for full in [true, false] {
-            let mut command = dl.command(&line);
-            command.stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped());
-            if full {
-                command.stdout(OpenOptions::new().write(true).open("/dev/full").expect("a device"));
-            }
-            let mut child = command.spawn().expect("dl starts");
-            drop(child.stdout.take());
-            let output = child.wait_with_output().expect("dl ends");
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        for stdout in [full.into(), left()] {
+            let output = dl.command(&line).stdin(Stdio::null()).stdout(stdout).output().expect("dl runs");
             let stderr = String::from_utf8(output.stderr).expect("UTF-8");
             assert_eq!(output.status.code(), Some(1), "{line}: {stderr}");
             assert!(stderr.contains(&format!("dl sources get {SOURCE} --reveal")), "{line}: {stderr}");
@@ -155,29 +149,38 @@ fn an_address_that_cannot_be_shown_is_not_lost() {
     }
 }
 
-/// A rotation that is sent signals, one after another, while the answer to this method is under way for so long.
-fn interrupted(slow: &'static str, long: Duration, signals: &[&str]) -> (std::process::Output, String) {
+/// A rotation that hears a signal while the answer to this method is under way. Then a second one comes, or the answer. The
+/// result is how it ended, what it said, and the service's address.
+fn interrupted(slow: &'static str, signal: &str, second: Option<&str>) -> (std::process::Output, String, String) {
+    let gate = Gate::default();
+    let closed = gate.clone();
     let double = Double::new(move |request| {
-        let answer = of_reports(request).expect("a source");
-        if request.method == slow { answer.after(long) } else { answer }
+        if request.method == slow {
+            closed.wait();
+        }
+        of_reports(request).expect("a source")
     });
     let dl = Dl::at(&double.url);
     let mut command = dl.command(&format!("sources rotate {SOURCE} --yes"));
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("dl starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     wait_for("it is asked for", || double.lines().iter().any(|line| line.starts_with(slow)));
-    for signal in signals {
-        send(&child, signal);
-        // Two that come at once are one.
-        std::thread::sleep(Duration::from_millis(300));
+    send(&child, signal);
+    let mut said = hear(&mut stderr, "stopping: waiting for an answer");
+    match second {
+        Some(second) => send(&child, second),
+        None => gate.open(),
     }
-    (child.wait_with_output().expect("dl ends"), double.url.clone())
+    stderr.read_to_string(&mut said).expect("UTF-8");
+    (child.wait_with_output().expect("dl ends"), said, double.url.clone())
 }
 
 /// Ctrl-C while the old source is deleted, or when it is gone, waits until there is a new one, and its address is shown.
 #[test]
 fn a_signal_waits_for_the_new_address() {
     for (slow, signal, code) in [("DELETE", "-INT", 130), ("POST", "-INT", 130), ("POST", "-TERM", 143)] {
-        let (output, url) = interrupted(slow, Duration::from_secs(1), &[signal]);
+        let (output, _, url) = interrupted(slow, signal, None);
         assert_eq!(output.status.code(), Some(code), "{slow} {signal}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{url}/in/{SECRET}\n"), "{slow} {signal}");
     }
@@ -186,9 +189,8 @@ fn a_signal_waits_for_the_new_address() {
 /// Who does not wait for it is told what may be gone, and how to make it again.
 #[test]
 fn the_second_signal_says_what_may_be_gone() {
-    for (slow, signals, code) in [("DELETE", ["-INT", "-INT"], 130), ("POST", ["-INT", "-TERM"], 143)] {
-        let (output, _) = interrupted(slow, Duration::from_secs(30), &signals);
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    for (slow, second, code) in [("DELETE", "-INT", 130), ("POST", "-TERM", 143)] {
+        let (output, stderr, _) = interrupted(slow, "-INT", Some(second));
         assert_eq!(output.status.code(), Some(code), "{slow}: {stderr}");
         let said = "the source Shop may be deleted; look whether it is there: dl sources list; \
                     if not: dl sources create Shop";

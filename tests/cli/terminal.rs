@@ -10,6 +10,7 @@ use pty_process::blocking::Pty;
 
 use crate::dl::{Dl, KEY};
 use crate::double::{Answer, Double, domain, link, verification, with_links};
+use crate::signals::PATIENCE;
 
 /// `dl` on a terminal, of 40 rows if nothing else is said.
 pub(crate) struct Screen {
@@ -31,8 +32,18 @@ impl Screen {
     }
 
     pub(crate) fn of_size(dl: Dl, line: &str, columns: u16, rows: u16) -> Self {
+        Self::begin(dl, line, (columns, rows), "")
+    }
+
+    /// A terminal on which this was typed before `dl` began.
+    pub(crate) fn typed_before(dl: Dl, line: &str, typed: &str) -> Self {
+        Self::begin(dl.env("TERM", "xterm-256color"), line, (100, 40), typed)
+    }
+
+    fn begin(dl: Dl, line: &str, (columns, rows): (u16, u16), typed: &str) -> Self {
         let (pty, pts) = pty_process::blocking::open().expect("a terminal");
         pty.resize(pty_process::Size::new(rows, columns)).expect("a size");
+        (&pty).write_all(typed.as_bytes()).expect("it is taken");
         let child = pty_process::blocking::Command::from(dl.command(line)).spawn(pts).expect("dl starts");
         let (pty, seen) = (Arc::new(pty), Arc::new(Mutex::new(Vec::new())));
         let (from, into) = (Arc::clone(&pty), Arc::clone(&seen));
@@ -51,11 +62,22 @@ impl Screen {
     }
 
     pub(crate) fn wait_for(&self, text: &str) {
+        self.wait_for_times(1, text);
+    }
+
+    /// Waits until this was shown so often.
+    pub(crate) fn wait_for_times(&self, times: usize, text: &str) {
         let start = Instant::now();
-        while !self.text().contains(text) {
-            assert!(start.elapsed() < Duration::from_secs(20), "waiting for {text:?}: {}", self.text());
+        while self.text().matches(text).count() < times {
+            assert!(start.elapsed() < PATIENCE, "waiting for {text:?}: {}", self.text());
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Whether the terminal shows what is typed.
+    pub(crate) fn echoes(&self) -> bool {
+        let modes = rustix::termios::tcgetattr(&*self.pty).expect("a terminal").local_modes;
+        modes.contains(rustix::termios::LocalModes::ECHO)
     }
 
     pub(crate) fn send(&self, text: &str) {
@@ -352,25 +374,6 @@ fn ctrl_c_ends_a_wait_with_130() {
     screen.send("\u{3}");
     assert_eq!(screen.end().0, Some(130));
     assert_eq!(double.lines(), ["POST /v1/domains/go.example.com/verify", "GET /v1/domains"]);
-}
-
-#[test]
-fn the_key_is_asked_for_unseen() {
-    let double = with_links(0);
-    let screen = Screen::open(Dl::new(), &format!("login --with-key --base-url {}", double.url));
-    screen.wait_for("Secret key for ");
-    std::thread::sleep(Duration::from_millis(100));
-    screen.send(&format!("{KEY}\n"));
-    let (code, text) = screen.end();
-    assert_eq!(code, Some(0), "{text}");
-    assert!(!text.contains(&KEY[20..]) && text.contains("key dl_live_3fa91c07be... kept in "), "{text}");
-    let screen = Screen::open(Dl::new(), "login --with-key");
-    screen.wait_for("Base URL of the service: ");
-    screen.send(&format!("{}\n", double.url));
-    screen.wait_for("Secret key for ");
-    std::thread::sleep(Duration::from_millis(100));
-    screen.send("\u{3}");
-    assert_eq!(screen.end().0, Some(130));
 }
 
 #[test]

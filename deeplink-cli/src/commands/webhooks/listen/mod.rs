@@ -4,6 +4,8 @@ mod local;
 mod save;
 mod show;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -163,6 +165,25 @@ impl Listen {
     }
 }
 
+/// What is done with each receipt.
+struct Desk<'a> {
+    listen: &'a Listen,
+    folder: Option<&'a Folder>,
+    lines: Lines<'a>,
+    tally: Tally,
+}
+
+impl Desk<'_> {
+    /// Counts, keeps and shows a receipt; the result is how it all ends, if it does by this one.
+    fn take(&mut self, receipt: &Receipt) -> Option<Outcome> {
+        self.tally.add(receipt);
+        let kept = self.folder.filter(|_| receipt.is_signed()).map_or(Ok(()), |folder| folder.keep(receipt));
+        let judged = kept.and(self.lines.push(receipt)).and(self.listen.judge(receipt));
+        let is_enough = self.listen.count.is_some_and(|count| self.tally.valid >= count);
+        (judged.is_err() || is_enough).then_some(judged)
+    }
+}
+
 /// Where receipts come from.
 struct Source {
     receipts: mpsc::Receiver<Receipt>,
@@ -181,8 +202,8 @@ impl Source {
         signals: &mut Signals,
     ) -> Outcome {
         let sheet = ctx.out.sheet(&crate::output::RECEIPTS)?;
-        let mut lines = Lines::start(ctx, &sheet, listen.forward_to.is_some());
-        let mut tally = Tally::default();
+        let lines = Lines::start(ctx, &sheet, listen.forward_to.is_some());
+        let mut desk = Desk { listen, folder, lines, tally: Tally::default() };
         let deadline = async {
             match ctx.global.timeout {
                 Some(limit) => tokio::time::sleep(limit).await,
@@ -201,28 +222,30 @@ impl Source {
             };
             tokio::select! {
                 biased;
-                exit = signals.next() => break Err(Stop::Exit(exit)),
+                exit = signals.next() => {
+                    // What was answered before is told before the end.
+                    let mut waiting = std::iter::from_fn(|| self.receipts.try_recv().ok());
+                    break waiting.find_map(|receipt| desk.take(&receipt)).unwrap_or(Err(Stop::Exit(exit)));
+                }
                 receipt = self.receipts.recv() => {
-                    let Some(receipt) = receipt else { break refusal.and(self.last_word(ctx, &mut tally).await) };
-                    tally.add(&receipt);
-                    let kept = folder.filter(|_| receipt.is_signed()).map_or(Ok(()), |folder| folder.keep(&receipt));
-                    let judged = kept.and(lines.push(&receipt)).and(listen.judge(&receipt));
-                    if judged.is_err() || listen.count.is_some_and(|count| tally.valid >= count) {
-                        break judged;
+                    let Some(receipt) = receipt else { break refusal.and(self.last_word(ctx, &mut desk.tally).await) };
+                    if let Some(outcome) = desk.take(&receipt) {
+                        break outcome;
                     }
                 }
                 () = &mut deadline => {
                     let wanted = listen.count.map_or_else(String::new, |count| format!(" of {count}"));
-                    let what = format!("{}{wanted} events came in time", tally.valid);
+                    let what = format!("{}{wanted} events came in time", desk.tally.valid);
                     break Err(Failure::new(Exit::Pending, what).code("timeout").into());
                 }
                 word = word => match word {
-                    Some(stream::Word::Dropped(dropped)) => tally.dropped = dropped,
+                    Some(stream::Word::Dropped(dropped)) => desk.tally.dropped = dropped,
                     Some(stream::Word::Ended(error)) => refusal = Err(ctx.stop(&error)),
                     None => self.words = None,
                 },
             }
         };
+        let Desk { lines, tally, .. } = desk;
         let finished = lines.finish();
         // Of what never began there is nothing to sum up.
         if tally != Tally::default() || !matches!(outcome, Err(Stop::Failed(_))) {
