@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::axe;
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, LOADED, browse};
 use crate::common::{Caller, Role, spawn, spawn_with};
 use crate::device::{Device, IPHONE, WINDOWS};
 use crate::scene::{longest, sentence};
@@ -59,6 +59,7 @@ async fn look_at_all<P: AsRef<str>>(browser: &Browser, kind: &str, pages: &[(&st
 
 /// Looks at the page that is open.
 async fn look(browser: &Browser, name: &str) {
+    browser.until(LOADED).await;
     for (screen, device) in SCREENS {
         for scheme in ["light", "dark"] {
             browser.be(device, scheme).await;
@@ -196,28 +197,28 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         // What forms answer.
         browser.open(&browser.service("/account/domains/open.example.com")).await;
         browser.click("main form button").await;
+        browser.until("document.querySelector('[role=alert]') !== null").await;
         look(browser, "usual-not-verified").await;
         browser.open(&browser.service("/account/links/spring-sale")).await;
         browser.click("summary").await;
         look(browser, "usual-table").await;
         browser.open(&browser.service("/account/keys")).await;
         browser.click("#issue").await;
+        browser.world.note_secret(&browser.text("#secret").await);
         look(browser, "usual-secret").await;
-        let secret: String = browser.eval("document.getElementById('secret').textContent").await;
-        browser.world.note_secret(&secret);
         browser.open(&browser.service("/account/keys")).await;
         browser.click("[aria-labelledby=publishable] form button").await;
+        browser.world.note_secret(&browser.text("#secret").await);
         look(browser, "usual-publishable").await;
-        let key: String = browser.eval("document.getElementById('secret').textContent").await;
-        browser.world.note_secret(&key);
         browser.open(&browser.service("/account/sources")).await;
         browser.click("td form button").await;
-        look(browser, "usual-source").await;
-        let address: String = browser.eval("document.getElementById('secret').textContent").await;
+        let address = browser.text("#secret").await;
         browser.world.note_secret(address.rsplit('/').next().expect("a token"));
+        look(browser, "usual-source").await;
         browser.open(&browser.service("/account/new-link")).await;
         browser.fill("web-url", "shop.example.com").await;
         browser.click("main form button").await;
+        browser.until("document.title.startsWith('Error: ')").await;
         look(browser, "usual-wrong").await;
     })
     .await;
@@ -310,6 +311,7 @@ async fn signing_in_fits_every_screen() {
         browser.open(&browser.service("/signin")).await;
         browser.fill("email", "you@example").await;
         browser.click("main form button").await;
+        browser.until("document.title.startsWith('Error: ')").await;
         look(browser, "signin-wrong").await;
     })
     .await;

@@ -1,6 +1,6 @@
 //! A headless Chromium of a test's own, driven through chromedriver, and what it noticed while it showed a page.
 
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -24,6 +24,9 @@ use crate::elsewhere::Elsewhere;
 
 /// As long as a page may take on a machine that does much else.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Whether the page that is open is there with its images.
+pub(crate) const LOADED: &str = "document.readyState === 'complete'";
 
 /// Runs in every page before its own script: notes what moves, what the policy refuses, where the page wants to go,
 /// and which keys it was given. While `held` is set, it stays where it is.
@@ -133,19 +136,28 @@ impl Browser {
         format!("http://localhost:{}{path}", self.world.node(0).address.port())
     }
 
-    /// Opens an address and waits until its images are there.
+    /// Opens an address and waits until its images are there. On a slow machine chromedriver may say too early that they are.
     pub(crate) async fn open(&self, url: &str) {
+        let before: f64 = self.try_eval("performance.timeOrigin").await.unwrap_or_default();
         self.driver.goto(url).await.unwrap_or_else(|error| panic!("{url}: {error}"));
+        self.until(&format!("performance.timeOrigin !== {before} && {LOADED}")).await;
     }
 
     /// The value of an expression in the page; promises are awaited.
     pub(crate) async fn eval<T: DeserializeOwned>(&self, expression: &str) -> T {
+        self.try_eval(expression).await.unwrap_or_else(|why| panic!("{expression}: {why}"))
+    }
+
+    /// The same where the page may be left meanwhile.
+    async fn try_eval<T: DeserializeOwned>(&self, expression: &str) -> Result<T, String> {
         let parameters =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": false });
-        let reply = self.command("Runtime.evaluate", parameters).await;
-        assert!(reply.get("exceptionDetails").is_none(), "{expression}: {reply}");
+        let reply = self.driver.cdp().send_raw("Runtime.evaluate", parameters).await.map_err(|why| why.to_string())?;
+        if reply.get("exceptionDetails").is_some() {
+            return Err(reply.to_string());
+        }
         let value = reply["result"].get("value").cloned().unwrap_or_default();
-        serde_json::from_value(value).unwrap_or_else(|error| panic!("{expression}: {error}: {reply}"))
+        serde_json::from_value(value).map_err(|error| format!("{error}: {reply}"))
     }
 
     /// From here on the pages of this host stay where they are, and only note where a tap leads.
@@ -177,10 +189,20 @@ impl Browser {
         field.send_keys(text).await.unwrap_or_else(|error| panic!("{id}: {error}"));
     }
 
-    /// What stands in the first element that a selector finds.
+    /// What stands in the first element that a selector finds, as soon as there is one.
     pub(crate) async fn text(&self, selector: &str) -> String {
-        let element = self.driver.find(By::Css(selector)).await.unwrap_or_else(|error| panic!("{selector}: {error}"));
-        element.text().await.unwrap_or_else(|error| panic!("{selector}: {error}"))
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let text = match self.driver.find(By::Css(selector)).await {
+                Ok(element) => element.text().await,
+                Err(error) => Err(error),
+            };
+            match text {
+                Ok(text) => return text,
+                Err(error) => assert!(Instant::now() < end, "{selector}: {error}"),
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Waits until the first element that a selector finds says this, whichever page it is on.
@@ -204,24 +226,38 @@ impl Browser {
         here[url::Position::BeforePath..].to_owned()
     }
 
-    /// Waits until an expression is true in the page.
+    /// Waits until an expression is true in the page; on the way from one page to the next it is not.
     pub(crate) async fn until(&self, what: &str) {
+        self.until_it_gives(what, true).await;
+    }
+
+    /// Waits until an expression has this value in the page.
+    async fn until_it_gives<T: DeserializeOwned + PartialEq + Debug>(&self, what: &str, expected: T) {
         let end = Instant::now() + PATIENCE;
-        while !self.eval::<bool>(what).await {
-            assert!(Instant::now() < end, "not in {PATIENCE:?}: {what}");
+        loop {
+            let given = self.try_eval::<T>(what).await;
+            if given.as_ref() == Ok(&expected) {
+                return;
+            }
+            assert!(Instant::now() < end, "not in {PATIENCE:?}: {what} gives {given:?} and not {expected:?}");
             sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Waits until this is on the clipboard, which is written to in the background.
+    pub(crate) async fn until_copied(&self, expected: &str) {
+        self.until_it_gives("navigator.clipboard.readText()", expected.to_owned()).await;
     }
 
     /// Waits until the browser is at an address.
     pub(crate) async fn until_at(&self, url: &str) {
         let end = Instant::now() + PATIENCE;
         loop {
-            let here = self.driver.current_url().await.expect("an address");
-            if here.as_str() == url {
+            let here = self.driver.current_url().await;
+            if here.as_ref().is_ok_and(|here| here.as_str() == url) {
                 break;
             }
-            assert!(Instant::now() < end, "at {here}, not at {url}");
+            assert!(Instant::now() < end, "at {here:?}, not at {url}");
             sleep(Duration::from_millis(20)).await;
         }
     }

@@ -97,9 +97,9 @@ async fn s19_a_reload_neither_shows_nor_makes_a_key() {
         assert!(browser.text(".notice").await.starts_with("That form was sent already."));
         let page: String = browser.eval("document.documentElement.outerHTML").await;
         assert!(!page.contains(&secret) && page.contains(&secret[..18]));
-        for way in ["history.back()", "history.forward()"] {
+        for (way, there) in [("history.back()", "''"), ("history.forward()", "'?done=key-shown'")] {
             let () = browser.eval(&format!("({way}, null)")).await;
-            let () = browser.eval("new Promise((done) => setTimeout(() => done(null), 300))").await;
+            browser.until(&format!("location.search === {there} && document.readyState === 'complete'")).await;
             let page: String = browser.eval("document.documentElement.outerHTML").await;
             assert!(!page.contains(&secret), "{way}");
         }

@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use deeplink_server::config::Config;
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::account::enter;
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, PATIENCE, browse};
 use crate::common::{Role, World, eventually, spawn_with};
 use crate::device::WINDOWS;
 
@@ -225,7 +224,7 @@ async fn a_page_of_another_origin_reports_what_happens_on_it() {
             "returning_users": {"reinstalled": 0, "new_device": 0, "engaged": 0},
             "conversions": {"purchase": 1},
         });
-        eventually("the funnel shows it", Duration::from_secs(10), || async { shop.funnel().await == expected }).await;
+        eventually("the funnel shows it", PATIENCE, || async { shop.funnel().await == expected }).await;
         let stored = "SELECT install_id || ' ' || context FROM installs";
         let stored = browser.world.db.texts(stored).await.remove(0);
         let install: String = browser.eval("localStorage.getItem('deeplink.install_id')").await;
@@ -258,7 +257,7 @@ async fn a_page_of_another_origin_reports_what_happens_on_it() {
 async fn eventually_engaged(shop: &Shop<'_>) -> Value {
     let engaged = json!(1);
     let is_there = || async { shop.funnel().await["returning_users"]["engaged"] == engaged };
-    eventually("the second visit is counted", Duration::from_secs(10), is_there).await;
+    eventually("the second visit is counted", PATIENCE, is_there).await;
     shop.funnel().await
 }
 
@@ -296,7 +295,7 @@ async fn a_tap_is_counted_through_to_the_conversion() {
                 && stats["funnel"]["new_users"] == json!({"installed": 1, "identified": 1})
                 && stats["funnel"]["conversions"] == json!({"purchase": 1})
         };
-        eventually("the whole way is counted", Duration::from_secs(10), funnel).await;
+        eventually("the whole way is counted", PATIENCE, funnel).await;
     })
     .await;
 }
@@ -309,7 +308,7 @@ async fn a_report_survives_the_page() {
         let shop = Shop::open(browser, &key).await;
         let () = browser.eval(&format!("(deeplink.click('{LINK}'), location.href = 'about:blank', null)")).await;
         let counted = || async { shop.funnel().await["clicks"] == json!(1) };
-        eventually("the click is counted", Duration::from_secs(10), counted).await;
+        eventually("the click is counted", PATIENCE, counted).await;
     })
     .await;
 }
@@ -347,7 +346,7 @@ async fn failures_have_codes() {
         let (fine, refused) = (count("fine"), count("rate_limited true"));
         assert!(fine >= 1 && refused >= 1 && fine + refused == 20, "{outcomes:?}");
         let counted = || async { shop.funnel().await["clicks"] == json!(fine) };
-        eventually("what is said to be counted is", Duration::from_secs(10), counted).await;
+        eventually("what is said to be counted is", PATIENCE, counted).await;
         // None was sent more than twice, and none needs to be known again: what is refused was not counted.
         let sent = shop.wire.sent();
         let clicks = sent.iter().filter(|sent| sent.method == "POST" && sent.path.ends_with("/click"));
@@ -395,8 +394,7 @@ async fn a_tap_leaves_the_link_on_the_clipboard() {
         browser.tap("store").await;
         browser.until("location.hash === '#store'").await;
         let expected = format!("http://localhost:{}/r/{LINK}", shop.wire.address.port());
-        let on_it: String = browser.eval("navigator.clipboard.readText()").await;
-        assert_eq!(on_it, expected);
+        browser.until_copied(&expected).await;
         // A link that comes later is covered too, and what was begun can be undone.
         let later = "(() => {
             const undo = deeplink.handoff('.later', 'https://go.example.com/later');
@@ -405,18 +403,13 @@ async fn a_tap_leaves_the_link_on_the_clipboard() {
             return null;
           })()";
         let () = browser.eval(later).await;
-        for (id, undo, expected) in [
-            ("other", false, expected.as_str()),
-            ("later", false, "https://go.example.com/later"),
-            ("later", true, "left as it was"),
-        ] {
-            if undo {
-                let () = browser.eval("(undo(), navigator.clipboard.writeText('left as it was')).then(() => null)").await;
-            }
-            browser.tap(id).await;
-            let on_it: String = browser.eval("navigator.clipboard.readText()").await;
-            assert_eq!(on_it, expected, "{id}");
-        }
+        browser.tap("other").await;
+        assert_eq!(browser.eval::<String>("navigator.clipboard.readText()").await, expected);
+        browser.tap("later").await;
+        browser.until_copied("https://go.example.com/later").await;
+        let () = browser.eval("(undo(), navigator.clipboard.writeText('left as it was')).then(() => null)").await;
+        browser.tap("later").await;
+        assert_eq!(browser.eval::<String>("navigator.clipboard.readText()").await, "left as it was");
         let refuse = "(() => {
             Object.defineProperty(navigator, 'clipboard', { value: undefined });
             deeplink.handoff(document.getElementById('other'), 'https://go.example.com/');

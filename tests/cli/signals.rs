@@ -14,7 +14,7 @@ pub(crate) fn send(child: &Child, signal: &str) {
 }
 
 /// As long as something may take on a machine that does much else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Waits until something is so.
 pub(crate) fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
