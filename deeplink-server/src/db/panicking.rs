@@ -40,7 +40,12 @@ struct Jobs(AtomicUsize, Panics, mpsc::UnboundedSender<Result<(), DbError>>);
 impl Lane for Jobs {
     fn ready(&self) -> BoxFuture<'_, ()> {
         let is_ready = self.0.load(Ordering::SeqCst) > 0;
-        async move { if is_ready { () } else { std::future::pending().await } }.boxed()
+        async move {
+            if !is_ready {
+                std::future::pending::<()>().await;
+            }
+        }
+        .boxed()
     }
 
     fn take(&self) -> Option<Box<dyn super::Job>> {
