@@ -283,7 +283,8 @@ async fn f19_hanging_name_servers_hold_up_nobody_else() {
         world.a.make(&format!("link-{number}")).await;
     }
     assert_eq!(verify(&world.b, "go.example.com").await["verified"], true);
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    // Whoever waited for a single name server would wait five seconds.
+    assert!(began.elapsed() < Duration::from_millis(4_500), "{:?}", began.elapsed());
     over.store(true, Ordering::Relaxed);
     let mut outcomes = Vec::new();
     for task in hanging {
@@ -291,7 +292,6 @@ async fn f19_hanging_name_servers_hold_up_nobody_else() {
         outcomes.push((reply.outcome(), reply.header("retry-after").to_owned()));
     }
     let refused = outcomes.iter().filter(|(outcome, _)| outcome == "503 overloaded").count();
-    // A machine may be so busy that places are free again before the last ones ask.
-    assert!((1..=8).contains(&refused), "{outcomes:?}");
+    assert_eq!((refused, outcomes.len() - refused), (8, 32), "{outcomes:?}");
     assert!(outcomes.iter().all(|(outcome, _)| matches!(outcome.as_str(), "200" | "503 overloaded")), "{outcomes:?}");
 }

@@ -72,15 +72,20 @@ async fn spilled_clicks_survive_the_death_of_the_process() {
     db.close().await;
 }
 
+/// A file with one click, which is locked until what is given is dropped.
+fn locked_file(home: &Home) -> std::fs::File {
+    let mut spill = Spill::new(home.directory.path());
+    spill.keep(&[click_at(&Texts::new(), 1, NOW)], None);
+    let syncing = spill.unsynced().expect("a handle of the file");
+    spill.close();
+    syncing
+}
+
 // As while it is synced: the handle that syncs shares the lock of the one that wrote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_is_locked_for_a_while_is_stored_without_another_click() {
     let home = Home::new();
-    let mut spill = Spill::new(home.directory.path());
-    let texts = Texts::new();
-    spill.keep(&[click_at(&texts, 1, NOW)], None);
-    let syncing = spill.unsynced().expect("a handle of the file");
-    spill.close();
+    let syncing = locked_file(&home);
     let (db, clicks) = home.start().await;
     // Seen, and left alone.
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -96,11 +101,7 @@ async fn a_file_that_is_locked_for_a_while_is_stored_without_another_click() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_was_locked_and_then_met_a_failure_is_stored_without_another_click() {
     let home = Home::new();
-    let mut spill = Spill::new(home.directory.path());
-    let texts = Texts::new();
-    spill.keep(&[click_at(&texts, 1, NOW)], None);
-    let syncing = spill.unsynced().expect("a handle of the file");
-    spill.close();
+    let syncing = locked_file(&home);
     let (db, clicks) = home.start().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     home.other().await.run("ALTER TABLE click_spills RENAME TO away").await;
