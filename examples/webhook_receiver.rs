@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use axum::routing::post;
-use deeplink_client::webhook::{EventData, Repeated, Seen, SignedEvent, Verifier, WebhookSecret};
+use deeplink_client::webhook::{Deduplicator, Duplicate, EventData, SignedEvent, Verifier, WebhookSecret};
 
 /// How far the clocks of the service and of this machine may differ.
 const TOLERANCE: Duration = Duration::from_mins(5);
@@ -18,7 +18,7 @@ const TOLERANCE: Duration = Duration::from_mins(5);
 #[derive(Clone)]
 struct Receiver {
     verifier: Verifier,
-    seen: Seen,
+    seen: Deduplicator,
 }
 
 impl FromRef<Receiver> for Verifier {
@@ -33,9 +33,9 @@ async fn hook(State(receiver): State<Receiver>, signed: SignedEvent) -> StatusCo
     let claim = match receiver.seen.claim(&id) {
         Ok(claim) => claim,
         // The service need not come again.
-        Err(Repeated::Taken) => return StatusCode::NO_CONTENT,
+        Err(Duplicate::Processed) => return StatusCode::NO_CONTENT,
         // It must, in case the attempt in hand fails.
-        Err(Repeated::InHand) => return StatusCode::CONFLICT,
+        Err(Duplicate::InProgress) => return StatusCode::CONFLICT,
     };
     let told = match &signed.event.data {
         EventData::Conversion(sale) => format!("{} by {}", sale.conversion_type, sale.user_id),
@@ -59,6 +59,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = setting("LISTEN").unwrap_or_else(|_| "127.0.0.1:3000".into());
     let listener = tokio::net::TcpListener::bind(address).await?;
     writeln!(std::io::stdout(), "listening on http://{}", listener.local_addr()?)?;
-    let routes = Router::new().route("/hook", post(hook)).with_state(Receiver { verifier, seen: Seen::new(TOLERANCE) });
+    let routes =
+        Router::new().route("/hook", post(hook)).with_state(Receiver { verifier, seen: Deduplicator::new(TOLERANCE) });
     Ok(axum::serve(listener, routes).await?)
 }

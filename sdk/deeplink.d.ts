@@ -3,9 +3,9 @@ export = deeplink;
 export as namespace deeplink;
 
 declare namespace deeplink {
-  /** Says which account reports. Throws a `DeeplinkError` for anything but a publishable key. */
+  /** Sets the account's key. Throws a `DeeplinkError` for anything but a publishable key. */
   function init(options: InitOptions): void;
-  /** Records a click on a link of yours, and says what the link is. */
+  /** Records a click on a link of yours, and resolves to the link. */
   function click(linkId: string): Promise<TrackedClick>;
   /** Records that a link led to this browser. */
   function attribute(options: AttributeOptions): Promise<Done>;
@@ -14,13 +14,13 @@ declare namespace deeplink {
   /** Records a conversion. */
   function convert(options: ConvertOptions): Promise<Converted>;
   /**
-   * Reads a link, by its id or its whole address. Counts no click. The address is asked as it stands, so it must be one of
+   * Reads a link, by its id or its whole address. Counts no click. The address is requested as it is, so it must be one of
    * your own, not one that came with the page's address or from a visitor.
    */
   function getLink(link: string): Promise<Link>;
   /**
    * Writes a link's address to the clipboard when the element is tapped, for the app to find after its installation. A
-   * selector also covers elements that are added later; one that cannot be read throws. What comes back undoes it.
+   * selector also covers elements that are added later; one that cannot be read throws. Returns a function that undoes it.
    */
   function handoff(target: Element | string, linkUrl: string): () => void;
   /**
@@ -29,9 +29,9 @@ declare namespace deeplink {
    * also be a link on a domain of yours, `/{id}`. Null where there is no id.
    */
   function linkFromUrl(url?: string): string | null;
-  /** The id that stands for this browser; made at the first call and kept in `localStorage`. */
+  /** The id of this browser; made at the first call and kept in `localStorage`. */
   function installId(): string;
-  /** Forgets this browser's id and user, for when they sign out: whoever comes next is another install. */
+  /** Forgets this browser's id and user, for a sign-out: the next user is another install. */
   function reset(): void;
 
   interface InitOptions {
@@ -45,9 +45,9 @@ declare namespace deeplink {
     linkId: string;
     /** `web` when absent. */
     appVersion?: string;
-    /** An id of your own for this browser, 1 to 255 characters without control characters; kept from then on. */
+    /** Your own id for this browser, 1 to 255 characters without control characters; kept from then on. */
     installId?: string;
-    /** What it runs on. Platform, system, locale and time zone are known where the browser says them. */
+    /** The device. Platform, system, locale and time zone default to what the browser reports. */
     context?: Context;
   }
 
@@ -118,11 +118,11 @@ declare namespace deeplink {
   class DeeplinkError extends Error {
     /** The service's code, such as `not_found`; `network`, `not_initialized`, `invalid_key` or `invalid_input` from here. */
     readonly code: string;
-    /** HTTP status; 0 when nothing was answered. */
+    /** HTTP status; 0 without an answer. */
     readonly status: number;
     /** The field at fault, where there is one. */
     readonly field?: string;
-    /** The request's name in the service's log. */
+    /** The request's id in the service's log. */
     readonly requestId?: string;
     /** Seconds after which it may be tried again. */
     readonly retryAfter?: number;

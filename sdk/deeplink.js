@@ -45,7 +45,7 @@
       const value = fields[name], field = name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase());
       // JSON would write null, which is read as left out.
       if ((typeof value === "number" || value instanceof Date) && !isFinite(value)) {
-        refuse("invalid_input", field + " is no number or date", field);
+        refuse("invalid_input", field + " is not a number or date", field);
       }
       written[field] = value;
     }
@@ -60,9 +60,9 @@
   });
 
   const send = async (method, url, headers, body) => {
-    // Without cookies, and on its way also when the page is left.
+    // Without cookies, and kept alive when the page is left.
     const request = { method, headers, body, credentials: "omit", keepalive: true };
-    // What may have been applied is sent again only where it counts once.
+    // A request that may have been applied is repeated only if it is idempotent.
     const countsOnce = method === "PUT" || headers["Idempotency-Key"];
     for (let tries = 1; ; tries++) {
       let reply, said = {}, retryAfter = 0;
@@ -129,23 +129,23 @@
     convert: async (conversion = {}) =>
       report("POST", "convert", Object.assign({}, conversion, { userId: conversion.userId || user })),
 
-    // Reading is no click: the request says that nobody has come yet.
+    // Reading is not a click: the request is marked as a prefetch.
     getLink: async (link) => {
       const whole = /^https?:\/\/[^?#]+\/[\da-z-]{3,64}([?#]|$)/i.test(link);
-      if (!whole && !LINK_ID.test(link)) refuse("invalid_input", "that is no link", "link_id");
+      if (!whole && !LINK_ID.test(link)) refuse("invalid_input", "not a link", "link_id");
       return send("GET", whole ? link : base + "/r/" + link, { Accept: "application/json", Purpose: "prefetch" });
     },
 
-    // For a way to a store: the link waits on the clipboard for the app. The tap never waits for it.
+    // Before a visit to a store: the app finds the link on the clipboard. The tap does not wait for it.
     handoff(target, linkUrl) {
       const within = typeof target === "string";
       const root = within ? document : target;
-      if (within) document.querySelector(target); // A wrong one throws now, not at each tap.
+      if (within) document.querySelector(target); // An invalid selector throws now, not at each tap.
       const copy = (event) => {
         if (within && !(event.target.closest && event.target.closest(target))) return;
         try {
           navigator.clipboard.writeText(linkUrl).catch(() => {});
-        } catch (denied) { /* The way works without it. */ }
+        } catch (denied) { /* The visit works without it. */ }
       };
       root.addEventListener("click", copy, true);
       return () => root.removeEventListener("click", copy, true);
@@ -168,11 +168,11 @@
       install = user = undefined;
       try {
         localStorage.removeItem(STORED);
-      } catch (denied) { /* Nothing was kept. */ }
+      } catch (denied) { /* Nothing was stored. */ }
     },
   });
 
-  // Loaded twice, the first stays. An element of this id is none.
+  // If loaded twice, the first stays. An element with this id does not count.
   if (typeof self === "object" && !(self.deeplink || {}).linkFromUrl) self.deeplink = deeplink;
   if (typeof module === "object") module.exports = deeplink;
 })();

@@ -3,12 +3,14 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    affiliates::Affiliates, api::Api, apps::Apps, completions::Completions, config::ConfigCommand, doctor::Doctor,
-    domains::Domains, help::Help, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man,
-    open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, sdk::Sdk, session::Session, signup::Signup,
-    sources::Sources, stats::Stats, team::Team, token::Token, webhooks::Webhooks, wellknown::Wellknown, whoami::Whoami,
+    affiliates::Affiliates, api::Api, apps::Apps, billing::Billing, completions::Completions, config::ConfigCommand,
+    doctor::Doctor, domains::Domains, help::Help, imports::Imports, keys::Keys, links::Links, login::Login,
+    logout::Logout, man::Man, open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, sdk::Sdk, session::Session,
+    signup::Signup, sources::Sources, stats::Stats, team::Team, token::Token, webhooks::Webhooks, wellknown::Wellknown,
+    whoami::Whoami,
 };
 use crate::global::Global;
+use crate::help::help;
 
 /// Links that open in the right place, from the command line
 #[derive(Debug, Parser)]
@@ -48,6 +50,7 @@ pub(crate) enum Command {
     Team(Team),
     Keys(Keys),
     Pk(Pk),
+    Billing(Billing),
     Login(Login),
     Signup(Signup),
     Logout(Logout),
@@ -64,13 +67,6 @@ pub(crate) enum Command {
     Completions(Completions),
     Man(Man),
     Help(Help),
-}
-
-/// What follows the flags in a command's help: what there is to know, and examples as they would be typed.
-pub(crate) fn help(details: &str, examples: &[&str]) -> clap::builder::StyledStr {
-    let heading = anstyle::Style::new().bold().underline();
-    let details = if details.is_empty() { String::new() } else { format!("{details}\n\n") };
-    format!("{details}{heading}Examples:{heading:#}\n  $ {}", examples.join("\n  $ ")).into()
 }
 
 #[cfg(test)]

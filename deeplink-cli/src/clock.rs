@@ -1,4 +1,4 @@
-//! The wall clock, asked in one place: for "3 minutes ago" and for windows of time that end now.
+//! The only reader of the wall clock: for "3 minutes ago" and for windows of time that end now.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// A moment as people say it: `just now`, `5m ago`, `in 30d`, and beyond two years the date.
+/// A time relative to now: `just now`, `5m ago`, `in 30d`, and beyond two years the date.
 pub(crate) fn relative(moment: Timestamp, now: Timestamp) -> String {
     let away = moment.as_millis().saturating_sub(now.as_millis());
     let span = away.abs();
@@ -31,13 +31,13 @@ pub(crate) fn relative(moment: Timestamp, now: Timestamp) -> String {
 }
 
 fn said(away: i64, unit: i64, name: &str) -> String {
-    // What is to come is rounded: a link that was given 30 days a moment ago has 30, not 29.
+    // Future times are rounded: a link created a moment ago with 30 days has 30, not 29.
     if away > 0 { format!("in {}{name}", (away + unit / 2) / unit) } else { format!("{}{name} ago", -away / unit) }
 }
 
 /// A length of time on the command line: `90s`, `500ms`, `2m`, `1h30m`, `7d`.
 pub(crate) fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
-    let wrong = || "a length of time such as 90s, 500ms, 2m or 1h30m".to_owned();
+    let wrong = || "a duration such as 90s, 500ms, 2m or 1h30m".to_owned();
     let (mut rest, mut total) = (text, 0_u64);
     if text.is_empty() {
         return Err(wrong());
@@ -75,7 +75,7 @@ pub(crate) fn parse_moment(text: &str) -> Result<Timestamp, String> {
         let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         return Ok(now().plus_millis(millis.saturating_neg()));
     }
-    Err("a moment such as 2026-11-20T09:30:00Z, a date such as 2026-11-20, or how long ago, such as 7d".into())
+    Err("a time such as 2026-11-20T09:30:00Z, a date such as 2026-11-20, or how long ago, such as 7d".into())
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Dirs {
                 return Ok(dir.clone());
             }
             let strategy = etcetera::choose_base_strategy()
-                .map_err(|_| Failure::usage("there is no home directory").hint("set DL_CONFIG_DIR and DL_STATE_DIR"))?;
+                .map_err(|_| Failure::usage("no home directory found").hint("set DL_CONFIG_DIR and DL_STATE_DIR"))?;
             Ok(usual(&strategy).join("dl"))
         };
         Ok(Self { config: named(&env.config_dir, |s| s.config())?, state: named(&env.state_dir, |s| s.state())? })
@@ -117,11 +117,11 @@ impl Config {
         let path = dirs.config_file();
         let Some(text) = files::read_private(&path)? else { return Ok(Self::default()) };
         toml::from_str(&text).map_err(|error: toml::de::Error| {
-            let place = error.span().map_or(String::new(), |span| {
+            let position = error.span().map_or(String::new(), |span| {
                 format!(":{}", text[..span.start.min(text.len())].lines().count().max(1))
             });
-            Failure::usage(format!("{}{place}: {}", path.display(), error.message()))
-                .hint("mend the line, or move the file away and start with dl profile add")
+            Failure::usage(format!("{}{position}: {}", path.display(), error.message()))
+                .hint("fix the line, or move the file away and start with dl profile add")
                 .into()
         })
     }

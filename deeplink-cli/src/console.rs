@@ -1,4 +1,4 @@
-//! Everything that is said on stderr: errors, notes, requests. Nothing said here holds a secret or moves the cursor.
+//! Everything written to stderr: errors, notes, requests. Secrets are masked and control characters escaped.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ const YELLOW: &str = "1;33";
 const CYAN: &str = "36";
 const DIM: &str = "2";
 
-/// How much is said on stderr, and how.
+/// How much is written to stderr, and how.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Manner {
     /// Errors only.
@@ -60,7 +60,7 @@ impl Console {
         self.manner.quiet
     }
 
-    /// Masks a secret in all that follows. What every secret begins with is none.
+    /// Masks a secret in all later output. A bare prefix is ignored.
     pub(crate) fn hide(&self, secret: &str) {
         if mask::is_prefix(secret) {
             return;
@@ -68,7 +68,7 @@ impl Console {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).push(Zeroizing::new(secret.to_owned()));
     }
 
-    /// Lines go above this bar until it is taken away.
+    /// Writes lines above this bar until it is removed.
     pub(crate) fn set_bar(&self, bar: Option<ProgressBar>) {
         *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
     }
@@ -81,33 +81,33 @@ impl Console {
         }
     }
 
-    /// Says something, unless only errors are wanted.
+    /// Writes a line, unless only errors are wanted.
     pub(crate) fn say(&self, text: &str) {
         if !self.manner.quiet {
             self.write(&self.clean(text));
         }
     }
 
-    /// Something worth knowing.
+    /// A note.
     pub(crate) fn note(&self, text: &str) {
         if !self.manner.quiet {
             self.write(&format!("{}: {}", self.paint(CYAN, "note"), self.clean(text)));
         }
     }
 
-    /// Something that may be wrong.
+    /// A warning.
     pub(crate) fn warn(&self, text: &str) {
         if !self.manner.quiet {
             self.write(&format!("{}: {}", self.paint(YELLOW, "warning"), self.clean(text)));
         }
     }
 
-    /// Says a secret that was made to be seen; it is not masked, and `-q` does not hide it.
+    /// Writes a secret that is meant to be shown; it is not masked, and `-q` does not hide it.
     pub(crate) fn disclose(&self, text: &str) {
         self.write(text);
     }
 
-    /// One of many faults: shown even when only errors are wanted.
+    /// One of many faults, written even when only errors are wanted.
     pub(crate) fn fault(&self, text: &str) {
         self.write(&self.clean(text));
     }
@@ -138,7 +138,7 @@ impl Console {
     /// Writes a line that is ready to be seen.
     fn write(&self, text: &str) {
         let line = || {
-            // A closed stderr leaves nobody to tell.
+            // If stderr is closed, the message is lost.
             let _ = writeln!(io::stderr().lock(), "{text}");
         };
         match &*self.bar.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -1,5 +1,5 @@
-//! What a command works with: the settings after flag, variable, profile and default have been weighed, the two output
-//! streams, and on demand a key and a client.
+//! The context of a command: the settings from flag, variable, profile and default, the two output streams, and on demand
+//! a key and a client.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal, Read};
@@ -15,22 +15,22 @@ use zeroize::Zeroizing;
 use crate::base_url::BaseUrl;
 use crate::config::{self, Config, DEFAULT_PROFILE, Dirs};
 use crate::console::Console;
-use crate::credentials::{Found, Sources, check_key};
+use crate::credentials::{ResolvedKey, Sources, check_key};
 use crate::env::Env;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
 use crate::files;
 use crate::global::{Global, ProgressMode};
-use crate::net::HeldBack;
+use crate::net::NotSent;
 use crate::output::{self, Format, Out, Pen};
-use crate::signals::Patience;
+use crate::signals::SignalHold;
 
-/// Longest a whole call may take when nobody says.
+/// Default time limit of a call.
 const TIMEOUT: Duration = Duration::from_secs(90);
-/// Further attempts when nobody says.
+/// Default number of retries.
 const RETRIES: u32 = 2;
 
-/// The surroundings of one command.
+/// The context of one command.
 pub(crate) struct Context {
     pub(crate) global: Global,
     pub(crate) env: Env,
@@ -43,17 +43,17 @@ pub(crate) struct Context {
     pub(crate) progress: ProgressMode,
     pub(crate) timeout: Duration,
     pub(crate) retries: u32,
-    /// What `--dry-run` held back.
-    pub(crate) held: HeldBack,
+    /// The requests that `--dry-run` did not send.
+    pub(crate) held: NotSent,
     /// Origin of the service that the latest client asks.
     pub(crate) asked: RefCell<Option<String>>,
-    /// Whether a signal has to wait.
-    pub(crate) patience: Patience,
+    /// Defers signals.
+    pub(crate) signal_hold: SignalHold,
     stdin_taken: Cell<Option<&'static str>>,
 }
 
 impl Context {
-    /// Weighs the settings.
+    /// Resolves the settings.
     pub(crate) fn new(global: Global, env: Env, console: Arc<Console>, color: bool) -> Outcome<Self> {
         let dirs = Dirs::find(&env)?;
         let config = Config::load(&dirs)?;
@@ -80,7 +80,7 @@ impl Context {
             (None, None) => TIMEOUT,
         };
         if timeout.is_zero() {
-            return Err(Failure::usage("--timeout must be longer than nothing").into());
+            return Err(Failure::usage("--timeout must be greater than zero").into());
         }
         let retries = match (global.retries, &env.retries) {
             (Some(retries), _) => retries,
@@ -102,14 +102,14 @@ impl Context {
             progress,
             timeout,
             retries,
-            held: HeldBack::default(),
+            held: NotSent::default(),
             asked: RefCell::default(),
-            patience: Patience::default(),
+            signal_hold: SignalHold::default(),
             stdin_taken: Cell::new(None),
         })
     }
 
-    /// The limit of time that somebody set.
+    /// The time limit, if one was set.
     pub(crate) fn limit_set(&self) -> Option<Duration> {
         (self.global.timeout.is_some() || self.env.timeout.is_some()).then_some(self.timeout)
     }
@@ -131,9 +131,9 @@ impl Context {
     fn no_base_url(&self) -> crate::error::Stop {
         let known = self.config.profiles.contains_key(&self.profile);
         let what = if known || self.profile == DEFAULT_PROFILE {
-            "no service is named".to_owned()
+            "no service is configured".to_owned()
         } else {
-            format!("there is no profile \"{}\"", self.profile)
+            format!("no profile named \"{}\"", self.profile)
         };
         let hint = match self.config.names() {
             names if names.is_empty() || known => {
@@ -145,7 +145,7 @@ impl Context {
     }
 
     /// The secret key to use, by the order of its sources. What there is to say about it is said here.
-    pub(crate) async fn key(&self) -> Outcome<Found> {
+    pub(crate) async fn key(&self) -> Outcome<ResolvedKey> {
         let base = self.base_url()?;
         let sources = Sources {
             flag: self.global.api_key_file.as_deref(),
@@ -180,7 +180,7 @@ impl Context {
             }
             (None, None) => {
                 let what = "no publishable key; tried DL_PUBLISHABLE_KEY and DL_PUBLISHABLE_KEY_FILE (not set)";
-                let hint = "dl pk create go.example.com makes one for a verified domain";
+                let hint = "dl pk create go.example.com creates one for a verified domain";
                 return Err(Failure::new(Exit::Auth, what).code("no_key").hint(hint).into());
             }
         };
@@ -219,7 +219,7 @@ impl Context {
         Ok(url)
     }
 
-    /// Masks the address of a source in all that follows, wherever a part of it stands.
+    /// Masks the address of a source, and any part of it, in all later output.
     pub(crate) fn hide_source(&self, url: &SourceUrl) {
         self.console.hide(url.expose());
         if let Some((_, token)) = url.expose().rsplit_once('/').filter(|(_, token)| token.len() >= 16) {
@@ -227,7 +227,7 @@ impl Context {
         }
     }
 
-    /// Reads a file that holds a secret, or stdin: typed unseen, or piped in. Waiting for stdin leaves signals their way.
+    /// Reads a file that holds a secret, or stdin: typed unseen, or piped in. Signals are handled while it waits for stdin.
     pub(crate) async fn read_secret(
         &self,
         path: &Path,
@@ -262,7 +262,7 @@ impl Context {
             return self.stdin_text(asked_by);
         }
         files::read_private(path)?
-            .ok_or_else(|| Failure::usage(format!("{asked_by}: there is no file {}", path.display())).into())
+            .ok_or_else(|| Failure::usage(format!("{asked_by}: no such file: {}", path.display())).into())
     }
 
     /// Takes stdin for one purpose; a second one is refused.
@@ -276,13 +276,13 @@ impl Context {
         }
     }
 
-    /// All of stdin as text. Waiting for it leaves signals their way.
+    /// All of stdin as text. Signals are handled while it waits.
     pub(crate) async fn piped_text(&self, asked_by: &'static str) -> Outcome<String> {
         String::from_utf8(self.piped_bytes(asked_by).await?)
             .map_err(|_| Failure::invalid(format!("{asked_by}: stdin is not UTF-8 text")).into())
     }
 
-    /// All of stdin. Waiting for it leaves signals their way.
+    /// All of stdin. Signals are handled while it waits.
     async fn piped_bytes(&self, asked_by: &'static str) -> Outcome<Vec<u8>> {
         self.take_stdin(asked_by)?;
         if io::stdin().is_terminal() {
@@ -298,7 +298,7 @@ impl Context {
         }
     }
 
-    /// A file's bytes, or all of stdin for `-`. Waiting for that leaves signals their way.
+    /// A file's bytes, or all of stdin for `-`. Signals are handled while it waits.
     pub(crate) async fn given_bytes(&self, path: &Path, asked_by: &'static str) -> Outcome<Vec<u8>> {
         if is_stdin(path) { self.piped_bytes(asked_by).await } else { self.bytes_of(path, asked_by) }
     }
@@ -334,12 +334,12 @@ impl Context {
         Pen { color: self.out.color, utf8: self.env.utf8, width: output::width() }
     }
 
-    /// Whether a person is asked before something goes: then it is worth a request to say what it is.
+    /// Whether a prompt precedes a deletion: then a request to describe its subject is worthwhile.
     pub(crate) fn will_ask(&self) -> bool {
         !self.global.yes && !self.global.dry_run && self.can_ask()
     }
 
-    /// Whether a person can be asked: somebody sees the question and can type the answer.
+    /// Whether dl can prompt: a person sees the question and can type the answer.
     pub(crate) fn can_ask(&self) -> bool {
         let forbidden = self.global.no_input || self.env.no_input;
         !forbidden && io::stdin().is_terminal() && self.console.terminal && self.stdin_taken.get().is_none()

@@ -30,8 +30,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The same as a place to keep a key in.
-    pub(crate) fn place(&self) -> String {
+    /// The same, as where a key is kept.
+    pub(crate) fn location(&self) -> String {
         match self {
             Self::Keyring { profile } => format!("the keyring (profile {profile})"),
             Self::File { profile, path } => format!("{} (profile {profile})", path.display()),
@@ -52,7 +52,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Everything that decides which key is used.
+/// All sources of a key, and what decides between them.
 pub(crate) struct Sources<'a> {
     pub(crate) flag: Option<&'a Path>,
     /// The profile in use.
@@ -69,9 +69,9 @@ pub(crate) struct Sources<'a> {
     pub(crate) base: &'a BaseUrl,
 }
 
-/// A key that may be sent, and what there is to say about it.
+/// A key that may be sent, its source, and notes about it.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ResolvedKey {
     pub(crate) key: SecretKey,
     pub(crate) source: Source,
     pub(crate) notes: Vec<String>,
@@ -79,13 +79,13 @@ pub(crate) struct Found {
 
 impl Sources<'_> {
     /// Takes the first key of the order; `read` reads a named key file (or stdin).
-    pub(crate) async fn find(&self, read: impl AsyncFn(&Path) -> Outcome<SecretKey>) -> Outcome<Found> {
+    pub(crate) async fn find(&self, read: impl AsyncFn(&Path) -> Outcome<SecretKey>) -> Outcome<ResolvedKey> {
         let mut notes = Vec::new();
         let (key, source) = self.first(&read, &mut notes).await?;
         if !key.is_well_formed() {
-            notes.push(format!("the key from {source} does not look like one: dl_live_ and 48 hex digits"));
+            notes.push(format!("the key from {source} does not look like a key: dl_live_ and 48 hex digits"));
         }
-        Ok(Found { key, source, notes })
+        Ok(ResolvedKey { key, source, notes })
     }
 
     async fn first(
@@ -128,20 +128,20 @@ impl Sources<'_> {
         } else {
             "DL_API_KEY and DL_API_KEY_FILE are not set"
         };
-        let (profile, place) = (self.profile, self.stores.place_of(self.configured));
+        let (profile, location) = (self.profile, self.stores.location_of(self.configured));
         let what = format!(
-            "no secret key: --api-key-file is not given, {variables}, and profile {profile} has none in {place}"
+            "no secret key: --api-key-file is not given, {variables}, and profile {profile} has none in {location}"
         );
-        Failure::new(Exit::Auth, what).code("no_key").hint("dl login keeps one, or set DL_API_KEY").into()
+        Failure::new(Exit::Auth, what).code("no_key").hint("dl login stores one, or set DL_API_KEY").into()
     }
 }
 
-/// Takes a key as somebody wrote or piped it; `whence` is named when it cannot be one. The text is never repeated.
+/// Parses a key as typed or piped; `whence` is named when it cannot be one. The text is never repeated.
 pub(crate) fn check_key(text: &str, whence: &str) -> Outcome<SecretKey> {
     let text = text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text));
     let refuse = |what: &str| Err(Failure::invalid(format!("{whence}: {what}")).code("invalid_key_text").into());
     if text.is_empty() {
-        return refuse("there is no key");
+        return refuse("no key found");
     }
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return refuse("a key holds no white space and no control characters; is there more than one line?");

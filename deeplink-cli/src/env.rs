@@ -1,4 +1,4 @@
-//! The environment, read once: every variable `dl` knows, in one place. An empty variable counts as unset.
+//! The environment, read once: every variable `dl` knows, in one module. An empty variable counts as unset.
 
 use std::env;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ pub(crate) struct Env {
     pub(crate) profile: Option<String>,
     pub(crate) base_url: Option<String>,
     pub(crate) api_key: Option<SecretKey>,
-    /// `DL_API_KEY` is there, but empty: the usual sign of a secret that a CI system did not hand over.
+    /// `DL_API_KEY` is set, but empty: the usual sign of a secret that a CI system did not pass.
     pub(crate) api_key_is_empty: bool,
     pub(crate) api_key_file: Option<PathBuf>,
     pub(crate) publishable_key: Option<SecretKey>,
@@ -44,7 +44,7 @@ pub(crate) struct Env {
     pub(crate) config_dir: Option<PathBuf>,
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) keyring: KeyringUse,
-    /// Nobody is there: a build server runs this.
+    /// A build server runs this.
     pub(crate) ci: bool,
     /// Linux asks a keyring over this bus.
     pub(crate) session_bus: bool,
@@ -76,7 +76,7 @@ impl Env {
         match self.keyring {
             KeyringUse::Off => Some("DL_KEYRING is off"),
             _ if self.ci => Some("CI is true"),
-            _ if cfg!(target_os = "linux") && !has_bus() => Some("there is no session bus"),
+            _ if cfg!(target_os = "linux") && !has_bus() => Some("no session bus"),
             _ => None,
         }
     }
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn the_keyring_is_left_alone_where_it_cannot_be() {
         let bus = ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/1000/bus");
-        let linux = cfg!(target_os = "linux").then_some("there is no session bus");
+        let linux = cfg!(target_os = "linux").then_some("no session bus");
         for (pairs, why) in [
             (&[][..], linux),
             (&[("XDG_RUNTIME_DIR", "/nowhere")], linux),

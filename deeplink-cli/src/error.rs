@@ -11,16 +11,16 @@ use crate::exit::Exit;
 /// What every command returns.
 pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 
-/// Why a command did not go on.
+/// Why a command stopped.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Something to tell the caller.
+    /// A failure to report.
     Failed(Box<Failure>),
-    /// Whoever read stdout has left: nobody wants the rest, and nobody wants to hear about it.
+    /// Stdout was closed: the rest is not wanted, and nothing is reported.
     ClosedPipe,
-    /// `--dry-run` held the request back.
-    HeldBack,
-    /// Everything has been said; only the code is left.
+    /// `--dry-run` did not send the request.
+    NotSent,
+    /// Everything was reported; only the exit code is left.
     Exit(Exit),
 }
 
@@ -71,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// The command line cannot be carried out as it stands.
+    /// The command line is wrong.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
@@ -101,7 +101,7 @@ impl Failure {
         self
     }
 
-    /// The code as programs read it: the exact one, else the word of the exit code.
+    /// The error code for programs: the exact one, else that of the exit code.
     pub(crate) fn code_or_word(&self) -> &str {
         self.code.as_deref().unwrap_or(self.exit.word())
     }

@@ -15,7 +15,7 @@ macro_rules! exits {
                 match self { $(Self::$name => $code,)+ }
             }
 
-            /// The word that stands for an error of this kind where nothing more exact is known.
+            /// The generic error code of this exit code.
             pub(crate) const fn word(self) -> &'static str {
                 match self { $(Self::$name => $word,)+ }
             }
@@ -43,8 +43,8 @@ exits! {
     NotFound = 5, "not_found", "not found (404)";
     /// It is there already.
     Conflict = 6, "conflict", "conflict, such as an id in use (409)";
-    /// The plan's limit is reached.
-    Payment = 7, "payment_required", "the plan's limit is reached (402)";
+    /// The plan's limit is reached, or the request costs something.
+    Payment = 7, "payment_required", "the plan's limit is reached, or a payment is asked for (402)";
     /// Too many requests.
     RateLimited = 8, "rate_limited", "too many requests, retries included (429)";
     /// No usable answer.

@@ -41,8 +41,8 @@ impl Lock {
     }
 }
 
-/// Replaces a file in one step: exclusive temporary file, fsync, rename, fsync of the directory. Whatever happens, the
-/// old or the new content is there, and nobody else can read it.
+/// Replaces a file in one step: exclusive temporary file, fsync, rename, fsync of the directory. At any time
+/// the file has the old or the new content, and only its owner can read it.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Outcome {
     // Through a symbolic link (a kept dotfile), the file itself is replaced and not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -77,7 +77,7 @@ pub(crate) fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file beside `path` with this content, which is on disk; it goes again unless it gets its name.
+/// A synced temporary file beside `path` with this content; it is removed unless it is renamed.
 fn temporary(path: &Path, content: &[u8]) -> io::Result<tempfile::NamedTempFile> {
     make_dir(dir_of(path))?;
     // tempfile opens with O_EXCL and mode 0600, whatever the umask.
@@ -87,13 +87,13 @@ fn temporary(path: &Path, content: &[u8]) -> io::Result<tempfile::NamedTempFile>
     Ok(file)
 }
 
-/// Brings a directory's entries to disk.
+/// Syncs a directory.
 #[cfg(unix)]
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Brings a directory's entries to disk.
+/// Syncs a directory.
 #[cfg(not(unix))]
 pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {
     Ok(())
@@ -131,7 +131,7 @@ fn check_owner(file: &File, path: &Path) -> Outcome {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     let found = file.metadata().map_err(|error| Failure::file("read", path.display(), &error))?;
-    // A pipe (as of `<(…)`) belongs to whoever made it and has no mode that matters.
+    // A pipe (as of `<(…)`) belongs to the process that made it, and its mode does not matter.
     if !found.is_file() {
         return Ok(());
     }

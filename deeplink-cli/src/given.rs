@@ -40,7 +40,7 @@ pub(crate) fn link_id(text: &str) -> Outcome {
     .into())
 }
 
-/// What somebody wanted who gave this in place of a link's id.
+/// A hint for something that was given instead of a link's id.
 fn meant(text: &str) -> Option<String> {
     if let Some((_, rest)) = text.split_once("://") {
         let (_, path) = rest.split(['?', '#']).next()?.trim_end_matches('/').rsplit_once('/')?;

@@ -31,7 +31,7 @@ pub(crate) enum ProgressMode {
     Off,
 }
 
-/// Flags that stand before or after any command.
+/// Flags that may come before or after any command.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
@@ -47,7 +47,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) api_key_file: Option<PathBuf>,
 
-    /// Form of the result: table, json, jsonl, csv or id [env: DL_OUTPUT] [default: table]
+    /// Output format: table, json, jsonl, csv or id [env: DL_OUTPUT] [default: table]
     #[arg(short, long, global = true, value_name = "FORM", hide_possible_values = true)]
     pub(crate) output: Option<Format>,
 
@@ -63,7 +63,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "MODE", hide_possible_values = true)]
     pub(crate) progress: Option<ProgressMode>,
 
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
@@ -75,15 +75,15 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) no_input: bool,
 
-    /// Longest a call may take, retries included [env: DL_TIMEOUT] [default: 90s]
+    /// Time limit of a call, retries included [env: DL_TIMEOUT] [default: 90s]
     #[arg(long, global = true, value_name = "DURATION", value_parser = crate::clock::parse_duration)]
     pub(crate) timeout: Option<std::time::Duration>,
 
-    /// Further attempts after the first [env: DL_RETRIES] [default: 2]
+    /// Retries after the first attempt [env: DL_RETRIES] [default: 2]
     #[arg(long, global = true, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
-    /// Answer every confirmation with yes
+    /// Answer yes to every confirmation
     #[arg(short, long, global = true)]
     pub(crate) yes: bool,
 

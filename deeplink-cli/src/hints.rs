@@ -1,13 +1,13 @@
-//! What to do next, for each failure that has an answer.
+//! Hints: what to do next, by failure.
 
 use deeplink_client::{Error, Kind};
 use deeplink_core::error::ErrorCode;
 
-/// What to do next; `elsewhere` when the host asked is not the service's.
+/// The hint for an error; `elsewhere` when the requested host is not the service's.
 pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
     let wait = || match error.retry_after() {
         Some(wait) => format!("try again in {} s", wait.as_secs().max(1)),
-        None => "try again a little later".to_owned(),
+        None => "try again later".to_owned(),
     };
     let text = match error.code() {
         Some(ErrorCode::Unauthorized | ErrorCode::InvalidKey) => {
@@ -19,12 +19,23 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::NotFound) => "dl links list shows what this account has".to_owned(),
         Some(ErrorCode::AffiliateScopeMismatch) => "leave --affiliate out: this key always uses its own".to_owned(),
         Some(ErrorCode::DomainTaken) => {
-            "dl domains list shows yours; a domain that another account verified is given up there first".to_owned()
+            "dl domains list shows yours; a domain that another account verified must be removed there first".to_owned()
         }
         Some(ErrorCode::AlternateLimit) => {
-            "an account has one verified alternate domain: dl domains delete gives the other one up".to_owned()
+            "an account has one verified alternate domain: dl domains delete removes the other one".to_owned()
         }
-        Some(ErrorCode::QuotaExceeded) => "delete links you no longer need, or take a larger plan".to_owned(),
+        Some(ErrorCode::QuotaExceeded) => {
+            "delete what you no longer need, or upgrade: dl billing status shows the plan, dl billing checkout changes it"
+                .to_owned()
+        }
+        Some(ErrorCode::InvalidTier) => "dl billing checkout takes pro, business or scale".to_owned(),
+        Some(ErrorCode::NoSubscription) => "dl billing status shows what the account pays".to_owned(),
+        Some(ErrorCode::NoCustomer) => "dl billing checkout makes the first payment".to_owned(),
+        Some(ErrorCode::PaymentRequired) => "dl pays for no request; with a key none has to be paid: dl login".to_owned(),
+        Some(ErrorCode::PaymentReplayed) => "a payment is for one request: sign another one".to_owned(),
+        Some(ErrorCode::ProcessorNotConfigured) => {
+            "this service takes no payments; its operator can grant a plan".to_owned()
+        }
         Some(ErrorCode::InvalidCursor) => "start again without --cursor; a cursor carries its own filters".to_owned(),
         Some(ErrorCode::EmailExists) => "dl login signs in with that address".to_owned(),
         Some(ErrorCode::SignupClosed) => {
@@ -35,7 +46,9 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::LastKey) => "make another key first: dl keys request, dl keys confirm".to_owned(),
         Some(ErrorCode::RequestPending) => format!("dl keys confirm takes the code that {}", earlier_code(error)),
         Some(ErrorCode::InvalidCode) => "the newest mail has the code; it works for 10 minutes".to_owned(),
-        Some(ErrorCode::TooManyAttempts) => "this code is dead; dl keys request asks for another one later".to_owned(),
+        Some(ErrorCode::TooManyAttempts) => {
+            "this code no longer works; dl keys request mails another one later".to_owned()
+        }
         Some(ErrorCode::NotAMember) => "dl team list shows who may; dl team invite ADDRESS invites somebody".to_owned(),
         Some(ErrorCode::UserUnverified) => {
             "the link that was mailed to this address must be confirmed first; dl team invite ADDRESS sends a new one"
@@ -51,16 +64,23 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
             "dl sources list shows who has it; dl sources rotate gives a new address".to_owned()
         }
         Some(ErrorCode::IdentifyConflict) => "an install stays with the user it was first bound to".to_owned(),
-        Some(ErrorCode::RateLimited | ErrorCode::Overloaded | ErrorCode::DatabaseUnavailable) => wait(),
+        Some(
+            ErrorCode::RateLimited
+            | ErrorCode::Overloaded
+            | ErrorCode::DatabaseUnavailable
+            | ErrorCode::UpstreamUnavailable
+            | ErrorCode::FacilitatorUnavailable
+            | ErrorCode::PaymentInProgress,
+        ) => wait(),
         Some(code) if code.is_not_configured() => "this service has not set that up; ask its operator".to_owned(),
         _ => match error.kind() {
             Kind::Connect if elsewhere => "check the address, its DNS and the network".to_owned(),
             Kind::Connect => "check --base-url and the network; dl ping tries again".to_owned(),
             Kind::Timeout if error.is_ambiguous() => {
-                "it may have taken effect: look before you repeat it; --timeout waits longer".to_owned()
+                "it may have taken effect: check before you repeat it; --timeout waits longer".to_owned()
             }
             Kind::Timeout => "--timeout waits longer".to_owned(),
-            _ if error.is_ambiguous() => "it may have taken effect: look before you repeat it".to_owned(),
+            _ if error.is_ambiguous() => "it may have taken effect: check before you repeat it".to_owned(),
             Kind::RateLimited | Kind::Unavailable | Kind::Server | Kind::Transport => wait(),
             _ if elsewhere => return None,
             _ if is_unreadable(error) => "is --base-url the address of the service?".to_owned(),
@@ -73,16 +93,16 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
     Some(text)
 }
 
-/// What there is to know of a code that is on its way already.
+/// Describes a code that was mailed already.
 pub(crate) fn earlier_code(error: &Error) -> String {
     let again = match error.retry_after() {
         Some(wait) => format!("in {} min", wait.as_secs().div_ceil(60).max(1)),
         None => "later".to_owned(),
     };
-    format!("was mailed before, unless five wrong ones have ended it; another can be asked for {again}")
+    format!("was mailed before, unless five wrong tries have disabled it; another can be requested {again}")
 }
 
-/// Whether the answer was a success that says nothing the service would say.
+/// Whether the answer was a success that is not the service's.
 pub(crate) fn is_unreadable(error: &Error) -> bool {
     error.kind() == Kind::Decode || error.status().is_some_and(|status| status.is_success())
 }

@@ -1,4 +1,4 @@
-//! Several ids at once: all are tried, and the exit code says whether they ended alike.
+//! Several ids at once: all are tried, and the exit code says whether they ended the same way.
 
 use deeplink_client::{Call, Client};
 
@@ -71,7 +71,7 @@ pub(crate) async fn delete(
             Err(error) => tally.failed(id, ctx.stop_among(&error, group))?,
         }
     }
-    if !tally.held_back() {
+    if !tally.not_sent() {
         rows.finish(None)?;
     }
     tally.finish()
@@ -80,27 +80,27 @@ pub(crate) async fn delete(
 /// What a person would be asked about is not there; `list` is the command that shows what is.
 pub(crate) fn unknown(what: &str, id: &str, list: &str) -> Stop {
     let failure = Failure::new(Exit::NotFound, format!("this account has {what} with the id {id}"));
-    failure.code("not_found").hint(format!("dl {list} shows what there is")).into()
+    failure.code("not_found").hint(format!("dl {list} lists the valid ids")).into()
 }
 
-/// How the ids of one command fared.
+/// The results of the ids of one command.
 pub(crate) struct Tally<'a> {
     ctx: &'a Context,
     tried: usize,
-    held_back: bool,
+    not_sent: bool,
     failed: Vec<(Exit, Item)>,
 }
 
 impl<'a> Tally<'a> {
     /// Starts a tally of these ids.
     pub(crate) fn new(ctx: &'a Context, ids: &[String]) -> Self {
-        Self { ctx, tried: ids.len(), held_back: false, failed: Vec::new() }
+        Self { ctx, tried: ids.len(), not_sent: false, failed: Vec::new() }
     }
 
-    /// Notes a failure and says it; what is more than the failure of one id ends the command.
+    /// Records and reports a failure; what is more than the failure of one id ends the command.
     pub(crate) fn failed(&mut self, id: &str, stop: Stop) -> Outcome {
         match stop {
-            Stop::HeldBack => self.held_back = true,
+            Stop::NotSent => self.not_sent = true,
             Stop::Failed(mut failure) => {
                 self.failed.push((failure.exit, failure.as_item(id)));
                 if !self.ctx.out.format.is_json() {
@@ -113,14 +113,14 @@ impl<'a> Tally<'a> {
         Ok(())
     }
 
-    /// Notes a failure without a word: the end of the command will say it.
+    /// Records a failure that the end of the command reports.
     pub(crate) fn covered(&mut self, id: &str, failure: &Failure) {
         self.failed.push((failure.exit, failure.as_item(id)));
     }
 
     /// The end of a command whose work stopped at `why` after `good` ids were `done`, such as `written`. What failed of
     /// that has been noted.
-    pub(crate) fn cut_short(self, why: Failure, good: usize, done: &str) -> Failure {
+    pub(crate) fn stopped_early(self, why: Failure, good: usize, done: &str) -> Failure {
         let (bad, tried) = (self.failed.len(), self.tried);
         let alike = good == 0 && self.failed.iter().all(|(exit, _)| *exit == why.exit);
         let left = tried.saturating_sub(good + bad);
@@ -135,14 +135,14 @@ impl<'a> Tally<'a> {
     }
 
     /// Nothing was sent, because nothing is to be sent.
-    pub(crate) fn held_back(&self) -> bool {
-        self.held_back
+    pub(crate) fn not_sent(&self) -> bool {
+        self.not_sent
     }
 
     /// The outcome of the whole.
     pub(crate) fn finish(self) -> Outcome {
-        if self.held_back {
-            return Err(Stop::HeldBack);
+        if self.not_sent {
+            return Err(Stop::NotSent);
         }
         let Some((first, _)) = self.failed.first() else { return Ok(()) };
         let alike = self.failed.len() == self.tried && self.failed.iter().all(|(exit, _)| exit == first);

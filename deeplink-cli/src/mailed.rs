@@ -10,9 +10,9 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 
-/// How often somebody at a terminal may paste.
+/// Attempts at a terminal.
 const TRIES: u32 = 3;
-/// A link that cannot be one, such as half of it.
+/// A malformed or incomplete link.
 const NOT_A_LINK: &str = "not_a_link";
 /// A link that does not work.
 pub(crate) const REFUSED: &str = "link_refused";
@@ -44,16 +44,16 @@ impl Purpose {
 }
 
 impl Context {
-    /// A mailed link can be had: somebody can paste it, or it comes on stdin. Asked before anything is sent.
+    /// Fails, before anything is sent, if a mailed link can be neither pasted nor read from stdin.
     pub(crate) fn check_mailed(&self, from_stdin: bool) -> Outcome {
         if from_stdin || self.global.dry_run || self.can_ask() {
             return Ok(());
         }
-        let what = "the mailed link is needed, and there is nobody to ask for it";
+        let what = "the mailed link is needed, and this session cannot prompt for it";
         Err(Failure::usage(what).code("needs_input").hint("--link-stdin reads it from stdin").into())
     }
 
-    /// Takes a mailed link from a person or from stdin and hands its token to `spend`. A person may try again.
+    /// Reads a mailed link from a prompt or stdin and passes its token to `spend`. At a prompt it may be tried again.
     pub(crate) async fn mailed<T>(
         &self,
         purpose: Purpose,
@@ -83,7 +83,7 @@ impl Context {
                 end => return end,
             }
         }
-        Err(Failure::invalid("there is no link").code(NOT_A_LINK).into())
+        Err(Failure::invalid("no link found").code(NOT_A_LINK).into())
     }
 }
 
@@ -91,8 +91,8 @@ fn may_be_tried_again(failure: &Failure) -> bool {
     failure.code.as_deref().is_some_and(|code| [NOT_A_LINK, REFUSED].contains(&code))
 }
 
-/// The token of a link, or the token alone. One of another origin is refused: a token that was asked for here would be
-/// handed to whoever runs this service.
+/// The token of a link, or the token alone. A link of another origin is refused: its token would be sent to the operator of
+/// this service.
 fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<Token> {
     let refuse = |what: &str| Failure::invalid(what).code(NOT_A_LINK);
     let text = text.trim();
@@ -110,7 +110,7 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
     let origin = url.origin().ascii_serialization();
     if origin != base.origin() {
         let what = format!("the link leads to {origin}, and dl talks to {}; nothing was sent", base.origin());
-        let hint = "if the service sent it, --base-url is its other address; else somebody wants to sign in as you";
+        let hint = "if the service sent it, --base-url is its other address; otherwise somebody may be trying to sign in as you";
         return Err(Failure::invalid(what).code("foreign_link").hint(hint).into());
     }
     if !url.path().ends_with(purpose.route().path) {
@@ -130,7 +130,7 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
     }
 }
 
-/// A token that the service does not take.
+/// A token that the service refuses.
 pub(crate) fn refused(code: &str) -> Stop {
     let why = match code {
         "link_expired" | "invite_invalid" => "the link has ended, was used already, or was replaced by a newer one",

@@ -1,6 +1,7 @@
 //! `dl`: the deeplink command line. Parses, dispatches, reports, and ends with an exit code that means something.
 
 mod base_url;
+mod browser;
 mod cli;
 mod clock;
 mod commands;
@@ -15,6 +16,7 @@ mod exit;
 mod files;
 mod given;
 mod global;
+mod help;
 mod hints;
 mod ids;
 mod import;
@@ -22,7 +24,7 @@ mod mailed;
 mod mask;
 mod metadata;
 mod net;
-mod once;
+mod new_secret;
 mod output;
 mod paging;
 mod progress;
@@ -50,7 +52,7 @@ use crate::signals::Signals;
 fn main() {
     let args: Vec<OsString> = std::env::args_os().collect();
     let exit = run(&args);
-    // Whatever still blocks in a thread (a question nobody answered) must not keep the process.
+    // A thread that still blocks (an unanswered prompt) must not keep the process alive.
     std::process::exit(exit.code().into());
 }
 
@@ -88,10 +90,10 @@ fn command(cli: Cli, env: Env, console: Arc<Console>, colors: Colors) -> Outcome
     }
     let ctx = Context::new(cli.global, env, console, colors.stdout)?;
     let outcome = with_signals(cli.command, &ctx);
-    // What was printed before a failure is still a result.
+    // Output before a failure is still a result.
     let flushed = ctx.out.flush();
     match outcome {
-        Err(Stop::HeldBack) => held_back(&ctx),
+        Err(Stop::NotSent) => not_sent(&ctx),
         Ok(()) => flushed,
         Err(stop) => Err(stop),
     }
@@ -103,14 +105,14 @@ fn with_signals(command: Command, ctx: &Context) -> Outcome {
         .build()
         .map_err(|error| Failure::file("start", "the runtime", &error))?;
     let outcome = runtime.block_on(async {
-        if command.minds_signals() {
+        if command.handles_signals() {
             return command.run(ctx).await;
         }
         let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
         tokio::select! {
             biased;
-            exit = signals.next_harmless(&ctx.patience, &ctx.console) => Err(Stop::Exit(exit)),
-            outcome = command.run(ctx) => match (outcome, ctx.patience.heard()) {
+            exit = signals.next_harmless(&ctx.signal_hold, &ctx.console) => Err(Stop::Exit(exit)),
+            outcome = command.run(ctx) => match (outcome, ctx.signal_hold.pending()) {
                 (Ok(()), Some(exit)) => Err(Stop::Exit(exit)),
                 (outcome, _) => outcome,
             },
@@ -120,8 +122,8 @@ fn with_signals(command: Command, ctx: &Context) -> Outcome {
     outcome
 }
 
-/// Prints what `--dry-run` held back.
-fn held_back(ctx: &Context) -> Outcome {
+/// Prints the requests that `--dry-run` did not send.
+fn not_sent(ctx: &Context) -> Outcome {
     let held = ctx.held.lock().unwrap_or_else(PoisonError::into_inner);
     for request in held.iter() {
         if ctx.out.format.is_json() {
@@ -161,7 +163,7 @@ fn report(console: &Console, stop: Stop) -> Exit {
             console.failure(&failure);
             failure.exit
         }
-        Stop::ClosedPipe | Stop::HeldBack => Exit::Success,
+        Stop::ClosedPipe | Stop::NotSent => Exit::Success,
         Stop::Exit(exit) => exit,
     }
 }
@@ -182,7 +184,7 @@ fn usage(error: &clap::Error, early: &Early, env: &Env) -> Exit {
     if early.json(env) {
         let plain = text.to_string();
         let first = plain.lines().next().unwrap_or_default();
-        let failure = Failure::usage(first.trim_start_matches("error: ")).hint("dl --help shows what there is");
+        let failure = Failure::usage(first.trim_start_matches("error: ")).hint("dl --help lists the commands");
         early.console(env).failure(&failure);
         return Exit::Usage;
     }

@@ -1,4 +1,4 @@
-//! Takes secrets out of text that goes to stderr, whoever put them there.
+//! Masks secrets in text that goes to stderr.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ const SOURCE: &str = "/in/";
 /// Hex digits of that token.
 const TOKEN: usize = 64;
 
-/// Whether this is what secrets begin with and no secret itself.
+/// Whether this is only the prefix of a secret.
 pub(crate) fn is_prefix(text: &str) -> bool {
     KINDS.iter().any(|(prefix, _)| *prefix == text)
 }

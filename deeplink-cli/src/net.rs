@@ -1,4 +1,4 @@
-//! The client as `dl` uses it: what goes over the wire can be watched (`-v`, `-vv`) or held back (`--dry-run`), and a
+//! The client as `dl` uses it: requests can be traced (`-v`, `-vv`) or not sent (`--dry-run`), and a
 //! failure comes out with its exit code and what to do next.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::{hints, mask};
 /// Name and version, as the service's logs show them.
 const USER_AGENT: &str = concat!("dl/", env!("CARGO_PKG_VERSION"));
 
-/// A request that `--dry-run` held back.
+/// A request that `--dry-run` did not send.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) method: String,
@@ -26,10 +26,10 @@ pub(crate) struct Held {
     pub(crate) body: String,
 }
 
-/// The requests that were held back, in order.
-pub(crate) type HeldBack = Arc<Mutex<Vec<Held>>>;
+/// The requests that were not sent, in order.
+pub(crate) type NotSent = Arc<Mutex<Vec<Held>>>;
 
-/// Which requests of a dry run go out.
+/// Which requests of a dry run are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
     /// None.
@@ -59,7 +59,7 @@ impl Context {
             Client::builder(base.as_str()).auth(auth).user_agent(USER_AGENT).timeout(self.timeout).retry(retry);
         let (holds, traces) = (self.global.dry_run, self.console.verbosity() > 0);
         if holds && reads == Reads::Held {
-            // Nothing goes out at all, so nothing that could is built.
+            // Nothing is sent, so no transport is built.
             builder = builder.transport(Hold { inner: None, held });
         } else {
             builder = builder.wrap_transport(move |inner| {
@@ -70,10 +70,10 @@ impl Context {
         builder.build().map_err(|error| self.stop(&error))
     }
 
-    /// What an error of the client means for this command.
+    /// The end of a command for an error of the client.
     pub(crate) fn stop(&self, error: &Error) -> Stop {
         if self.global.dry_run && error.kind() == Kind::Transport {
-            return Stop::HeldBack;
+            return Stop::NotSent;
         }
         self.failure(error).into()
     }
@@ -171,11 +171,11 @@ fn code_of(error: &Error) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// Holds requests back and remembers them.
+/// Records requests instead of sending them.
 struct Hold {
     /// Where reads go, if they do.
     inner: Option<Arc<dyn Transport>>,
-    held: HeldBack,
+    held: NotSent,
 }
 
 type Sent<'a> = BoxFuture<'a, Result<http::Response<BodyStream>, TransportError>>;
@@ -192,11 +192,11 @@ impl Transport for Hold {
             body: mask::secrets(&String::from_utf8_lossy(request.body())).into_owned(),
         };
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
-        Box::pin(async { Err(TransportError::new(Attempt::Broken, "held back by --dry-run")) })
+        Box::pin(async { Err(TransportError::new(Attempt::Broken, "not sent: --dry-run")) })
     }
 }
 
-/// Says on stderr what goes out and what comes back.
+/// Traces requests and replies on stderr.
 struct Trace {
     inner: Arc<dyn Transport>,
     console: Arc<Console>,

@@ -1,4 +1,4 @@
-//! How far a long piece of work has come: a bar where one can be drawn, plain lines anywhere else.
+//! Progress of long work: a bar where one can be drawn, plain lines anywhere else.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::global::ProgressMode;
 /// Between two plain lines.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Says how far the work has come.
+/// Reports progress.
 pub(crate) struct Progress {
     console: Arc<Console>,
     what: String,
@@ -68,7 +68,7 @@ impl Progress {
         }
     }
 
-    /// Puts a bar in the place of the one before.
+    /// Replaces the bar.
     fn show(&self, bar: ProgressBar) {
         if let Form::Bar(shown) = &self.form {
             bar.enable_steady_tick(Duration::from_millis(100));
@@ -77,7 +77,7 @@ impl Progress {
         }
     }
 
-    /// `done` of `total` are through; `paused` is how long the service asked to wait.
+    /// `done` of `total` are done; `paused` is how long the service asked to wait.
     pub(crate) fn at(&self, done: u64, total: u64, paused: Option<Duration>) {
         let remark = || match paused {
             Some(wait) => format!("waiting {} s as the service asked", wait.as_secs().max(1)),
@@ -96,7 +96,7 @@ impl Progress {
         }
     }
 
-    /// The work is over; what it came to is said elsewhere.
+    /// Ends the report; the result is printed elsewhere.
     pub(crate) fn end(&self) {
         if let Form::Bar(bar) = &self.form {
             bar.borrow().finish_and_clear();
@@ -115,7 +115,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// So many a second.
+/// A rate per second.
 pub(crate) fn rate(count: u64, elapsed: Duration) -> u64 {
     let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     count.saturating_mul(1_000) / millis

@@ -1,4 +1,4 @@
-//! Questions. They are asked on a terminal only; anywhere else a question is an error that names the flag to use.
+//! Prompts. They appear on a terminal only; anywhere else a prompt is an error that names the flag to use.
 
 use std::io::{self, BufRead, Write};
 
@@ -11,14 +11,14 @@ use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 
 impl Context {
-    /// Asks before something that cannot be undone. `--yes` is the answer of scripts.
+    /// Asks before something that cannot be undone. Scripts pass `--yes`.
     pub(crate) async fn confirm(&self, question: &str) -> Outcome {
         if self.global.yes || self.global.dry_run {
             return Ok(());
         }
         if !self.can_ask() {
-            let what = format!("this needs a yes: {question}");
-            return Err(Failure::usage(what).code("needs_yes").hint("--yes answers it").into());
+            let what = format!("confirmation needed: {question}");
+            return Err(Failure::usage(what).code("needs_yes").hint("--yes confirms it").into());
         }
         let answer = self.ask(&format!("{question} [y/N] ")).await?;
         if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
@@ -27,16 +27,16 @@ impl Context {
         Err(Failure::usage("nothing was done").into())
     }
 
-    /// Asks for the name of what would be lost, before something that hurts. `--yes` is the answer of scripts.
+    /// Asks for the name of what would be lost, before something destructive. Scripts pass `--yes`.
     pub(crate) async fn confirm_name(&self, warning: &str, name: &str) -> Outcome {
         if self.global.yes || self.global.dry_run {
             return Ok(());
         }
         if !self.can_ask() {
-            let what = format!("this needs a yes: {warning}");
-            return Err(Failure::usage(what).code("needs_yes").hint("--yes answers it").into());
+            let what = format!("confirmation needed: {warning}");
+            return Err(Failure::usage(what).code("needs_yes").hint("--yes confirms it").into());
         }
-        let answer = self.ask(&format!("{warning}\nType {name} to go on: ")).await?;
+        let answer = self.ask(&format!("{warning}\nType {name} to continue: ")).await?;
         if answer.trim() == name {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl Context {
             let what = format!("{flag} is needed");
             return Err(Failure::usage(what)
                 .code("needs_input")
-                .hint(format!("give {flag}: there is nobody to ask"))
+                .hint(format!("give {flag}: this session cannot prompt"))
                 .into());
         }
         Ok(self.ask(question).await?.trim().to_owned())
@@ -93,11 +93,11 @@ impl Context {
     /// Asks for a line without showing it; `flag` has it read from stdin.
     pub(crate) async fn hidden(&self, question: &str, flag: &str) -> Outcome<Zeroizing<String>> {
         if !self.can_ask() {
-            let what = "there is nobody to ask";
+            let what = "this session cannot prompt for it";
             return Err(Failure::usage(what).code("needs_input").hint(format!("{flag} reads it from stdin")).into());
         }
         let question = question.to_owned();
-        // Before the question is there: whoever pastes at once must not see it either.
+        // Before the question is printed, so that an early paste is not echoed either.
         let _echo = Echo::off().map_err(|_| Failure::usage("the terminal cannot hide what is typed"))?;
         let read = tokio::task::spawn_blocking(move || rpassword::prompt_password(question));
         match read.await {
@@ -107,7 +107,7 @@ impl Context {
         }
     }
 
-    /// The next line of stdin, as soon as it is there: whoever writes it may have waited for a mail.
+    /// The next line of stdin, as soon as it is complete: it may depend on a mail that was just sent.
     pub(crate) async fn stdin_line(&self, asked_by: &'static str) -> Outcome<Zeroizing<String>> {
         self.take_stdin(asked_by)?;
         let read = tokio::task::spawn_blocking(|| {
@@ -121,8 +121,8 @@ impl Context {
     }
 }
 
-/// A terminal that shows nothing of what is typed. It is put back as it was whichever way a hidden question ends: a signal
-/// ends it from outside.
+/// A terminal that shows nothing of what is typed. It is restored however the prompt ends,
+/// a signal included.
 struct Echo {
     #[cfg(unix)]
     before: rustix::termios::Termios,

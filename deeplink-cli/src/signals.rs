@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM, and the exit codes they stand for.
+//! Ctrl-C and SIGTERM, and their exit codes.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -8,48 +8,48 @@ use tokio::sync::Notify;
 use crate::console::Console;
 use crate::exit::Exit;
 
-/// Whether a signal has to wait: a secret is in one answer and nowhere else until it is shown or kept.
+/// Defers signals while a secret that is in one answer only is not yet printed or stored.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct SignalHold {
     wanted: Cell<bool>,
     over: Notify,
-    /// The signal that waits.
-    heard: Cell<Option<Exit>>,
-    /// What whoever does not wait is told, where it is no key that may be lost.
+    /// The deferred signal.
+    pending: Cell<Option<Exit>>,
+    /// The warning for a second signal, if something other than a key may be lost.
     at_stake: RefCell<Option<String>>,
 }
 
-/// Signals wait for as long as this is there.
+/// Signals are deferred while this exists.
 #[derive(Debug)]
-pub(crate) struct Patient<'a>(&'a Patience);
+pub(crate) struct HoldGuard<'a>(&'a SignalHold);
 
-impl Patience {
-    /// From now on signals wait.
-    pub(crate) fn begin(&self) -> Patient<'_> {
+impl SignalHold {
+    /// Defers signals from now on.
+    pub(crate) fn begin(&self) -> HoldGuard<'_> {
         self.wanted.set(true);
-        Patient(self)
+        HoldGuard(self)
     }
 
-    /// Says this to whoever does not wait, until signals need not.
+    /// Sets the warning for a second signal, until signals are no longer deferred.
     pub(crate) fn or_else_say(&self, what: String) {
         self.at_stake.replace(Some(what));
     }
 
-    /// What may be lost by not waiting.
+    /// What a second signal may lose.
     fn at_stake(&self) -> String {
-        let key = || "a key may have been made, and nobody has seen it: look for it at /account".to_owned();
+        let key = || "a key may have been made, and it was not shown: look for it at /account".to_owned();
         self.at_stake.borrow().clone().unwrap_or_else(key)
     }
 
-    /// The exit code of a signal that came meanwhile: what it waited for is done, and the command ends by it.
-    pub(crate) fn heard(&self) -> Option<Exit> {
-        self.heard.get()
+    /// The exit code of a signal that was deferred: the command ends with it.
+    pub(crate) fn pending(&self) -> Option<Exit> {
+        self.pending.get()
     }
 
-    /// Until a signal may end the command; says why it does not at once.
+    /// Waits until a signal may end the command, and says why it does not end at once.
     async fn wait(&self, console: &Console) {
         if self.wanted.get() {
-            console.say("stopping: waiting for an answer that may hold a key, which is given once");
+            console.say("stopping: waiting for an answer that may hold a key, which is shown only once");
         }
         while self.wanted.get() {
             self.over.notified().await;
@@ -57,7 +57,7 @@ impl Patience {
     }
 }
 
-impl Drop for Patient<'_> {
+impl Drop for HoldGuard<'_> {
     fn drop(&mut self) {
         self.0.wanted.set(false);
         self.0.at_stake.take();
@@ -65,7 +65,7 @@ impl Drop for Patient<'_> {
     }
 }
 
-/// Waits for signals. While one exists, the signals no longer end the process by themselves.
+/// Waits for signals. While one exists, signals no longer end the process by themselves.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
@@ -108,15 +108,15 @@ impl Signals {
 }
 
 impl Signals {
-    /// The exit code of the next signal, as soon as no secret is lost by it.
-    pub(crate) async fn next_harmless(&mut self, patience: &Patience, console: &Console) -> Exit {
+    /// The exit code of the next signal, once no secret is lost by it.
+    pub(crate) async fn next_harmless(&mut self, signal_hold: &SignalHold, console: &Console) -> Exit {
         let exit = self.next().await;
-        patience.heard.set(Some(exit));
-        // Whoever asks twice does not want to wait.
+        signal_hold.pending.set(Some(exit));
+        // A second signal ends the command at once.
         tokio::select! {
-            () = patience.wait(console) => exit,
+            () = signal_hold.wait(console) => exit,
             again = self.next() => {
-                console.warn(&patience.at_stake());
+                console.warn(&signal_hold.at_stake());
                 again
             }
         }

@@ -1,4 +1,4 @@
-//! Who calls: the credential a client sends, or where it asks for one.
+//! Credentials: what a client sends, or where it gets one.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -19,16 +19,16 @@ pub enum Auth {
     SecretKey(SecretKey),
     /// A publishable key, sent as `Authorization: Bearer` and never in a URL.
     PublishableKey(PublishableKey),
-    /// The token of a session, sent as the cookie `session_token`: for what only somebody who is signed in may do.
+    /// The token of a session, sent as the cookie `session_token`: for operations that need a signed-in user.
     Session(Token),
-    /// Secret keys that somebody else looks after.
+    /// Secret keys managed elsewhere.
     Provider(Arc<dyn CredentialProvider>),
 }
 
 /// Gives the secret key for each request, for keys that rotate while the program runs.
 pub trait CredentialProvider: Send + Sync + 'static {
-    /// The key to use. `refused` is the key that the service has just answered with 401, if this is the one further
-    /// try that a call has.
+    /// The key to use. `refused` is the key that the service has just answered with 401, if this is the one retry that a
+    /// call has.
     fn secret_key<'a>(
         &'a self,
         refused: Option<&'a SecretKey>,

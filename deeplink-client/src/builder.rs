@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use deeplink_core::secret::{PublishableKey, SecretKey, Token};
 use http::HeaderValue;
-use url::{Host, Url};
+use url::Url;
 
-use crate::auth::{Auth, AuthKind};
-use crate::client::{Client, Inner, Limits, Pause, Shared};
+use crate::auth::Auth;
+use crate::client::Client;
+use crate::connection::{Connection, Inner, Limits, Pause, Shared, check_secure, is_confidential};
 use crate::error::{Error, Result};
+use crate::payer::Payer;
 use crate::retry::Retry;
 use crate::transport::{HttpTransport, Transport};
 
@@ -22,6 +24,7 @@ type Wrap = Box<dyn FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport> + Send>;
 pub struct ClientBuilder {
     base_url: String,
     auth: Auth,
+    payer: Option<Arc<dyn Payer>>,
     limits: Limits,
     connect_timeout: Option<Duration>,
     user_agent: Option<String>,
@@ -38,6 +41,7 @@ impl ClientBuilder {
         Self {
             base_url: base_url.to_owned(),
             auth: Auth::None,
+            payer: None,
             limits: Limits::default(),
             connect_timeout: None,
             user_agent: None,
@@ -66,24 +70,65 @@ impl ClientBuilder {
         self.auth(Auth::PublishableKey(key.into()))
     }
 
-    /// Calls as somebody who is signed in: with the token of their session.
+    /// Calls as a signed-in user, with the token of the session.
     pub fn session(self, token: impl Into<Token>) -> Self {
         self.auth(Auth::Session(token.into()))
     }
 
-    /// Longest a call may take with all its attempts and waits; 90 s unless set.
+    /// Pays for requests that cost something, where the client has no key: a reply that asks for a payment is answered with
+    /// the one that this signs, once for each call. Attempts that follow carry the same payment, which is charged once.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |_| {
+    /// use deeplink_client::mock::{MockTransport, fixtures};
+    /// use deeplink_client::transport::BoxFuture;
+    /// use deeplink_client::{Client, CreateLink, Payer, Requirement};
+    /// use http::Method;
+    /// use serde_json::{Value, json};
+    ///
+    /// struct Wallet;
+    ///
+    /// impl Payer for Wallet {
+    ///     fn pay<'a>(
+    ///         &'a self,
+    ///         requirement: &'a Requirement,
+    ///     ) -> BoxFuture<'a, Result<Value, Box<dyn std::error::Error + Send + Sync>>> {
+    ///         Box::pin(async move {
+    ///             if requirement.amount.parse::<u64>()? > 10_000 {
+    ///                 return Err("too expensive".into());
+    ///             }
+    ///             // Signed by a wallet's library in a real program.
+    ///             Ok(json!({"signature": "0x…", "authorization": {"to": requirement.pay_to}}))
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// let asked = fixtures::payment_required("10000");
+    /// let mock = MockTransport::new()
+    ///     .on(Method::POST, "/v1/links").json(402, asked).json(201, fixtures::created_link("spring-42"));
+    /// let dl = Client::builder("https://api.example.com").payer(Wallet).transport(mock.clone()).build()?;
+    /// let made = dl.links().create(&CreateLink::new()).full().await?;
+    /// assert_eq!((made.value.link_id.as_str(), mock.calls().len()), ("spring-42", 2));
+    /// # Ok(()) });
+    /// ```
+    pub fn payer(mut self, payer: impl Payer) -> Self {
+        self.payer = Some(Arc::new(payer));
+        self
+    }
+
+    /// Time limit of a call with all its attempts and waits; 90 s unless set.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.limits.call = limit;
         self
     }
 
-    /// Longest one attempt may take, its body included; 30 s unless set.
+    /// Time limit of one attempt, its body included; 30 s unless set.
     pub fn attempt_timeout(mut self, limit: Duration) -> Self {
         self.limits.attempt = limit;
         self
     }
 
-    /// Longest a connection may take to come about; 5 s unless set.
+    /// Time limit for connecting; 5 s unless set.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = Some(limit);
         self
@@ -144,8 +189,11 @@ impl ClientBuilder {
     pub fn build(self) -> Result<Client> {
         let base = parse_base(&self.base_url)?;
         check_secure(&base, &self.auth, self.allow_insecure_http)?;
+        if self.payer.is_some() && !self.allow_insecure_http && !is_confidential(&base) {
+            return Err(Error::builder("a payment does not go over plain http to another machine; use https"));
+        }
         if self.limits.call.is_zero() || self.limits.attempt.is_zero() || self.connect_timeout == Some(Duration::ZERO) {
-            return Err(Error::builder("a time limit must be longer than nothing"));
+            return Err(Error::builder("a time limit must be greater than zero"));
         }
         let own = concat!("deeplink-client/", env!("CARGO_PKG_VERSION"));
         let user_agent = self.user_agent.as_ref().map_or_else(|| own.to_owned(), |name| format!("{name} {own}"));
@@ -155,7 +203,7 @@ impl ClientBuilder {
         let mut transport: Arc<dyn Transport> = match (self.transport, self.reqwest) {
             (Some(_), Some(_)) => return Err(Error::builder("give a transport or a reqwest client, not both")),
             (Some(_), None) | (None, Some(_)) if settings => {
-                return Err(Error::builder("connection settings do not reach a transport of your own"));
+                return Err(Error::builder("connection settings do not apply to a custom transport"));
             }
             (Some(transport), None) => transport,
             (None, Some(client)) => Arc::new(HttpTransport(client)),
@@ -167,15 +215,16 @@ impl ClientBuilder {
         for wrap in self.wrap {
             transport = wrap(transport);
         }
-        Ok(Client::of(Inner {
+        Ok(Client(Connection::new(Inner {
             base,
             auth: self.auth,
+            payer: self.payer,
             limits: self.limits,
             user_agent,
             pause: Pause::default(),
             shared: Arc::new(Shared::new(transport)),
             allow_insecure_http: self.allow_insecure_http,
-        }))
+        })))
     }
 }
 
@@ -197,24 +246,6 @@ fn parse_base(text: &str) -> Result<Url> {
         return Err(Error::builder("the base URL must not have a query or fragment"));
     }
     Ok(url)
-}
-
-pub(crate) fn check_secure(base: &Url, auth: &Auth, allowed: bool) -> Result<()> {
-    if allowed || auth.kind() == AuthKind::None || keeps_secrets(base) {
-        return Ok(());
-    }
-    Err(Error::builder("a credential does not go over plain http to another machine; use https"))
-}
-
-/// Whether what is sent there is read by nobody on the way.
-pub(crate) fn keeps_secrets(url: &Url) -> bool {
-    let loopback = match url.host() {
-        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    url.scheme() == "https" || loopback
 }
 
 fn check_tls(base: &Url) -> Result<()> {

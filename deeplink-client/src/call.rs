@@ -1,24 +1,27 @@
-//! A call that is about to be made: refine it, then await it. Nothing is sent before.
+//! A call that is about to be made: configure it, then await it. Nothing is sent before.
 
 use std::fmt;
 use std::future::IntoFuture;
 use std::time::Duration;
 
 use bytes::Bytes;
+use deeplink_core::error::Invalid;
 use deeplink_core::routes::{Credential, Route};
+use deeplink_core::x402::Receipt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::decode;
 use crate::error::{Error, Result};
-use crate::place;
+use crate::path;
+use crate::payer::{self, SentPayment};
 use crate::retry::Retry;
 use crate::send::{self, Reply};
 use crate::transport::BoxFuture;
 
-/// What will be sent, but for what every attempt adds.
+/// The request, without what every attempt adds.
 #[derive(Clone)]
 pub(crate) struct Draft {
     /// The route's template: the only form of the path that traces show.
@@ -28,7 +31,7 @@ pub(crate) struct Draft {
     pub(crate) access: Access,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Bytes>,
-    /// The body itself makes the service apply it once.
+    /// The body makes the request idempotent.
     pub(crate) keyed_by_body: bool,
 }
 
@@ -39,11 +42,11 @@ pub(crate) enum Target {
     Path(String),
     /// A URL that the caller named; it gets no credential.
     Url(url::Url),
-    /// A URL that is itself what shows who calls.
+    /// A URL that is itself the credential.
     Secret(url::Url),
 }
 
-/// Which credential a request takes.
+/// Which credential a request needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Public,
@@ -52,36 +55,38 @@ pub(crate) enum Access {
     /// A publishable or a secret key.
     AnyKey,
     Session,
-    /// Whatever the client has.
+    /// The client's own.
     Any,
 }
 
-/// What the caller refined.
+/// Options set by the caller.
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
     pub(crate) idempotency_key: Option<HeaderValue>,
-    /// Leave the shared pause to the caller, who keeps a pause of his own.
+    /// What was paid with before.
+    pub(crate) payment: Option<SentPayment>,
+    /// Ignore the shared pause: the caller paces its own requests.
     pub(crate) unpaused: bool,
 }
 
 /// A call of one operation, to be awaited.
 #[must_use = "nothing is sent before a call is awaited"]
 pub struct Call<T> {
-    client: Client,
+    connection: Connection,
     draft: Result<Draft>,
-    /// What the service's own rules say against the input.
+    /// The rule of the service that the input breaks, if any.
     invalid: Option<Error>,
     options: Options,
     decode: fn(&Reply) -> Result<T>,
 }
 
-/// A reply with everything that came with it.
+/// A reply with status, headers and raw body.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Full<T> {
-    /// What the call alone would have given.
+    /// The decoded value.
     pub value: T,
     /// The HTTP status.
     pub status: StatusCode,
@@ -94,13 +99,18 @@ pub struct Full<T> {
 }
 
 impl<T> Full<T> {
+    /// What came of the payment, where the request was paid for.
+    pub fn receipt(&self) -> Option<Receipt> {
+        payer::receipt(&self.headers)
+    }
+
     /// Whether the service gave the reply it had given to an earlier request with the same key.
     pub fn is_replayed(&self) -> bool {
         self.headers.get("idempotency-replayed").is_some_and(|value| value == "true")
     }
 }
 
-/// The body is not shown: it may hold a secret that is given this once.
+/// The body is not shown: it may hold a secret that is shown only once.
 impl<T: fmt::Debug> fmt::Debug for Full<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Full")
@@ -113,8 +123,8 @@ impl<T: fmt::Debug> fmt::Debug for Full<T> {
 }
 
 impl<T> Call<T> {
-    pub(crate) fn new(client: &Client, draft: Result<Draft>, decode: fn(&Reply) -> Result<T>) -> Self {
-        Self { client: client.clone(), draft, invalid: None, options: Options::default(), decode }
+    pub(crate) fn new(connection: &Connection, draft: Result<Draft>, decode: fn(&Reply) -> Result<T>) -> Self {
+        Self { connection: connection.clone(), draft, invalid: None, options: Options::default(), decode }
     }
 
     /// Fails with this unless [`Call::unchecked`].
@@ -123,10 +133,15 @@ impl<T> Call<T> {
         self
     }
 
+    /// The same for the outcome of the service's own checks.
+    pub(crate) fn valid<V>(self, input: std::result::Result<V, Invalid>) -> Self {
+        self.checked(input.map(drop).map_err(Error::invalid))
+    }
+
     /// The same call, its reply read in another way.
     pub(crate) fn read_as<U>(self, decode: fn(&Reply) -> Result<U>) -> Call<U> {
-        let Self { client, draft, invalid, options, .. } = self;
-        Call { client, draft, invalid, options, decode }
+        let Self { connection, draft, invalid, options, .. } = self;
+        Call { connection, draft, invalid, options, decode }
     }
 
     pub(crate) fn edit(mut self, edit: impl FnOnce(&mut Draft) -> Result<()>) -> Self {
@@ -134,7 +149,7 @@ impl<T> Call<T> {
         self
     }
 
-    /// Longest the call may take with all its attempts and waits.
+    /// Time limit of the call with all its attempts and waits.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.options.timeout = Some(limit);
         self
@@ -155,7 +170,15 @@ impl<T> Call<T> {
         self
     }
 
-    /// Adds a header. Credentials have their own way ([`Client::with_auth`]) and are refused here.
+    /// Pays with what an earlier try of the same call has paid with, under its key; see
+    /// [`Error::sent_payment`](crate::Error::sent_payment). It is not charged twice. No other payment is signed, whatever the
+    /// service asks for.
+    pub fn pay_with(mut self, payment: &SentPayment) -> Self {
+        self.options.payment = Some(payment.clone());
+        self
+    }
+
+    /// Adds a header. Credentials are refused here: [`crate::Client::with_auth`] sets them.
     pub fn header(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         self.edit(|draft| insert_header(&mut draft.headers, name.as_ref(), value.as_ref()))
     }
@@ -194,7 +217,7 @@ impl<T> Call<T> {
         if let Some(error) = self.invalid {
             return Err(error);
         }
-        let reply = send::perform(&self.client, &self.draft?, &self.options).await?;
+        let reply = send::perform(&self.connection, &self.draft?, &self.options).await?;
         Ok((reply, self.decode))
     }
 }
@@ -209,7 +232,7 @@ pub struct Preview<'a> {
     pub target: &'a str,
     /// The body, if there is one.
     pub body: Option<&'a [u8]>,
-    /// Whoever knows the target can call it.
+    /// The target is itself a credential.
     hidden: bool,
 }
 
@@ -272,17 +295,17 @@ impl<T: 'static> IntoFuture for FullCall<T> {
 }
 
 /// A call of a route with a JSON reply. `params` fill the path's `{…}` in order.
-pub(crate) fn json<T: DeserializeOwned>(client: &Client, route: &'static Route, params: &[&str]) -> Call<T> {
-    Call::new(client, draft(route, params), decode::json)
+pub(crate) fn json<T: DeserializeOwned>(connection: &Connection, route: &'static Route, params: &[&str]) -> Call<T> {
+    Call::new(connection, draft(route, params), decode::json)
 }
 
 pub(crate) fn draft(route: &'static Route, params: &[&str]) -> Result<Draft> {
     Ok(Draft {
         template: route.path,
         method: Method::from_bytes(route.method.as_bytes()).map_err(|_| Error::builder("the route has no method"))?,
-        target: Target::Path(place::fill(route.path, params)?),
+        target: Target::Path(path::fill(route.path, params)?),
         access: match route.credential {
-            Credential::Public | Credential::Browser => Access::Public,
+            Credential::Public | Credential::Browser | Credential::Processor => Access::Public,
             Credential::Session => Access::Session,
             Credential::SdkKey => Access::AnyKey,
             Credential::PublishableKey => Access::PublishableKey,
@@ -319,10 +342,10 @@ impl<T> Call<T> {
 
     /// Adds what `query` serialises to.
     pub(crate) fn query(self, query: &impl Serialize) -> Self {
-        let pairs = place::pairs(query);
+        let pairs = path::pairs(query);
         self.edit(|draft| {
             if let Target::Path(path) = &mut draft.target {
-                place::append_query(path, &pairs?);
+                path::append_query(path, &pairs?);
             }
             Ok(())
         })

@@ -5,12 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
+use deeplink_core::destinations::Destinations;
 #[cfg(feature = "bulk")]
 use deeplink_core::link::UpdateLink;
-use deeplink_core::link::{AgentContext, Destinations, LinkDetail, NewLink, SocialPreview};
+use deeplink_core::link::{AgentContext, LinkDetail, NewLink, SocialPreview};
 use deeplink_core::metadata::Metadata;
-#[cfg(feature = "bulk")]
-use deeplink_core::patch::Patch;
 use serde_json::value::RawValue;
 
 /// One field in which a link is not what was asked for.
@@ -78,13 +77,7 @@ impl Content {
     }
 
     pub(crate) fn found(link: &LinkDetail) -> Self {
-        let destinations = Destinations {
-            ios_deep_link: link.ios_deep_link.clone(),
-            ios_store_url: link.ios_store_url.clone(),
-            android_deep_link: link.android_deep_link.clone(),
-            android_store_url: link.android_store_url.clone(),
-            web_url: link.web_url.clone(),
-        };
+        let destinations = link.destinations().map(Clone::clone);
         let affiliate = link.affiliate_id.as_ref().map(|id| id.as_str().to_owned());
         let (agent, social) = (link.agent_context.clone(), link.social_preview.clone());
         Self::new(destinations, link.metadata.as_ref(), agent, social, affiliate)
@@ -121,7 +114,7 @@ impl Content {
     }
 }
 
-/// Place of the affiliate among the fields.
+/// Index of the affiliate in [`FIELDS`].
 #[cfg(feature = "bulk")]
 const AFFILIATE: usize = FIELDS.len() - 1;
 
@@ -144,19 +137,20 @@ impl Content {
 #[cfg(feature = "bulk")]
 pub(crate) fn update_for(wanted: NewLink, differences: &[Difference]) -> UpdateLink {
     let mut update = UpdateLink::new();
-    let to = wanted.destinations;
-    for difference in differences {
-        match difference.field {
-            "ios_deep_link" => update.ios_deep_link = Patch::from(to.ios_deep_link.clone()),
-            "ios_store_url" => update.ios_store_url = Patch::from(to.ios_store_url.clone()),
-            "android_deep_link" => update.android_deep_link = Patch::from(to.android_deep_link.clone()),
-            "android_store_url" => update.android_store_url = Patch::from(to.android_store_url.clone()),
-            "web_url" => update.web_url = Patch::from(to.web_url.clone()),
-            "metadata" => update.metadata = Patch::from(wanted.metadata.clone()),
-            "agent_context" => update.agent_context = Patch::from(wanted.agent_context.clone()),
-            "social_preview" => update.social_preview = Patch::from(wanted.social_preview.clone()),
-            _ => {}
+    let differs = |field| differences.iter().any(|difference| difference.field == field);
+    for ((field, slot), url) in update.destinations_mut().each().zip(wanted.destinations.into_array()) {
+        if differs(field) {
+            *slot = url.into();
         }
+    }
+    if differs("metadata") {
+        update.metadata = wanted.metadata.into();
+    }
+    if differs("agent_context") {
+        update.agent_context = wanted.agent_context.into();
+    }
+    if differs("social_preview") {
+        update.social_preview = wanted.social_preview.into();
     }
     update
 }

@@ -91,7 +91,7 @@ fn is_json(reply: &Reply) -> bool {
     kind == "application/json" || kind.ends_with("+json")
 }
 
-/// A success that is somebody else's page, such as a captive portal's, and not what was `wanted`.
+/// A success that is a foreign page, such as a captive portal's, and not what was `wanted`.
 fn foreign(reply: &Reply, wanted: &str) -> Error {
     let mut error = Error::reply(reply.status, &reply.headers, reply.body.clone(), None);
     if reply.status == StatusCode::OK {

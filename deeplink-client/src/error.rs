@@ -1,4 +1,4 @@
-//! What went wrong, as one opaque value that can be asked questions.
+//! Errors: one opaque type with accessors.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,9 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use deeplink_core::bulk::RowError;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use deeplink_core::x402::{Challenge, Receipt};
 use http::{HeaderMap, StatusCode};
 
 use crate::auth::AuthKind;
+use crate::payer::{self, SentPayment};
 use crate::transport::{Failure, TransportError};
 
 /// Most bytes of a body that an error shows.
@@ -36,6 +38,9 @@ struct Inner {
     ambiguous: bool,
     body: Option<Bytes>,
     challenge: Option<String>,
+    asked: Option<Challenge>,
+    receipt: Option<Receipt>,
+    sent_payment: Option<SentPayment>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -58,9 +63,9 @@ pub enum Kind {
     Auth,
     /// 403: the credential does not reach this operation.
     Forbidden,
-    /// 404: nothing is there, or it belongs to somebody else.
+    /// 404: it does not exist, or belongs to another account.
     NotFound,
-    /// 409: it is taken, or in the way of something else.
+    /// 409: it conflicts with what exists.
     Conflict,
     /// 400, 413, 415: the service refused the input.
     BadRequest,
@@ -96,6 +101,8 @@ pub struct PaymentRequired<'a> {
     pub current: Option<i64>,
     /// The payment challenge of the header, as sent; one in the body is in [`Error::body`].
     pub challenge: Option<&'a str>,
+    /// What would pay for the request, from the header or the body.
+    pub asked: Option<&'a Challenge>,
 }
 
 impl Error {
@@ -115,6 +122,9 @@ impl Error {
             ambiguous: false,
             body: None,
             challenge: None,
+            asked: None,
+            receipt: None,
+            sent_payment: None,
             source: None,
         }))
     }
@@ -194,6 +204,11 @@ impl Error {
         inner.retry_after = retry_after;
         inner.challenge = header(headers, "payment-required").or_else(|| header(headers, "www-authenticate"));
         inner.request_id = header(headers, "x-request-id");
+        if kind == Kind::PaymentRequired {
+            let body = record.as_ref().map_or(&[][..], |record| &record.accepts);
+            inner.asked = payer::challenge(headers, body);
+        }
+        inner.receipt = payer::receipt(headers);
         if let Some(record) = record {
             inner.code = Some(record.code.clone());
             inner.field.clone_from(&record.field);
@@ -203,7 +218,7 @@ impl Error {
             inner.record = Some(record);
             inner.body = Some(body);
         } else {
-            // A proxy's page: its beginning says whose it is.
+            // A proxy's page: its beginning identifies it.
             inner.body = Some(Bytes::copy_from_slice(&body[..body.len().min(SHOWN_BODY)]));
         }
         error
@@ -217,6 +232,11 @@ impl Error {
 
     pub(crate) fn say(mut self, message: impl Into<String>) -> Self {
         self.0.message = message.into();
+        self
+    }
+
+    pub(crate) fn with_payment(mut self, payment: Option<&SentPayment>) -> Self {
+        self.0.sent_payment = payment.cloned();
         self
     }
 
@@ -292,12 +312,25 @@ impl Error {
         &self.0.rows
     }
 
+    /// What came of the payment that the request carried, if the service says so. A request that failed may have been
+    /// paid for: [`Error::sent_payment`] then pays for a repeat.
+    pub fn receipt(&self) -> Option<&Receipt> {
+        self.0.receipt.as_ref()
+    }
+
+    /// What the request was paid with, if it carried a payment. Unless the receipt says that it was refused, make the same
+    /// call with [`Call::pay_with`](crate::Call::pay_with): a call without it would be paid for anew.
+    pub fn sent_payment(&self) -> Option<&SentPayment> {
+        self.0.sent_payment.as_ref()
+    }
+
     /// The body of the reply: whole if it was the service's error record, else its first 512 bytes.
     pub fn body(&self) -> Option<&[u8]> {
         self.0.body.as_deref()
     }
 
-    /// With [`Kind::PaymentRequired`]: what ran out, and what would pay for it. The client never pays.
+    /// With [`Kind::PaymentRequired`]: what ran out, or what would pay for the request. Only a client with a
+    /// [`payer`](crate::ClientBuilder::payer) pays.
     pub fn payment(&self) -> Option<PaymentRequired<'_>> {
         let record = self.0.record.as_ref();
         (self.0.kind == Kind::PaymentRequired).then(|| PaymentRequired {
@@ -305,6 +338,7 @@ impl Error {
             limit: record.and_then(|record| record.limit),
             current: record.and_then(|record| record.current),
             challenge: self.0.challenge.as_deref(),
+            asked: self.0.asked.as_ref(),
         })
     }
 }

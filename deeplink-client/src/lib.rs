@@ -18,6 +18,8 @@ mod client;
 #[cfg(any(feature = "http", feature = "webhook"))]
 mod clock;
 #[cfg(feature = "http")]
+mod connection;
+#[cfg(feature = "http")]
 mod content;
 #[cfg(feature = "http")]
 mod decode;
@@ -30,7 +32,9 @@ pub mod mock;
 #[cfg(feature = "http")]
 mod page;
 #[cfg(feature = "http")]
-mod place;
+mod path;
+#[cfg(feature = "http")]
+mod payer;
 #[cfg(feature = "qr-reader")]
 pub mod qr_reader;
 #[cfg(feature = "http")]
@@ -51,9 +55,9 @@ pub mod webhook;
 #[cfg(feature = "http")]
 pub use {
     api::{
-        Acceptance, Affiliates, Analytics, Apps, Credentials, Domains, Earlier, EventStream, Events, Ids, Keys,
-        Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources, StreamState, StreamedEvent,
-        Team, Webhooks,
+        Acceptance, Affiliates, Analytics, Apps, Billing, Credentials, Domains, Earlier, EventStream, Events, Ids,
+        Keys, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources, StreamState,
+        StreamedEvent, Team, Webhooks,
     },
     auth::{Auth, AuthKind, CredentialProvider},
     builder::ClientBuilder,
@@ -62,6 +66,7 @@ pub use {
     content::{Difference, differences},
     error::{Error, Kind, PaymentRequired, Result},
     page::{DeliveriesOf, DeliveryPages, ItemStream, LinkPages, PageStream, Pages},
+    payer::{Payer, SentPayment},
     raw::{JSON, RawCall, RawReply},
     retry::Retry,
     transport::Transport,
@@ -75,6 +80,9 @@ pub use deeplink_core::affiliate::{
 };
 pub use deeplink_core::app::{AppDetail, AppPlatform, CreateApp};
 pub use deeplink_core::association::{AppleAssociation, AssetStatement};
+pub use deeplink_core::billing::{
+    BillingMethod, BillingStatus, CancelScheduled, CheckoutSession, PortalSession, SubscriptionStatus, Usage,
+};
 pub use deeplink_core::bulk::{BulkCreate, BulkCreated, BulkLink, RowError};
 pub use deeplink_core::colour::Rgb;
 pub use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification};
@@ -93,6 +101,7 @@ pub use deeplink_core::link::{
 };
 pub use deeplink_core::metadata::Metadata;
 pub use deeplink_core::patch::Patch;
+pub use deeplink_core::plan::{Limits, Tier};
 pub use deeplink_core::publishable_key::{
     CreatePublishableKey, CreatedPublishableKey, PublishableKeyDetail, PublishableKeyList,
 };
@@ -112,3 +121,4 @@ pub use deeplink_core::webhook::{
     Attempt, CreateWebhook, CreatedWebhook, DeliveryDetail, DeliveryList, DeliveryStatus, RotatedSecret, TestWebhook,
     UpdateWebhook, WebhookDetail, WebhookFilters, WebhookHealth, WebhookList, WebhookStatus,
 };
+pub use deeplink_core::x402::{Challenge, Receipt, Requirement};

@@ -1,4 +1,4 @@
-//! Lists: one page, all pages, or all items, fetched as they are wanted.
+//! Lists: one page, all pages, or all items, fetched on demand.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,27 +13,27 @@ use futures_core::Stream;
 use tokio::task::JoinSet;
 
 use crate::call::{self, Call};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::error::{Error, Kind, Result};
 use crate::transport::BoxFuture;
 
 /// What can be listed in pages, and how a page of it is asked for.
 mod listed {
     use crate::call::Call;
-    use crate::client::Client;
+    use crate::connection::Connection;
     use crate::error::Result;
 
-    /// A question whose answer comes in pages.
+    /// A query with a paginated result.
     pub trait Listed: Clone + Unpin {
         /// One page.
         type Page: Send + 'static;
         /// What the pages hold.
         type Item: Unpin;
 
-        /// What the service's rules say against the question.
+        /// The rule of the service that the query breaks, if any.
         fn check(&self) -> Result<()>;
-        /// Asks for a page, but for its place.
-        fn ask(&self, client: &Client) -> Call<Self::Page>;
+        /// Requests a page, without limit and cursor.
+        fn ask(&self, connection: &Connection) -> Call<Self::Page>;
         /// Where the page after this one starts.
         fn next(page: &Self::Page) -> Option<&String>;
         /// What a page holds.
@@ -54,8 +54,8 @@ impl Listed for LinkFilter {
         }
     }
 
-    fn ask(&self, client: &Client) -> Call<LinkList> {
-        call::json(client, &routes::LIST_LINKS, &[]).query(self)
+    fn ask(&self, connection: &Connection) -> Call<LinkList> {
+        call::json(connection, &routes::LIST_LINKS, &[]).query(self)
     }
 
     fn next(page: &LinkList) -> Option<&String> {
@@ -87,13 +87,13 @@ impl Listed for DeliveriesOf {
         }
     }
 
-    fn ask(&self, client: &Client) -> Call<DeliveryList> {
+    fn ask(&self, connection: &Connection) -> Call<DeliveryList> {
         #[derive(serde::Serialize)]
         struct Query<'a> {
             status: Option<&'a DeliveryStatus>,
         }
         let query = Query { status: self.status.as_ref() };
-        call::json(client, &routes::LIST_DELIVERIES, &[&self.webhook_id]).query(&query)
+        call::json(connection, &routes::LIST_DELIVERIES, &[&self.webhook_id]).query(&query)
     }
 
     fn next(page: &DeliveryList) -> Option<&String> {
@@ -109,7 +109,7 @@ impl Listed for DeliveriesOf {
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Pages<L: Listed> {
-    client: Client,
+    connection: Connection,
     list: L,
     limit: u32,
     cursor: Option<String>,
@@ -123,8 +123,8 @@ pub type LinkPages = Pages<LinkFilter>;
 pub type DeliveryPages = Pages<DeliveriesOf>;
 
 impl DeliveryPages {
-    pub(crate) fn of(client: Client, webhook_id: &str) -> Self {
-        Self::new(client, DeliveriesOf { webhook_id: webhook_id.to_owned(), status: None })
+    pub(crate) fn of(connection: Connection, webhook_id: &str) -> Self {
+        Self::new(connection, DeliveriesOf { webhook_id: webhook_id.to_owned(), status: None })
     }
 
     /// Only deliveries of this status.
@@ -135,8 +135,8 @@ impl DeliveryPages {
 }
 
 impl<L: Listed> Pages<L> {
-    pub(crate) fn new(client: Client, list: L) -> Self {
-        Self { client, list, limit: MAX_LIMIT, cursor: None, prefetch: false }
+    pub(crate) fn new(connection: Connection, list: L) -> Self {
+        Self { connection, list, limit: MAX_LIMIT, cursor: None, prefetch: false }
     }
 
     /// Items of a page, 1 to 100; 100 unless set.
@@ -176,7 +176,7 @@ impl<L: Listed> Pages<L> {
 
     fn page(&self, cursor: Option<&str>) -> Call<L::Page> {
         #[derive(serde::Serialize)]
-        struct Place<'a> {
+        struct PageQuery<'a> {
             limit: u32,
             cursor: Option<&'a str>,
         }
@@ -187,17 +187,17 @@ impl<L: Listed> Pages<L> {
             }
             Err(Error::validation("limit", format!("limit is a number from 1 to {MAX_LIMIT}")))
         });
-        self.list.ask(&self.client).query(&Place { limit, cursor }).checked(checked)
+        self.list.ask(&self.connection).query(&PageQuery { limit, cursor }).checked(checked)
     }
 }
 
-/// Where a stream of pages stands.
+/// The state of a stream of pages.
 enum Next<P> {
     /// The page at this cursor is not asked for yet.
     At(Option<String>),
-    /// It is on its way.
+    /// It was requested.
     Coming(BoxFuture<'static, Result<P>>),
-    /// The list has named a page that was read before: going on would be a loop.
+    /// The list returned an earlier cursor: continuing would be a loop.
     Loop,
     End,
 }
@@ -220,7 +220,7 @@ fn fingerprint(cursor: &str) -> u64 {
 }
 
 impl<L: Listed> PageStream<L> {
-    /// Where the next page starts: give it to [`Pages::cursor`] to go on later.
+    /// Where the next page starts: give it to [`Pages::cursor`] to continue later.
     pub fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()
     }
@@ -229,22 +229,26 @@ impl<L: Listed> PageStream<L> {
         Next::Coming(std::future::IntoFuture::into_future(self.list.page(cursor)))
     }
 
-    /// As [`PageStream::ask`], but under way at once and not only when polled.
+    /// As [`PageStream::ask`], but sent immediately and not only when polled.
     fn ask_ahead(&self, cursor: &str) -> Next<L::Page> {
         let call = self.list.page(Some(cursor));
-        // Dropping the set gives the request up.
+        // Dropping the set cancels the request.
         let mut task = JoinSet::new();
         task.spawn(std::future::IntoFuture::into_future(call));
         Next::Coming(Box::pin(async move {
             match task.join_next().await {
                 Some(Ok(page)) => page,
                 Some(Err(failed)) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-                _ => Err(Error::from_source(Kind::Transport, "the page was given up", "the runtime is shutting down")),
+                _ => Err(Error::from_source(
+                    Kind::Transport,
+                    "the page request was canceled",
+                    "the runtime is shutting down",
+                )),
             }
         }))
     }
 
-    /// What follows the page that has come.
+    /// Sets up what follows a page.
     fn turn(&mut self, page: Result<L::Page>) -> Result<L::Page> {
         self.next = Next::End;
         let page = page?;
@@ -270,7 +274,7 @@ impl<L: Listed> Stream for PageStream<L> {
         }
         if matches!(this.next, Next::Loop) {
             this.next = Next::End;
-            let why = "next_cursor is one that came before";
+            let why = "next_cursor was returned before";
             return Poll::Ready(Some(Err(Error::from_source(Kind::Decode, "the list repeats a page", why))));
         }
         let Next::Coming(coming) = &mut this.next else { return Poll::Ready(None) };
@@ -314,7 +318,7 @@ impl<L: Listed> Stream for ItemStream<L> {
                 return Poll::Ready(Some(Ok(item)));
             }
             match Pin::new(&mut this.pages).poll_next(context) {
-                // An empty page with a cursor goes on.
+                // An empty page with a cursor is not the end.
                 Poll::Ready(Some(Ok(page))) => this.items = L::items(page).into_iter(),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => return Poll::Ready(None),

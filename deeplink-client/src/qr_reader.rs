@@ -4,11 +4,11 @@
 //! round or square eyes, with or without a margin. A photograph may be read, but that is a camera's work.
 //!
 //! ```
-//! use deeplink_client::qr_reader::{NotRead, read_png};
+//! use deeplink_client::qr_reader::{ReadError, read_png};
 //!
 //! // What `client.links().qr(…)` or a file gave.
 //! let bytes = b"GIF89a";
-//! assert!(matches!(read_png(bytes), Err(NotRead::NotPng(_))));
+//! assert!(matches!(read_png(bytes), Err(ReadError::NotPng(_))));
 //! ```
 
 use std::io::Cursor;
@@ -20,32 +20,32 @@ use png::{ColorType, Decoder, DecodingError, Limits, Transformations};
 use rxing::common::{GlobalHistogramBinarizer, HybridBinarizer};
 use rxing::{BarcodeFormat, Binarizer, BinaryBitmap, DecodeHints, Luma8Source, MultiFormatReader, Reader};
 
-/// Most bytes of a file.
+/// Maximum size of a file.
 pub const MAX_BYTES: usize = 16 << 20;
-/// Most pixels a side.
+/// Maximum pixels a side.
 pub const MAX_SIDE: u32 = 4_096;
 
 /// Background that is put around a picture that was not read as it is, in pixels.
 const PADDING: u32 = 40;
-/// The sizes at which it is looked at then, in percent. Readers find eyes by counting pixels, and what a round corner
-/// costs them at one size it does not cost at another.
+/// The scales of the retries, in percent. Readers detect finder patterns by pixel counts, so a round corner that
+/// misleads them at one scale does not at another.
 const SCALES: [u32; 6] = [100, 50, 66, 80, 125, 150];
 /// Longest side of a picture that is enlarged.
 const MAX_ENLARGED: u32 = MAX_SIDE + 2 * PADDING;
 
-/// Why nothing was read.
+/// Why no code was read.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum NotRead {
+pub enum ReadError {
     /// The file has more than [`MAX_BYTES`] bytes, or the picture more than [`MAX_SIDE`] pixels a side.
     TooLarge,
-    /// This is no PNG, or a broken one.
+    /// Not a PNG, or a damaged one.
     NotPng(Box<dyn error::Error + Send + Sync>),
-    /// There is no code in the picture that can be read.
+    /// No readable code in the picture.
     NoCode,
 }
 
-impl fmt::Display for NotRead {
+impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLarge => {
@@ -61,7 +61,7 @@ impl fmt::Display for NotRead {
     }
 }
 
-impl error::Error for NotRead {
+impl error::Error for ReadError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             Self::NotPng(why) => Some(&**why),
@@ -71,12 +71,12 @@ impl error::Error for NotRead {
 }
 
 /// The text of the QR code in a PNG file of any colour type; transparent pixels are seen on white.
-pub fn read_png(bytes: &[u8]) -> Result<String, NotRead> {
+pub fn read_png(bytes: &[u8]) -> Result<String, ReadError> {
     if bytes.len() > MAX_BYTES {
-        return Err(NotRead::TooLarge);
+        return Err(ReadError::TooLarge);
     }
     let (width, height, luma) = decode(bytes)?;
-    read_luma(width, height, luma).ok_or(NotRead::NoCode)
+    read_luma(width, height, luma).ok_or(ReadError::NoCode)
 }
 
 /// The text of the QR code in a picture of `width` × `height` pixels, one byte each from 0 (black) to 255 (white), row
@@ -98,20 +98,20 @@ pub fn read_luma(width: u32, height: u32, luma: Vec<u8>) -> Option<String> {
     })
 }
 
-fn decode(bytes: &[u8]) -> Result<(u32, u32, Vec<u8>), NotRead> {
+fn decode(bytes: &[u8]) -> Result<(u32, u32, Vec<u8>), ReadError> {
     let not_png = |why: DecodingError| match why {
-        DecodingError::LimitsExceeded => NotRead::TooLarge,
-        why => NotRead::NotPng(why.into()),
+        DecodingError::LimitsExceeded => ReadError::TooLarge,
+        why => ReadError::NotPng(why.into()),
     };
     // Room for what is read beside the pixels.
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), Limits { bytes: MAX_BYTES });
     decoder.set_transformations(Transformations::normalize_to_color8());
     let header = decoder.read_header_info().map_err(not_png)?;
     if header.width.max(header.height) > MAX_SIDE {
-        return Err(NotRead::TooLarge);
+        return Err(ReadError::TooLarge);
     }
     let mut reader = decoder.read_info().map_err(not_png)?;
-    let mut pixels = vec![0; reader.output_buffer_size().ok_or(NotRead::TooLarge)?];
+    let mut pixels = vec![0; reader.output_buffer_size().ok_or(ReadError::TooLarge)?];
     let frame = reader.next_frame(&mut pixels).map_err(not_png)?;
     pixels.truncate(frame.buffer_size());
     let luma = match frame.color_type {
@@ -160,7 +160,7 @@ impl Picture {
         self.luma.iter().copied().map(usize::from).sum::<usize>() / self.luma.len()
     }
 
-    /// What most of the lighter pixels are: the edge says nothing where an eye stands at it.
+    /// The value of most of the lighter pixels: the edge says nothing where a finder pattern touches it.
     fn background(&self) -> u8 {
         let mut seen = [0_usize; 256];
         for &luma in &self.luma {
@@ -216,12 +216,12 @@ impl Picture {
         let mut luma = Vec::with_capacity(self.width as usize * height as usize);
         let mut sums = vec![0_u32; self.width as usize];
         for row in 0..height {
-            let place = i64::from(2 * row + 1) * 100 - i64::from(percent);
-            let first = usize::try_from((place - reach) / step).unwrap_or(0);
+            let center = i64::from(2 * row + 1) * 100 - i64::from(percent);
+            let first = usize::try_from((center - reach) / step).unwrap_or(0);
             let mut weights = 0;
             sums.fill(0);
             for (at, from) in self.rows().enumerate().skip(first).take(8) {
-                let distance = i64::try_from(at).map_or(reach, |at| (at * step - place).abs());
+                let distance = i64::try_from(at).map_or(reach, |at| (at * step - center).abs());
                 let weight = u32::try_from(reach - distance).unwrap_or(0);
                 if weight > 0 {
                     weights += weight;
@@ -334,20 +334,20 @@ mod tests {
     #[test]
     fn what_is_no_code_is_told_from_what_is_no_picture() {
         let blank = Picture { width: 50, height: 30, luma: vec![255; 1_500] };
-        assert!(matches!(read_png(&png(&blank, ColorType::Grayscale, |luma| vec![luma])), Err(NotRead::NoCode)));
+        assert!(matches!(read_png(&png(&blank, ColorType::Grayscale, |luma| vec![luma])), Err(ReadError::NoCode)));
         let whole = png(&code(TEXT, 4, 2, 0, 255), ColorType::Grayscale, |luma| vec![luma]);
         for broken in [&b""[..], b"GIF89a", &whole[..20], &whole[..whole.len() / 2]] {
             let why = read_png(broken).expect_err("a refusal");
-            assert!(matches!(why, NotRead::NotPng(_)), "{why:?}");
+            assert!(matches!(why, ReadError::NotPng(_)), "{why:?}");
             assert!(error::Error::source(&why).is_some());
         }
     }
 
     #[test]
     fn pictures_beyond_the_limits_are_refused_before_they_are_decoded() {
-        assert!(matches!(read_png(&vec![0; MAX_BYTES + 1]), Err(NotRead::TooLarge)));
+        assert!(matches!(read_png(&vec![0; MAX_BYTES + 1]), Err(ReadError::TooLarge)));
         let wide = Picture { width: MAX_SIDE + 1, height: 1, luma: vec![255; MAX_SIDE as usize + 1] };
-        assert!(matches!(read_png(&png(&wide, ColorType::Grayscale, |luma| vec![luma])), Err(NotRead::TooLarge)));
+        assert!(matches!(read_png(&png(&wide, ColorType::Grayscale, |luma| vec![luma])), Err(ReadError::TooLarge)));
         assert_eq!(read(wide), None);
         for (width, height, pixels) in [(0, 0, 0), (2, 2, 3), (2, 2, 5), (u32::MAX, u32::MAX, 1)] {
             assert_eq!(read_luma(width, height, vec![0; pixels]), None);

@@ -1,4 +1,4 @@
-//! Any request at all, for tools that speak the interface themselves.
+//! Any request, for tools that use the API directly.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -9,13 +9,13 @@ use http::{HeaderMap, Method, StatusCode};
 use serde::Serialize;
 
 use crate::call::{Access, Call, Draft, Preview, Target};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::place;
+use crate::path;
 use crate::retry::Retry;
 use crate::transport::BoxFuture;
 
-/// A request of the caller's own making, to be awaited. It has the retries, limits and key of every other call.
+/// A request that the caller defines, to be awaited. It has the retries, limits and key of every other call.
 #[must_use = "nothing is sent before a call is awaited"]
 #[derive(Debug)]
 pub struct RawCall(Call<()>);
@@ -52,7 +52,7 @@ impl RawReply {
     }
 }
 
-/// The body is not shown: it may hold a secret that is given this once.
+/// The body is not shown: it may hold a secret that is shown only once.
 impl fmt::Debug for RawReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RawReply")
@@ -65,7 +65,7 @@ impl fmt::Debug for RawReply {
 }
 
 impl RawCall {
-    pub(crate) fn new(client: &Client, method: Method, path: &str) -> Self {
+    pub(crate) fn new(connection: &Connection, method: Method, path: &str) -> Self {
         let draft = check_path(path).map(|target| Draft {
             template: "(raw)",
             method,
@@ -75,7 +75,7 @@ impl RawCall {
             body: None,
             keyed_by_body: false,
         });
-        Self(Call::new(client, draft, |_| Ok(())))
+        Self(Call::new(connection, draft, |_| Ok(())))
     }
 
     /// Adds a query parameter.
@@ -83,7 +83,7 @@ impl RawCall {
         let pair = (name.into(), value.into());
         Self(self.0.edit(|draft| {
             if let Target::Path(path) = &mut draft.target {
-                place::append_query(path, &[pair]);
+                path::append_query(path, &[pair]);
             }
             Ok(())
         }))
@@ -116,7 +116,7 @@ impl RawCall {
         }))
     }
 
-    /// Longest the call may take with all its attempts and waits.
+    /// Time limit of the call with all its attempts and waits.
     pub fn timeout(self, limit: Duration) -> Self {
         Self(self.0.timeout(limit))
     }

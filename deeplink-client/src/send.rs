@@ -1,4 +1,4 @@
-//! Carrying a call out: attempts, waits, and the decision to go on. What may be repeated is decided in `retry`.
+//! Executes a call: attempts, waits and retries. What may be repeated is decided in `retry`.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use bytes::{Bytes, BytesMut};
 use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::routes;
 use deeplink_core::secret::{PublishableKey, SecretKey, Token};
-use deeplink_core::session;
+use deeplink_core::x402::Challenge;
+use deeplink_core::{session, x402};
 use futures_util::TryStreamExt;
 use http::header::{AUTHORIZATION, COOKIE, SET_COOKIE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
@@ -14,10 +15,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::auth::{Auth, AuthKind};
 use crate::call::{Access, Draft, Options, Target};
-use crate::client::{Client, Inner};
+use crate::connection::{Connection, Inner};
 use crate::error::{Error, Kind, Result};
-use crate::place;
-use crate::retry::{Ending, LONGEST_WAIT, Repeat, Retry, retry_after};
+use crate::path;
+use crate::payer::{SentPayment, challenge, paid};
+use crate::retry::{Ending, MAX_WAIT, Repeat, Retry, retry_after};
 use crate::trace;
 use crate::transport::{BodyStream, Failure, TransportError};
 
@@ -33,6 +35,8 @@ pub(crate) struct Reply {
     pub(crate) request_id: Option<String>,
     pub(crate) attempts: u32,
     pub(crate) is_write: bool,
+    /// What it was paid with.
+    pub(crate) payment: Option<SentPayment>,
     ambiguous: bool,
     retryable: bool,
 }
@@ -43,6 +47,7 @@ impl Reply {
         Error::reply(self.status, &self.headers, self.body.clone(), retry_after(&self.headers))
             .with_request_id(self.request_id.as_deref().unwrap_or_default())
             .after(self.attempts, self.retryable, self.ambiguous)
+            .with_payment(self.payment.as_ref())
     }
 }
 
@@ -56,7 +61,7 @@ enum Attempt {
     TooLarge(StatusCode),
 }
 
-/// A call under way.
+/// A running call.
 struct Run<'a> {
     inner: &'a Inner,
     draft: &'a Draft,
@@ -66,18 +71,23 @@ struct Run<'a> {
     repeat: Repeat,
     unpaused: bool,
     attempts: u32,
-    /// An attempt so far may have taken effect, and nothing since has said whether.
+    /// An earlier attempt may have taken effect, and no reply since has settled it.
     open: bool,
 }
 
-pub(crate) async fn perform(client: &Client, draft: &Draft, options: &Options) -> Result<Reply> {
-    let inner = client.inner();
+pub(crate) async fn perform(connection: &Connection, draft: &Draft, options: &Options) -> Result<Reply> {
+    let inner = connection.inner();
     let mut proof = credential(inner, draft, None).await?;
     let mut headers = draft.headers.clone();
     let request_id = common_headers(inner, &mut headers);
+    let can_pay = proof.is_none() && can_be_paid_for(draft);
+    let payer = inner.payer.as_deref().filter(|_| can_pay);
+    let mut payment = options.payment.clone().filter(|_| can_pay);
     let keyed = match (&options.idempotency_key, &draft.method, &proof) {
         (Some(given), ..) => Some(given.clone()),
         (None, &Method::POST, Some(_)) => Some(random_header(inner)),
+        // The key proves that a repeat with the same payment is the payer's.
+        (None, ..) if payer.is_some() => Some(random_header(inner)),
         _ => None,
     };
     let mut run = Run {
@@ -87,12 +97,15 @@ pub(crate) async fn perform(client: &Client, draft: &Draft, options: &Options) -
         deadline: Instant::now() + options.timeout.unwrap_or(inner.limits.call),
         is_write: !matches!(draft.method, Method::GET | Method::HEAD | Method::OPTIONS),
         repeat: Repeat::of(&draft.method, keyed.is_some() || draft.keyed_by_body),
-        unpaused: options.unpaused || proof.is_none(),
+        unpaused: options.unpaused || proof.is_none() && payer.is_none(),
         attempts: 0,
         open: false,
     };
     if let Some(value) = keyed {
         headers.insert("idempotency-key", value);
+    }
+    if let Some(payment) = &payment {
+        payment.add_to(&mut headers);
     }
     let mut asked_again = false;
     let span = trace::Span::open(draft, &request_id);
@@ -109,13 +122,33 @@ pub(crate) async fn perform(client: &Client, draft: &Draft, options: &Options) -
             run.attempts -= 1;
             continue;
         }
+        if let (Some(payer), Some(challenge)) = (payer.filter(|_| payment.is_none()), attempt.challenge()) {
+            let (name, value) = paid(payer, &challenge).await.map_err(|error| error.with_request_id(&request_id))?;
+            let key = headers.get("idempotency-key").cloned().unwrap_or_else(|| random_header(inner));
+            payment.insert(SentPayment::of(name, value, key)).add_to(&mut headers);
+            run.attempts -= 1;
+            continue;
+        }
         if let Some(end) = run.settle(attempt, &request_id).await {
-            return end.map_err(|error| error.with_request_id(&request_id));
+            let end = end.map(|reply| Reply { payment: payment.clone(), ..reply });
+            return end.map_err(|error| error.with_request_id(&request_id).with_payment(payment.as_ref()));
         }
     }
 }
 
+/// Whether a request without a key can carry a payment.
+fn can_be_paid_for(draft: &Draft) -> bool {
+    draft.access == Access::Any || x402::paid(draft.method.as_str(), draft.template).is_some()
+}
+
 impl Attempt {
+    /// What the reply asks to be paid.
+    fn challenge(&self) -> Option<Challenge> {
+        let Self::Reply((StatusCode::PAYMENT_REQUIRED, headers, body)) = self else { return None };
+        let record = serde_json::from_slice::<ErrorBody>(body).ok();
+        challenge(headers, record.as_ref().map_or(&[], |record| &record.accepts))
+    }
+
     fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Reply((status, ..)) | Self::TooLarge(status) => Some(*status),
@@ -141,7 +174,7 @@ impl Run<'_> {
         }
     }
 
-    /// What an attempt's end means for the call: its result, or nothing after the wait before the next attempt.
+    /// The call's result after an attempt, or `None` after the wait before the next attempt.
     async fn settle(&mut self, attempt: Attempt, request_id: &str) -> Option<Result<Reply>> {
         let (ending, asked) = match &attempt {
             Attempt::Reply((status, headers, body)) if status.is_client_error() || status.is_server_error() => {
@@ -165,6 +198,9 @@ impl Run<'_> {
         }
         self.share_pause(ending, asked);
         if let Some(wait) = self.next_wait(ending, asked) {
+            if ending.is_in_progress() {
+                self.attempts -= 1;
+            }
             self.open = self.is_write && (ending.is_ambiguous() || self.open && ending.leaves_earlier_open());
             tokio::time::sleep(wait).await;
             return None;
@@ -184,7 +220,7 @@ impl Run<'_> {
     fn is_done_already(&self, ending: Ending) -> bool {
         match ending {
             Ending::Refused { status: 404, .. } => self.draft.method == Method::DELETE,
-            // A session that has ended does not show who one is.
+            // An ended session no longer authenticates.
             Ending::Refused { status: 401, own: true, .. } => self.draft.template == routes::SIGNOUT.path,
             _ => false,
         }
@@ -202,6 +238,7 @@ impl Run<'_> {
             request_id: Some(request_id),
             attempts: self.attempts,
             is_write: self.is_write,
+            payment: None,
             ambiguous,
             retryable,
         }
@@ -210,7 +247,7 @@ impl Run<'_> {
     /// Other calls with this credential wait too when the service asks for it.
     fn share_pause(&self, ending: Ending, asked: Option<Duration>) {
         if let (Ending::Refused { status: 429 | 503, not_configured: false, .. }, Some(asked)) = (ending, asked)
-            && asked <= LONGEST_WAIT
+            && asked <= MAX_WAIT
             && !self.unpaused
         {
             self.inner.pause.extend(Instant::now() + asked);
@@ -219,11 +256,13 @@ impl Run<'_> {
 
     /// How long to wait before the next attempt, if there is to be one.
     fn next_wait(&self, ending: Ending, asked: Option<Duration>) -> Option<Duration> {
-        if !ending.may_repeat(self.repeat) || !self.retry.allows_another(self.attempts) {
+        // The attempt before still runs: this one asked how it ended.
+        let is_allowed = ending.is_in_progress() || self.retry.allows_another(self.attempts);
+        if !ending.may_repeat(self.repeat) || !is_allowed {
             return None;
         }
         let wait = self.inner.shared.random(|random| self.retry.delay(self.attempts, asked, random));
-        let in_time = asked.unwrap_or_default() <= LONGEST_WAIT && Instant::now() + wait < self.deadline;
+        let in_time = asked.unwrap_or_default() <= MAX_WAIT && Instant::now() + wait < self.deadline;
         (in_time && self.inner.shared.budget.pay(ending)).then_some(wait)
     }
 }
@@ -241,9 +280,9 @@ fn refusal(status: StatusCode, body: &[u8], asked_to_wait: bool) -> Ending {
 
 /// Sends the request once and reads the whole reply.
 async fn exchange(inner: &Inner, draft: &Draft, headers: HeaderMap) -> Attempt {
-    let uri = match place::uri(&inner.base, &draft.target) {
+    let uri = match path::uri(&inner.base, &draft.target) {
         Ok(uri) => uri,
-        // Judged when the call was made; what is left cannot be sent.
+        // Checked when the call was made; this one cannot be sent.
         Err(error) => return Attempt::Failed(TransportError::new(Failure::Connect, error)),
     };
     let mut request = Request::new(draft.body.clone().unwrap_or_default());
@@ -270,9 +309,9 @@ async fn exchange(inner: &Inner, draft: &Draft, headers: HeaderMap) -> Attempt {
     }
 }
 
-/// Asks once for a reply without end, and gives its body as it comes. Other attempts are the caller's.
-pub(crate) async fn open(client: &Client, draft: &Draft) -> Result<BodyStream> {
-    let inner = client.inner();
+/// Sends one request with a streaming reply. Retries are up to the caller.
+pub(crate) async fn open(connection: &Connection, draft: &Draft) -> Result<BodyStream> {
+    let inner = connection.inner();
     let mut headers = draft.headers.clone();
     let request_id = common_headers(inner, &mut headers);
     let mut proof = credential(inner, draft, None).await?;
@@ -281,7 +320,7 @@ pub(crate) async fn open(client: &Client, draft: &Draft) -> Result<BodyStream> {
         authorize(&mut headers, proof.as_ref())?;
         let mut request = Request::new(Bytes::new());
         *request.method_mut() = draft.method.clone();
-        *request.uri_mut() = place::uri(&inner.base, &draft.target)?;
+        *request.uri_mut() = path::uri(&inner.base, &draft.target)?;
         *request.headers_mut() = headers.clone();
         let late = || TransportError::new(Failure::Timeout, "no reply within the time limit");
         let reply = timeout(inner.limits.attempt, inner.shared.transport.send(request)).await;
@@ -302,28 +341,28 @@ pub(crate) async fn open(client: &Client, draft: &Draft) -> Result<BodyStream> {
     }
 }
 
-/// What comes of a refusal's body in time, up to the size of any that the service makes.
+/// Reads the body of an error reply, within the time limit and up to the size of any error record.
 async fn read_some(inner: &Inner, mut body: BodyStream) -> Bytes {
-    const MOST: usize = 64 * 1024;
+    const MAX_REFUSAL: usize = 64 * 1024;
     let mut read = BytesMut::new();
     let reading = async {
         while let Ok(Some(chunk)) = body.try_next().await {
-            read.extend_from_slice(&chunk[..chunk.len().min(MOST - read.len())]);
+            read.extend_from_slice(&chunk[..chunk.len().min(MAX_REFUSAL - read.len())]);
         }
     };
-    // What has come by then says enough.
+    // What was read by then is enough.
     drop(timeout(inner.limits.attempt, reading).await);
     read.freeze()
 }
 
-/// What shows the service who calls.
+/// The credential of a request.
 enum Proof {
     Secret(SecretKey),
     Publishable(PublishableKey),
     Session(Token),
 }
 
-/// What a request is sent with, or nothing where it takes none.
+/// The credential to send, or `None` where the request takes none.
 async fn credential(inner: &Inner, draft: &Draft, refused: Option<&Proof>) -> Result<Option<Proof>> {
     let have = inner.auth.kind();
     let needs = match (draft.access, &draft.target) {
@@ -335,6 +374,9 @@ async fn credential(inner: &Inner, draft: &Draft, refused: Option<&Proof>) -> Re
         (Access::Session, _) => AuthKind::Session,
         (Access::Any, _) => have,
     };
+    if have == AuthKind::None && inner.payer.is_some() && can_be_paid_for(draft) {
+        return Ok(None);
+    }
     if needs != have {
         return Err(Error::wrong_credential(needs, have));
     }
@@ -363,7 +405,7 @@ fn authorize(headers: &mut HeaderMap, proof: Option<&Proof>) -> Result<()> {
         Some(Proof::Session(token)) => (COOKIE, format!("{}={}", session::COOKIE, token.expose()), "session"),
     };
     let wrong = || Error::validation(field, "the credential holds characters that its header cannot carry");
-    // Another cookie must not slip in behind the token (RFC 6265, 4.1.1).
+    // The token must not be able to add another cookie (RFC 6265, 4.1.1).
     if name == COOKIE && !text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b',' | b';' | b'\\')) {
         return Err(wrong());
     }

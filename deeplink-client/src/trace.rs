@@ -1,4 +1,4 @@
-//! What is told to `tracing`: the route's template, never a URL, a body or a credential. Without the feature, nothing.
+//! What is recorded in `tracing`: the route's template, never a URL, a body or a credential. Without the feature, nothing.
 
 use std::future::Future;
 

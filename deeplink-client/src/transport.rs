@@ -23,7 +23,7 @@ pub trait Transport: Send + Sync + 'static {
     fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<BodyStream>, TransportError>>;
 }
 
-/// How far an attempt came that brought no reply.
+/// How far an attempt without a reply got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
@@ -35,7 +35,7 @@ pub enum Failure {
     Broken,
 }
 
-/// An attempt that brought no reply.
+/// An attempt without a reply.
 #[derive(Debug)]
 pub struct TransportError {
     failure: Failure,
@@ -99,6 +99,6 @@ fn failed(error: reqwest::Error) -> TransportError {
     } else {
         Failure::Broken
     };
-    // The URL of a link or a signed address has no place in an error text.
+    // The URL of a link or a signed address must not appear in an error text.
     TransportError::new(failure, error.without_url())
 }

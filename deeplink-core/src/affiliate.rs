@@ -1,10 +1,9 @@
 //! Affiliates: partners whose credentials reach only the links that count for them.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
 use crate::id::{AffiliateId, SecretKeyId};
@@ -12,7 +11,7 @@ use crate::patch::Patch;
 use crate::secret::SecretKey;
 use crate::text::find_control;
 use crate::time::Timestamp;
-use crate::words::words;
+use crate::words::{reply, setters, words};
 
 /// Most credentials of an affiliate.
 pub const MAX_CREDENTIALS: i64 = 3;
@@ -111,7 +110,7 @@ impl CreateAffiliate {
     }
 }
 
-/// The body of an update: what is absent stays. Nothing can be cleared.
+/// The body of an update: an absent field keeps its value. Nothing can be cleared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -141,38 +140,21 @@ impl UpdateAffiliate {
         Self::default()
     }
 
-    /// Sets the name.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Patch::Set(name.into());
-        self
-    }
-
-    /// Sets the status.
-    #[must_use]
-    pub fn status(mut self, status: AffiliateStatus) -> Self {
-        self.status = Patch::Set(status);
-        self
+    setters! {
+        [Patch::Set]
+        /// Sets the name.
+        name: impl Into<String>,
+        /// Sets the status.
+        status: AffiliateStatus,
     }
 
     /// Applies the rules.
     pub fn check(&self) -> Result<AffiliateChange, Invalid> {
-        let cleared =
-            |field: &'static str| Invalid::field(ErrorCode::BadRequest, field, format!("{field} cannot be null"));
-        let name = match &self.name {
-            Patch::Keep => None,
-            Patch::Clear => return Err(cleared("name")),
-            Patch::Set(name) => Some(name.parse()?),
-        };
-        let status = match &self.status {
-            Patch::Keep => None,
-            Patch::Clear => return Err(cleared("status")),
-            Patch::Set(AffiliateStatus::Unknown(_)) => {
-                let message = "status is active or disabled";
-                return Err(Invalid::field(ErrorCode::BadRequest, "status", message));
-            }
-            Patch::Set(status) => Some(status.clone()),
-        };
+        let name = self.name.as_ref().required("name")?.map(|name| name.parse()).transpose()?;
+        let status = self.status.clone().required("status")?;
+        if let Some(AffiliateStatus::Unknown(_)) = status {
+            return Err(Invalid::field(ErrorCode::BadRequest, "status", "status is active or disabled"));
+        }
         if name.is_none() && status.is_none() {
             return Err(Invalid::whole(ErrorCode::EmptyUpdate, "the update changes nothing: send name or status"));
         }
@@ -186,33 +168,23 @@ impl UpdateAffiliate {
 pub struct AffiliateDetail {
     /// The affiliate's id.
     pub id: AffiliateId,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// What programs call it.
+    /// Identifier for programs.
     pub partner_key: String,
     /// Whether its credentials work.
     pub status: AffiliateStatus,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub updated_at: Timestamp,
 }
 
-/// Every affiliate of an account, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct AffiliateList {
-    /// The affiliates.
-    pub affiliates: Vec<AffiliateDetail>,
-}
-
-impl AffiliateList {
-    /// A list of these affiliates.
-    pub fn new(affiliates: Vec<AffiliateDetail>) -> Self {
-        Self { affiliates }
+reply! {
+    /// Every affiliate of an account, newest first.
+    AffiliateList {
+        /// The affiliates.
+        affiliates: Vec<AffiliateDetail>,
     }
 }
 
@@ -224,24 +196,15 @@ pub struct CredentialDetail {
     pub id: SecretKeyId,
     /// Its first 18 characters and three dots.
     pub key_prefix: String,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
-/// Every credential of an affiliate, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct CredentialList {
-    /// The credentials.
-    pub credentials: Vec<CredentialDetail>,
-}
-
-impl CredentialList {
-    /// A list of these credentials.
-    pub fn new(credentials: Vec<CredentialDetail>) -> Self {
-        Self { credentials }
+reply! {
+    /// Every credential of an affiliate, newest first.
+    CredentialList {
+        /// The credentials.
+        credentials: Vec<CredentialDetail>,
     }
 }
 
@@ -258,8 +221,7 @@ pub struct CreatedCredential {
     pub api_key: SecretKey,
     /// Its first 18 characters and three dots, as lists show it.
     pub key_prefix: String,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    /// When it was created.
     pub created_at: Timestamp,
 }
 

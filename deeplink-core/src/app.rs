@@ -1,16 +1,14 @@
 //! Apps: what a tenant says about them, and the rules. The files that let links open them are in [`crate::association`].
 //!
-//! [`CreateApp`] is the wire; a [`NewApp`] can only be made by checking one, so whoever holds one holds something that
-//! may be stored and served.
+//! [`CreateApp`] is the wire; a [`NewApp`] can only be made by checking one, so it may be
+//! stored and served.
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::colour::Rgb;
 use crate::error::{ErrorCode, Invalid};
 use crate::id::AppId;
-use crate::text::find_control;
+use crate::text::TextField;
 use crate::time::Timestamp;
 use crate::url;
 use crate::words::{setters, words};
@@ -44,7 +42,6 @@ words! {
 #[non_exhaustive]
 pub struct CreateApp {
     /// `ios` or `android`, in any case.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required = true, value_type = String))]
     pub platform: Option<String>,
     /// What people call it, at most 100 characters.
@@ -137,9 +134,10 @@ impl CreateApp {
                 return Err(Invalid::field(ErrorCode::InvalidPlatform, "platform", "platform is ios or android"));
             }
         };
+        let name = TextField::line("app_name", MAX_APP_NAME, ErrorCode::InvalidName);
         Ok(NewApp {
             identity,
-            app_name: name(self.app_name)?,
+            app_name: name.optional(self.app_name.as_deref())?,
             icon_url: self.icon_url.map(|text| icon(&text)).transpose()?,
             theme_color: self.theme_color.map(colour).transpose()?,
         })
@@ -172,9 +170,9 @@ pub enum Identity {
 pub struct NewApp {
     /// What makes it this app.
     pub identity: Identity,
-    /// What people call it.
+    /// Display name.
     pub app_name: Option<String>,
-    /// Where its icon is.
+    /// Address of its icon.
     pub icon_url: Option<String>,
     /// `#` and 3 or 6 hex digits.
     pub theme_color: Option<String>,
@@ -186,31 +184,23 @@ pub struct NewApp {
 pub struct AppDetail {
     /// The app's id.
     pub id: AppId,
-    /// Where it runs.
+    /// The platform that it runs on.
     pub platform: AppPlatform,
-    /// What people call it.
-    #[serde(default)]
+    /// Display name.
     pub app_name: Option<String>,
     /// iOS: the bundle id.
-    #[serde(default)]
     pub bundle_id: Option<String>,
     /// Android: the package name.
-    #[serde(default)]
     pub package_name: Option<String>,
     /// iOS: the team id.
-    #[serde(default)]
     pub team_id: Option<String>,
     /// Android: SHA-256 of each signing certificate, upper-case hex pairs joined by `:`.
-    #[serde(default)]
     pub sha256_fingerprints: Option<Vec<String>>,
-    /// Where its icon is.
-    #[serde(default)]
+    /// Address of its icon.
     pub icon_url: Option<String>,
     /// Colour of the primary button.
-    #[serde(default)]
     pub theme_color: Option<String>,
     /// When it was registered; a replacement keeps it.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
 }
 
@@ -304,7 +294,7 @@ fn fingerprints(given: &[String]) -> Result<Vec<String>, Invalid> {
 }
 
 /// The SHA-256 of a signing certificate as upper-case hex pairs joined by `:`, from that form or from 64 plain digits, in
-/// either case. The error says what was given instead, where that can be told.
+/// either case. The error says what was given instead, where that is known.
 pub fn fingerprint(text: &str) -> Result<String, &'static str> {
     let label = text.trim_start().get(..4).unwrap_or_default();
     if label.eq_ignore_ascii_case("sha2") || label.eq_ignore_ascii_case("sha-") {
@@ -330,22 +320,6 @@ pub fn fingerprint(text: &str) -> Result<String, &'static str> {
         (false, 43 | 44) => Err("a fingerprint is written in hex here, not in base64"),
         (false, _) => Err("a fingerprint is 64 hex digits, or 32 pairs of them joined by ':'"),
     }
-}
-
-fn name(text: Option<String>) -> Result<Option<String>, Invalid> {
-    let wrong = |message: String| Err(Invalid::field(ErrorCode::InvalidName, "app_name", message));
-    let Some(text) = text else { return Ok(None) };
-    if find_control(&text, false).is_some() {
-        return wrong("app_name holds a control character".into());
-    }
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    let count = text.chars().count();
-    if count > MAX_APP_NAME {
-        return wrong(format!("app_name has {count} characters; {MAX_APP_NAME} are allowed"));
-    }
-    Ok(Some(text))
 }
 
 fn icon(text: &str) -> Result<String, Invalid> {
@@ -439,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_in_one_spelling() {
+    fn stored_apps_are_normalized() {
         let plain = PRINT.replace(':', "").to_lowercase();
         let app =
             CreateApp::android("com.Example.app_1", [plain.as_str(), PRINT]).icon_url("https://example.com").check();
@@ -457,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_fingerprint_is_told_what_it_is() {
+    fn a_wrong_fingerprint_is_refused_with_its_reason() {
         let sha1 = "14:6D:E9:83:C5:73:06:50:D8:EE:B9:95:2F:34:FC:64:16:A0:83:42";
         for (text, word) in [
             (sha1, "SHA-1"),

@@ -17,7 +17,7 @@ pub struct AppleAssociation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppLinks {
-    /// Always empty; systems before iOS 13 want to see it.
+    /// Always empty; iOS before version 13 requires it.
     pub apps: Vec<String>,
     /// One entry for each app, oldest first.
     pub details: Vec<AppLinkDetail>,

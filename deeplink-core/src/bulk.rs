@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use crate::error::RowError;
 use crate::error::{ErrorCode, Invalid};
 use crate::link::{CreateLink, NewLink, check_custom_id};
 
@@ -56,12 +57,12 @@ impl BulkCreate {
 
     /// Applies every rule that needs no account: mode, template, size, then every row. One bad row refuses the batch.
     pub fn check(self) -> Result<Batch, BatchRefused> {
-        let judged = self.judge().map_err(BatchRefused::Whole)?;
-        if judged.errors.is_empty() { Ok(judged.batch) } else { Err(BatchRefused::Rows(judged.errors)) }
+        let checked = self.check_rows().map_err(BatchRefused::Whole)?;
+        if checked.errors.is_empty() { Ok(checked.batch) } else { Err(BatchRefused::Rows(checked.errors)) }
     }
 
-    /// As [`BulkCreate::check`], but keeps good and bad rows apart, so that more can be said about the good ones.
-    pub fn judge(self) -> Result<Judged, Invalid> {
+    /// As [`BulkCreate::check`], but separates good and bad rows, so that the good ones can be checked further.
+    pub fn check_rows(self) -> Result<CheckedRows, Invalid> {
         let refuse = |code, message: &str| Err(Invalid::whole(code, message));
         let modes = usize::from(self.custom_ids.is_some()) + usize::from(self.count.is_some());
         if self.links.is_some() && (modes > 0 || self.template.is_some()) || modes > 1 {
@@ -72,7 +73,7 @@ impl BulkCreate {
         }
         if let Some(links) = self.links {
             check_size(links.len() as u64)?;
-            return Ok(judge_links(links));
+            return Ok(check_links(links));
         }
         if modes == 0 {
             return refuse(ErrorCode::BatchModeMissing, "give custom_ids, count or links");
@@ -84,7 +85,7 @@ impl BulkCreate {
         if let Some(count) = self.count {
             check_size(count)?;
             let batch = Batch::Generated { template, count: usize::try_from(count).unwrap_or(MAX_ROWS) };
-            return Ok(Judged { batch, indexes: (0..count).collect(), errors: Vec::new() });
+            return Ok(CheckedRows { batch, indexes: (0..count).collect(), errors: Vec::new() });
         }
         let ids = self.custom_ids.unwrap_or_default();
         check_size(ids.len() as u64)?;
@@ -98,16 +99,16 @@ impl BulkCreate {
                 }
             }
         }
-        Ok(Judged { batch: Batch::Named { template, ids: good }, indexes, errors })
+        Ok(CheckedRows { batch: Batch::Named { template, ids: good }, indexes, errors })
     }
 }
 
-/// A batch whose good rows are apart from the bad ones.
+/// The rows of a batch, good and bad ones separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct CheckedRows {
     /// The rows that broke no rule.
     pub batch: Batch,
-    /// Where each of them stood in the request.
+    /// The index of each of them in the request.
     pub indexes: Vec<u64>,
     /// The rows that broke one, by index.
     pub errors: Vec<RowError>,
@@ -122,12 +123,12 @@ fn check_size(rows: u64) -> Result<(), Invalid> {
     Err(Invalid::whole(code, message))
 }
 
-fn judge_links(links: Vec<CreateLink>) -> Judged {
+fn check_links(links: Vec<CreateLink>) -> CheckedRows {
     let (mut good, mut indexes, mut errors, mut seen) = (Vec::new(), Vec::new(), Vec::new(), HashSet::new());
     for (index, link) in (0_u64..).zip(links) {
         let id = link.custom_id.clone();
         let twice = id.as_deref().and_then(|id| duplicate(&mut seen, id));
-        // A malformed row says first what is wrong with itself, then that its id stands twice.
+        // A malformed row reports its own error rather than a duplicate id.
         match link.check().and_then(|link| twice.map_or(Ok(link), Err)) {
             Ok(link) => {
                 good.push(link);
@@ -136,12 +137,12 @@ fn judge_links(links: Vec<CreateLink>) -> Judged {
             Err(invalid) => errors.push(RowError::new(index, invalid, id)),
         }
     }
-    Judged { batch: Batch::Different(good), indexes, errors }
+    CheckedRows { batch: Batch::Different(good), indexes, errors }
 }
 
 fn duplicate(seen: &mut HashSet<String>, id: &str) -> Option<Invalid> {
     (!seen.insert(id.to_owned())).then(|| {
-        let message = "this id stands more than once in the batch";
+        let message = "duplicate id in this batch";
         Invalid::field(ErrorCode::DuplicateCustomIdInBatch, "custom_id", message)
     })
 }
@@ -192,32 +193,6 @@ pub enum BatchRefused {
     Rows(Vec<RowError>),
 }
 
-/// One row that failed, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct RowError {
-    /// Position in the batch, from 0.
-    pub index: u64,
-    /// What is wrong, for programs.
-    pub code: ErrorCode,
-    /// What is wrong, for people.
-    pub message: String,
-    /// The row's id, if it named one.
-    pub custom_id: Option<String>,
-    /// The field at fault, where it is another than the id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
-}
-
-impl RowError {
-    /// What one row did wrong.
-    pub fn new(index: u64, invalid: Invalid, custom_id: Option<String>) -> Self {
-        let field = invalid.field.map(std::borrow::Cow::into_owned);
-        Self { index, code: invalid.code, message: invalid.message, custom_id, field }
-    }
-}
-
 /// The reply to a bulk create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -230,9 +205,9 @@ pub struct BulkCreated {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BulkLink {
-    /// The last segment of the URL.
+    /// The link's id: the last segment of its URL.
     pub link_id: String,
-    /// The address to share.
+    /// The short link to share.
     pub url: String,
 }
 
@@ -254,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_sizes_and_rows_are_judged_in_order() {
+    fn modes_sizes_and_rows_are_checked_in_order() {
         let many = format!(
             r#"{{"template":{{}},"custom_ids":{}}}"#,
             serde_json::json!((0..101).map(|i| format!("id-{i}")).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! Colours as people write them, and how well two can be told apart.
+//! Colours in hex notation, and the contrast between two.
 
 use std::fmt;
 

@@ -1,24 +1,22 @@
 //! Deliveries: events on their way to a webhook, and the log of what was posted.
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::event::EventKind;
 use crate::id::{DeliveryId, EventId, WebhookId};
 use crate::time::Timestamp;
-use crate::words::words;
+use crate::words::{reply, words};
 
-/// Waits before each try of a delivery, in milliseconds: the first at once, then four more after 0, 1, 5 and 25 seconds.
-pub const WAITS_MILLIS: [i64; 5] = [0, 0, 1_000, 5_000, 25_000];
+/// Delay before each attempt of a delivery, in milliseconds: the first at once, then four retries after 0, 1, 5 and 25 seconds.
+pub const RETRY_DELAYS_MILLIS: [i64; 5] = [0, 0, 1_000, 5_000, 25_000];
 /// How long one attempt may take, in milliseconds.
-pub const ATTEMPT_MILLIS: u64 = 10_000;
-/// Most bytes that are kept of a receiver's answer.
-pub const MAX_ANSWER: usize = 1_024;
-/// Deliveries of one webhook that may wait; newer ones are noted and dropped.
+pub const ATTEMPT_TIMEOUT_MILLIS: u64 = 10_000;
+/// Most bytes that are stored of a receiver's response.
+pub const MAX_RESPONSE_BYTES: usize = 1_024;
+/// Most pending deliveries of one webhook; further ones are stored as dropped.
 pub const MAX_PENDING: i64 = 100_000;
-/// How long deliveries are shown, in days.
-pub const DELIVERIES_KEPT_DAYS: i64 = 30;
+/// How long deliveries are retained, in days.
+pub const DELIVERY_RETENTION_DAYS: i64 = 30;
 
 words! {
     /// What became of a delivery.
@@ -29,7 +27,7 @@ words! {
         Delivered = "delivered",
         /// All five attempts failed.
         Failed = "failed",
-        /// Its webhook was switched off or deleted first.
+        /// Its webhook was disabled, paused or deleted first.
         Canceled = "canceled",
         /// 100,000 others waited already.
         Dropped = "dropped",
@@ -55,26 +53,17 @@ impl DeliveryStatus {
     }
 }
 
-/// One attempt of a delivery.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct Attempt {
-    /// When it began.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
-    pub at: Timestamp,
-    /// How long it took, in milliseconds.
-    pub duration_ms: i64,
-    /// The status of the answer; null when there was none.
-    pub status: Option<u16>,
-    /// Why it failed; null when the receiver took it.
-    pub error: Option<String>,
-}
-
-impl Attempt {
-    /// An attempt with all its fields.
-    pub fn new(at: Timestamp, duration_ms: i64, status: Option<u16>, error: Option<String>) -> Self {
-        Self { at, duration_ms, status, error }
+reply! {
+    /// One attempt of a delivery.
+    Attempt {
+        /// When it began.
+        at: Timestamp,
+        /// Duration in milliseconds.
+        duration_ms: i64,
+        /// The status of the answer; null when there was none.
+        status: Option<u16>,
+        /// Why it failed; null when the receiver took it.
+        error: Option<String>,
     }
 }
 
@@ -92,21 +81,19 @@ pub struct DeliveryDetail {
     pub event_id: EventId,
     /// The event's kind.
     pub event: EventKind,
-    /// Whether the event was made up to try the webhook: it tells of nothing that happened.
+    /// Whether this is a test event.
     pub test: bool,
     /// The delivery that this one sends once more; null when it is no replay.
     pub replay_of: Option<DeliveryId>,
-    /// What became of it.
+    /// The state of the delivery.
     pub status: DeliveryStatus,
     /// The body that is sent, to the byte.
     pub request_body: String,
     /// The attempts so far, oldest first.
     pub attempts: Vec<Attempt>,
     /// When the next attempt is due; null when there is none.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub next_attempt_at: Option<Timestamp>,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
@@ -136,20 +123,12 @@ impl DeliveryDetail {
     }
 }
 
-/// Deliveries of a webhook, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct DeliveryList {
-    /// The deliveries.
-    pub deliveries: Vec<DeliveryDetail>,
-    /// Where the next page begins; null on the last.
-    pub next_cursor: Option<String>,
-}
-
-impl DeliveryList {
-    /// A page of these.
-    pub fn new(deliveries: Vec<DeliveryDetail>, next_cursor: Option<String>) -> Self {
-        Self { deliveries, next_cursor }
+reply! {
+    /// Deliveries of a webhook, newest first.
+    DeliveryList {
+        /// The deliveries.
+        deliveries: Vec<DeliveryDetail>,
+        /// Where the next page begins; null on the last.
+        next_cursor: Option<String>,
     }
 }

@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use idna::AsciiDenyList;
 use idna::uts46::{DnsLength, Hyphens, Uts46};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
 use crate::time::Timestamp;
-use crate::words::words;
+use crate::words::{setters, words};
 
-/// What the TXT record that proves a claim stands under: `_deeplink-verify.{domain}`.
+/// Label of the TXT record that proves a claim: `_deeplink-verify.{domain}`.
 pub const TXT_LABEL: &str = "_deeplink-verify";
 
 /// Top-level names that no public DNS serves (IANA, Special-Use Domain Names).
@@ -133,11 +133,9 @@ impl CreateDomain {
         Self { domain: domain.into(), role: None }
     }
 
-    /// Sets what the domain does.
-    #[must_use]
-    pub fn role(mut self, role: DomainRole) -> Self {
-        self.role = Some(role);
-        self
+    setters! {
+        /// Sets what the domain does.
+        role: DomainRole,
     }
 
     /// Runs every rule that needs no server.
@@ -186,20 +184,16 @@ pub struct DomainDetail {
     /// Whether its DNS has shown the token.
     pub verified: bool,
     /// When it was claimed.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
     /// Value of the TXT record: 64 hex digits.
-    #[serde(default)]
     pub verification_token: Option<String>,
     /// Name of the TXT record that proves the claim.
-    #[serde(default)]
     pub txt_record: Option<String>,
     /// Target of the CNAME record that brings visits here.
-    #[serde(default)]
     pub cname_target: Option<String>,
 }
 
-/// What looking into DNS gave.
+/// The result of the DNS check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DomainVerification {
@@ -207,13 +201,11 @@ pub struct DomainVerification {
     pub domain: String,
     /// Whether it is verified now.
     pub verified: bool,
-    /// When DNS was asked.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    /// When DNS was queried.
     pub checked_at: Timestamp,
     /// Every value that the TXT record has, cut to 255 characters each, at most 20; none of an alias out of the domain.
     pub txt_found: Vec<String>,
     /// Why it is not verified; null when it is.
-    #[serde(default)]
     pub reason: Option<String>,
 }
 
@@ -294,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_host_name_is_told_what_is_wrong_with_it() {
+    fn a_reserved_hyphen_is_named_in_the_refusal() {
         for (text, label) in [("ab--cd.io", "ab--cd"), ("go.xn--a.io", "xn--a"), ("xn--bcher-kva.ab--cd.io", "ab--cd")]
         {
             let message = text.parse::<DomainName>().expect_err(text).message;

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::x402::RequirementV1;
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $status:literal;)+) => {
         /// Every code an error of the service can carry. A code has exactly one HTTP status.
@@ -20,7 +22,7 @@ macro_rules! codes {
             /// Every known code.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// The code as it stands in the error record.
+            /// The code as it is in the error record.
             pub fn as_str(&self) -> &str {
                 match self { $(Self::$name => $code,)+ Self::Unknown(text) => text }
             }
@@ -42,7 +44,7 @@ macro_rules! codes {
 codes! {
     /// The request is malformed: bad JSON, a mistyped field, a bad parameter.
     BadRequest = "bad_request", 400;
-    /// Nothing is there, or it is not the caller's.
+    /// It does not exist, or it belongs to another account.
     NotFound = "not_found", 404;
     /// No credential where one is needed.
     Unauthorized = "unauthorized", 401;
@@ -76,7 +78,7 @@ codes! {
     LinkIdTaken = "link_id_taken", 409;
     /// The update changes nothing.
     EmptyUpdate = "empty_update", 400;
-    /// The affiliate named in a body is not there.
+    /// The affiliate named in a body does not exist.
     AffiliateNotFound = "affiliate_not_found", 404;
     /// A scoped credential named another affiliate.
     AffiliateScopeMismatch = "affiliate_scope_mismatch", 400;
@@ -88,14 +90,30 @@ codes! {
     BatchEmpty = "batch_empty", 400;
     /// The batch has more than 100 rows.
     BatchTooLarge = "batch_too_large", 400;
-    /// The batch says neither ids, nor a count, nor links.
+    /// The batch has neither ids, nor a count, nor links.
     BatchModeMissing = "batch_mode_missing", 400;
-    /// The batch says more than one of ids, count and links.
+    /// The batch has more than one of ids, count and links.
     BatchModeAmbiguous = "batch_mode_ambiguous", 400;
-    /// The id stands more than once in the batch.
+    /// The id occurs more than once in the batch.
     DuplicateCustomIdInBatch = "duplicate_custom_id_in_batch", 400;
     /// The plan's limit is reached.
     QuotaExceeded = "quota_exceeded", 402;
+    /// The plan is none that can be paid for.
+    InvalidTier = "invalid_tier", 400;
+    /// There is no subscription that could be cancelled.
+    NoSubscription = "no_subscription", 400;
+    /// The account has never paid, so the payment processor does not know it.
+    NoCustomer = "no_customer", 400;
+    /// The request costs something, and no payment for it came with it or the one that did was refused.
+    PaymentRequired = "payment_required", 402;
+    /// The payment header cannot be read.
+    PaymentInvalid = "payment_invalid", 400;
+    /// The payment was used for another request.
+    PaymentReplayed = "payment_replayed", 409;
+    /// The payment is being settled for the same request.
+    PaymentInProgress = "payment_in_progress", 409;
+    /// The facilitator that checks payments did not answer; nothing was done.
+    FacilitatorUnavailable = "facilitator_unavailable", 503;
     /// The e-mail address is not one.
     InvalidEmail = "invalid_email", 400;
     /// The address already belongs to an account.
@@ -114,11 +132,11 @@ codes! {
     LastKey = "last_key", 409;
     /// A key cannot delete itself.
     KeyInUse = "key_in_use", 409;
-    /// A confirmation code was sent to this address and has not ended.
+    /// A confirmation code was sent to this address and has not expired.
     RequestPending = "request_pending", 429;
-    /// The confirmation code is wrong, was never sent, or has ended.
+    /// The confirmation code is wrong, was never sent, or has expired.
     InvalidCode = "invalid_code", 400;
-    /// Too many wrong confirmation codes; this one is dead.
+    /// Too many wrong confirmation codes; this one no longer works.
     TooManyAttempts = "too_many_attempts", 429;
     /// The account has no such domain.
     DomainNotFound = "domain_not_found", 400;
@@ -130,7 +148,7 @@ codes! {
     PartnerKeyTaken = "partner_key_taken", 409;
     /// The affiliate has as many credentials as it may have.
     CredentialLimit = "credential_limit", 409;
-    /// There is no such identity provider.
+    /// Unknown identity provider.
     UnknownProvider = "unknown_provider", 404;
     /// The domain is no host name that an account can claim.
     InvalidDomain = "invalid_domain", 400;
@@ -168,7 +186,7 @@ codes! {
     InvalidSourceType = "invalid_source_type", 400;
     /// A webhook subscribes to no kind of event.
     EmptyEvents = "empty_events", 400;
-    /// There is no such kind of event.
+    /// Unknown kind of event.
     InvalidEvent = "invalid_event", 400;
     /// The account has as many webhooks as it may have.
     WebhookLimit = "webhook_limit", 400;
@@ -182,7 +200,7 @@ codes! {
     CsrfRejected = "csrf_rejected", 403;
     /// This service takes no new sign-ups.
     SignupClosed = "signup_closed", 403;
-    /// Too much work waits; nothing was done.
+    /// The queue is full; nothing was done.
     Overloaded = "overloaded", 503;
     /// The disk is full; nothing was done.
     StorageFull = "storage_full", 503;
@@ -203,7 +221,7 @@ codes! {
 }
 
 impl ErrorCode {
-    /// Whether this is one of the 503s that say "not set up here": repeating the request cannot help.
+    /// Whether this is one of the 503s for a feature that is not set up: repeating the request cannot help.
     pub fn is_not_configured(&self) -> bool {
         self.as_str().ends_with("_not_configured")
     }
@@ -246,9 +264,9 @@ impl utoipa::ToSchema for ErrorCode {}
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct ErrorBody {
-    /// What happened, for people.
+    /// A message for people.
     pub error: String,
-    /// What happened, for programs.
+    /// The error code.
     pub code: ErrorCode,
     /// The request's id, to find it in the service's logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -258,7 +276,7 @@ pub struct ErrorBody {
     pub field: Option<String>,
     /// With `invalid_batch`: every row that failed, by index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<crate::bulk::RowError>,
+    pub errors: Vec<RowError>,
     /// With `quota_exceeded`: what ran out, such as `links`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
@@ -268,6 +286,13 @@ pub struct ErrorBody {
     /// With `quota_exceeded`: how many there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<i64>,
+    /// With `payment_required`: 1, because `accepts` is a challenge of x402 version 1. That of version 2 is in the header
+    /// `PAYMENT-REQUIRED`.
+    #[serde(rename = "x402Version", default, skip_serializing_if = "Option::is_none")]
+    pub x402_version: Option<u64>,
+    /// With `payment_required`: the ways to pay for the request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepts: Vec<RequirementV1>,
 }
 
 impl ErrorBody {
@@ -282,6 +307,8 @@ impl ErrorBody {
             resource: None,
             limit: None,
             current: None,
+            x402_version: None,
+            accepts: Vec::new(),
         }
     }
 }
@@ -316,6 +343,32 @@ impl From<Invalid> for ErrorBody {
     }
 }
 
+/// One row that failed, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct RowError {
+    /// Position in the batch, from 0.
+    pub index: u64,
+    /// The error code.
+    pub code: ErrorCode,
+    /// A message for people.
+    pub message: String,
+    /// The row's id, if it named one.
+    pub custom_id: Option<String>,
+    /// The field at fault, where it is another than the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+}
+
+impl RowError {
+    /// What one row did wrong.
+    pub fn new(index: u64, invalid: Invalid, custom_id: Option<String>) -> Self {
+        let field = invalid.field.map(Cow::into_owned);
+        Self { index, code: invalid.code, message: invalid.message, custom_id, field }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,7 +379,7 @@ mod tests {
         for code in ErrorCode::ALL {
             assert_eq!(&ErrorCode::from(code.as_str()), code);
             assert!((400..600).contains(&code.status().expect("a known code has a status")));
-            assert!(seen.insert(code.as_str()), "{code} stands twice");
+            assert!(seen.insert(code.as_str()), "{code} is listed twice");
         }
     }
 

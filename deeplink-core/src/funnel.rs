@@ -1,16 +1,15 @@
 //! The funnel: what links led to, from clicks over installs and users to conversions.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
 use crate::stats::{DEFAULT_WINDOW_DAYS, MAX_WINDOW_DAYS};
 use crate::time::Timestamp;
-use crate::words::words;
+use crate::words::{reply, setters, words};
 
-/// Most links of one report: counts of distinct installs do not add up, so nobody can put two reports together.
+/// Most links of one report: counts of distinct installs cannot be added, so two reports cannot be combined.
 pub const MAX_LINKS: usize = 100;
 /// Longest window of a report by hour, in days.
 pub const MAX_HOURLY_DAYS: i64 = 31;
@@ -103,24 +102,17 @@ impl FunnelQuery {
         Self { link_ids: ids.join(","), ..Self::default() }
     }
 
+    setters! {
+        /// Sets which touch is credited.
+        credit: Credit,
+        /// Sets what the report is broken down by.
+        group_by: GroupBy,
+    }
+
     /// Sets the window.
     #[must_use]
     pub fn window(mut self, from: Option<Timestamp>, to: Option<Timestamp>) -> Self {
         (self.from, self.to) = (from, to);
-        self
-    }
-
-    /// Sets which touch is credited.
-    #[must_use]
-    pub fn credit(mut self, credit: Credit) -> Self {
-        self.credit = Some(credit);
-        self
-    }
-
-    /// Sets what the report is broken down by.
-    #[must_use]
-    pub fn group_by(mut self, group_by: GroupBy) -> Self {
-        self.group_by = Some(group_by);
         self
     }
 
@@ -170,10 +162,8 @@ impl FunnelQuery {
 #[non_exhaustive]
 pub struct FunnelReport {
     /// Start of the window, included.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub from: Timestamp,
     /// End of the window, included.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub to: Timestamp,
     /// The links, each once, in the order asked.
     pub link_ids: Vec<String>,
@@ -307,27 +297,17 @@ impl LinkStats {
     }
 }
 
-/// Conversions of one type and currency.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct ConversionSum {
-    /// What happened.
-    pub conversion_type: String,
-    /// How often.
-    pub count: i64,
-    /// Revenue in hundredths; null without amounts. A sum past 64 bits stays at their end.
-    #[serde(default)]
-    pub sum_cents: Option<i64>,
-    /// Its currency; null without amounts.
-    #[serde(default)]
-    pub currency: Option<String>,
-}
-
-impl ConversionSum {
-    /// A sum with all its fields.
-    pub fn new(conversion_type: String, count: i64, sum_cents: Option<i64>, currency: Option<String>) -> Self {
-        Self { conversion_type, count, sum_cents, currency }
+reply! {
+    /// Conversions of one type and currency.
+    ConversionSum {
+        /// What happened.
+        conversion_type: String,
+        /// Number of conversions.
+        count: i64,
+        /// Revenue in hundredths; null without amounts. A sum past 64 bits stays at their end.
+        sum_cents: Option<i64>,
+        /// Its currency; null without amounts.
+        currency: Option<String>,
     }
 }
 

@@ -1,4 +1,4 @@
-//! How the service says that it works.
+//! Health of the service.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// A reply with this word.
+    /// A reply with this status.
     pub fn new(status: impl Into<String>) -> Self {
         Self { status: status.into() }
     }

@@ -9,23 +9,27 @@
 //! | [`patch`], [`page`] | absent/null/value, lists |
 //! | [`error`] | every error code with its status |
 //! | [`url`] | which URLs may be stored |
-//! | [`link`], [`bulk`], [`metadata`] | links and batches of them |
+//! | [`link`], [`destinations`], [`bulk`], [`metadata`] | links and batches of them |
 //! | [`app`], [`association`], [`domain`] | a tenant's apps, the files that name them, and its host names |
 //! | [`qr`], [`colour`] | what a QR code may look like |
 //! | [`visitor`], [`resolve`] | who asks, and where the tap goes |
 //! | [`user`], [`session`] | people, their team, signing in |
 //! | [`secret_key`], [`publishable_key`], [`affiliate`] | keys, and partners with keys of their own |
 //! | [`lifecycle`], [`source`] | what apps and servers report, and addresses they can report to |
-//! | [`event`], [`webhook`], [`delivery`], [`signature`] | what receivers are told, where, and how they know who tells them |
-//! | [`funnel`], [`stats`], [`plan`] | what links led to, clicks over time, plans and their limits |
+//! | [`event`], [`webhook`], [`delivery`], [`signature`] | what is sent to receivers, where, and how they verify the sender |
+//! | [`funnel`], [`stats`] | what links led to, clicks over time |
+//! | [`plan`], [`billing`] | plans and their limits, what an account pays and uses |
+//! | [`x402`] | paying for one request |
 //! | [`routes`] | one entry for each operation of the service |
 
 pub mod affiliate;
 pub mod app;
 pub mod association;
+pub mod billing;
 pub mod bulk;
 pub mod colour;
 pub mod delivery;
+pub mod destinations;
 pub mod domain;
 pub mod error;
 pub mod event;
@@ -56,6 +60,7 @@ pub mod user;
 pub mod visitor;
 pub mod webhook;
 mod words;
+pub mod x402;
 
 /// Version of the interface that `/openapi.json` describes.
 pub const API_VERSION: &str = "0.1.0";

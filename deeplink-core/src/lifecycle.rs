@@ -1,7 +1,7 @@
-//! From click to conversion: what apps, pages and servers report, and what the service says to it.
+//! From click to conversion: what apps, pages and servers report, and the replies.
 //!
-//! The request types are the wire. `check` applies every rule of the service, so whoever holds a [`NewConversion`] holds
-//! something that may be stored.
+//! The request types are the wire. `check` applies every rule of the service, so a [`NewConversion`] may be
+//! stored.
 
 use iso_currency::Currency;
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,9 @@ use crate::error::{ErrorCode, Invalid};
 use crate::id::EventId;
 use crate::link::ResolvedLink;
 use crate::metadata::Metadata;
-use crate::text::find_control;
+use crate::text::TextField;
 use crate::time::Timestamp;
-use crate::words::setters;
+use crate::words::{reply, setters};
 
 /// Most characters of an install's id, a user's id, a version and each text of a context.
 pub const MAX_TEXT: usize = 255;
@@ -46,26 +46,18 @@ impl TrackClick {
 
     /// The rules: none but that the link is named.
     pub fn validate(&self) -> Result<(), Invalid> {
-        text(ErrorCode::BadRequest, "link_id", &self.link_id, MAX_TEXT)
+        required("link_id", &self.link_id)
     }
 }
 
-/// The reply to a click: what resolving the link says, and where the click came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct TrackedClick {
-    /// The link.
-    #[serde(flatten)]
-    pub link: ResolvedLink,
-    /// The system that the click came from: `ios`, `android`, `macos`, `windows` or `other`.
-    pub platform: String,
-}
-
-impl TrackedClick {
-    /// A reply with all its fields.
-    pub fn new(link: ResolvedLink, platform: impl Into<String>) -> Self {
-        Self { link, platform: platform.into() }
+reply! {
+    /// The reply to a click: what resolving the link says, and where the click came from.
+    TrackedClick {
+        /// The link.
+        #[serde(flatten)]
+        link: ResolvedLink,
+        /// The system that the click came from: `ios`, `android`, `macos`, `windows` or `other`.
+        platform: String,
     }
 }
 
@@ -98,10 +90,9 @@ impl Attribute {
 
     /// Runs every rule of the service.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let code = || ErrorCode::BadRequest;
-        text(code(), "link_id", &self.link_id, MAX_TEXT)?;
-        text(code(), "install_id", &self.install_id, MAX_TEXT)?;
-        text(code(), "app_version", &self.app_version, MAX_TEXT)?;
+        required("link_id", &self.link_id)?;
+        required("install_id", &self.install_id)?;
+        required("app_version", &self.app_version)?;
         self.context.as_ref().map_or(Ok(()), InstallContext::validate)
     }
 
@@ -124,7 +115,7 @@ macro_rules! context {
         }
 
         impl InstallContext {
-            /// Nothing known.
+            /// A context without any field set.
             pub fn new() -> Self {
                 Self::default()
             }
@@ -133,7 +124,7 @@ macro_rules! context {
 
             fn validate(&self) -> Result<(), Invalid> {
                 $(if let Some(value) = &self.$field {
-                    short(ErrorCode::BadRequest, $path, value, MAX_TEXT)?;
+                    TextField::line($path, MAX_TEXT, ErrorCode::BadRequest).check(value)?;
                 })+
                 Ok(())
             }
@@ -186,12 +177,12 @@ impl Identify {
 
     /// Runs every rule of the service.
     pub fn validate(&self) -> Result<(), Invalid> {
-        text(ErrorCode::BadRequest, "install_id", &self.install_id, MAX_TEXT)?;
-        text(ErrorCode::BadRequest, "user_id", &self.user_id, MAX_TEXT)
+        required("install_id", &self.install_id)?;
+        required("user_id", &self.user_id)
     }
 }
 
-/// The reply to what is simply done.
+/// The reply when there is nothing to return but success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -201,7 +192,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// It is done.
+    /// Success.
     pub const fn new() -> Self {
         Self { success: true }
     }
@@ -241,7 +232,6 @@ pub struct Convert {
     /// When it happened: at most 400 days ago, and at most 5 minutes ahead, which counts as the moment it arrives. When it
     /// arrives, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub occurred_at: Option<Timestamp>,
 }
 
@@ -276,13 +266,13 @@ impl Convert {
 
     /// Every rule but the one that depends on the time of day.
     fn validate_words(&self) -> Result<(), Invalid> {
-        let code = || ErrorCode::ParseError;
+        let text = |field, max| TextField::line(field, max, ErrorCode::ParseError);
         let wrong =
             |field: &'static str, message: &'static str| Err(Invalid::field(ErrorCode::ParseError, field, message));
-        text(code(), "user_id", &self.user_id, MAX_TEXT)?;
-        text(code(), "type", &self.conversion_type, MAX_CONVERSION_TYPE)?;
+        text("user_id", MAX_TEXT).required(&self.user_id)?;
+        text("type", MAX_CONVERSION_TYPE).required(&self.conversion_type)?;
         if let Some(key) = &self.idempotency_key {
-            text(code(), "idempotency_key", key, MAX_IDEMPOTENCY_KEY)?;
+            text("idempotency_key", MAX_IDEMPOTENCY_KEY).required(key)?;
         }
         if let Some(metadata) = &self.metadata {
             metadata.check().map_err(|invalid| Invalid { code: ErrorCode::ParseError, ..invalid })?;
@@ -303,7 +293,7 @@ impl Convert {
         }
     }
 
-    /// Applies the rules and gives what may be stored, once [`NewConversion::moment`] has judged when it happened.
+    /// Applies the rules and gives what may be stored, once [`NewConversion::moment`] has checked when it happened.
     pub fn check(self) -> Result<NewConversion, Invalid> {
         self.validate_words()?;
         Ok(NewConversion {
@@ -317,8 +307,7 @@ impl Convert {
     }
 }
 
-/// The moment at which something counts that is said to have happened then, and that the service hears of now. It did not
-/// happen after that, whatever the sender's clock shows.
+/// The moment at which a conversion counts that is reported `now`: never later than that, whatever the sender's clock shows.
 fn moment(occurred_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, Invalid> {
     let wrong = |message: &'static str| Err(Invalid::field(ErrorCode::ParseError, "occurred_at", message));
     match occurred_at {
@@ -348,7 +337,7 @@ pub struct NewConversion {
 }
 
 impl NewConversion {
-    /// The moment at which it counts, where the service hears of it `now`: never later than that.
+    /// The moment at which it counts if it is reported `now`: never later than that.
     pub fn moment(&self, now: Timestamp) -> Result<Timestamp, Invalid> {
         moment(self.occurred_at, now)
     }
@@ -368,7 +357,6 @@ pub struct Converted {
     /// Not stored: the plan's events of this month are used up.
     pub failed: i64,
     /// The stored conversion's id: the first one's for a repeat, null when nothing is stored.
-    #[serde(default)]
     pub event_id: Option<EventId>,
 }
 
@@ -394,23 +382,8 @@ impl Converted {
     }
 }
 
-/// A text that must be there.
-fn text(code: ErrorCode, field: &'static str, value: &str, max: usize) -> Result<(), Invalid> {
-    if value.trim().is_empty() {
-        return Err(Invalid::field(code, field, format!("{field} is blank")));
-    }
-    short(code, field, value, max)
-}
-
-fn short(code: ErrorCode, field: &'static str, value: &str, max: usize) -> Result<(), Invalid> {
-    let length = value.chars().count();
-    if length > max {
-        return Err(Invalid::field(code, field, format!("{field} has {length} characters; {max} are allowed")));
-    }
-    match find_control(value, false) {
-        Some(_) => Err(Invalid::field(code, field, format!("{field} holds a control character"))),
-        None => Ok(()),
-    }
+fn required(field: &'static str, text: &str) -> Result<(), Invalid> {
+    TextField::line(field, MAX_TEXT, ErrorCode::BadRequest).required(text)
 }
 
 #[cfg(test)]

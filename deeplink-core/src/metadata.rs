@@ -17,8 +17,8 @@ pub const MAX_KEYS: usize = 64;
 /// Deepest nesting of any JSON the service takes.
 pub const MAX_DEPTH: usize = 32;
 
-/// A JSON value as text without white space between its tokens. [`Metadata::check`] makes sure that it is an object
-/// that may be stored.
+/// A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent but for white space between tokens.
+// What was parsed may be any JSON value until `Metadata::check` has accepted it.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(value_type = Object))]

@@ -1,5 +1,5 @@
-//! JSON objects that must be objects. Derived readers also take an array of the fields in order, which is nothing that a
-//! caller could have meant.
+//! JSON objects that must be objects. Derived readers also take an array of the fields in order, which no caller
+//! means.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -42,7 +42,7 @@ pub(crate) fn optional<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deseriali
     deserializer.deserialize_any(Object(PhantomData))
 }
 
-/// An object or null, as an update says it.
+/// An object or null in an update.
 pub(crate) fn patch<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Patch<T>, D::Error> {
     optional(deserializer).map(Patch::from)
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{ErrorCode, Invalid};
 
-/// Items of a page when the caller does not say.
+/// Default number of items of a page.
 pub const DEFAULT_LIMIT: u32 = 50;
 /// Most items of a page.
 pub const MAX_LIMIT: u32 = 100;

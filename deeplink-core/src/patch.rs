@@ -1,8 +1,10 @@
-//! Absent, null and value told apart: the three things a field of an update can say.
+//! The three states of a field in an update: absent, null, or a value.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What an update says about one field. Use with `#[serde(default, skip_serializing_if = "Patch::is_keep")]`.
+use crate::error::{ErrorCode, Invalid};
+
+/// One field of an update. Use with `#[serde(default, skip_serializing_if = "Patch::is_keep")]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Patch<T> {
     /// The field is absent: its value stays.
@@ -20,7 +22,16 @@ impl<T> Patch<T> {
         matches!(self, Self::Keep)
     }
 
-    /// The same word about a value made from this one.
+    /// The same update with a reference to the value.
+    pub const fn as_ref(&self) -> Patch<&T> {
+        match self {
+            Self::Keep => Patch::Keep,
+            Self::Clear => Patch::Clear,
+            Self::Set(value) => Patch::Set(value),
+        }
+    }
+
+    /// Converts the value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Patch<U> {
         match self {
             Self::Keep => Patch::Keep,
@@ -38,7 +49,16 @@ impl<T> Patch<T> {
         })
     }
 
-    /// Carries the update out on a stored value.
+    /// The new value of a field that has to have one, `None` if it stays; null is refused.
+    pub fn required(self, field: &'static str) -> Result<Option<T>, Invalid> {
+        match self {
+            Self::Keep => Ok(None),
+            Self::Clear => Err(Invalid::field(ErrorCode::BadRequest, field, format!("{field} cannot be null"))),
+            Self::Set(value) => Ok(Some(value)),
+        }
+    }
+
+    /// Applies the update to a stored value.
     pub fn apply(self, stored: &mut Option<T>) {
         match self {
             Self::Keep => {}

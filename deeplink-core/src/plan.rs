@@ -1,8 +1,12 @@
-//! Plans: what each tier includes.
+//! Plans: what each tier includes, and which of them holds for an account.
 
+use crate::billing::SubscriptionStatus;
+use crate::time::Timestamp;
 use crate::words::words;
-use serde::{Deserialize, Deserializer, Serialize};
-use std::borrow::Cow;
+use serde::{Deserialize, Serialize};
+
+/// Days for which a plan stays after a failed payment was first seen.
+pub const PAST_DUE_DAYS: i64 = 7;
 
 words! {
     /// A plan.
@@ -37,6 +41,16 @@ pub struct Limits {
 }
 
 impl Tier {
+    /// Its place among the plans, the free one and unknown ones at 0.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Free | Self::Unknown(_) => 0,
+            Self::Pro => 1,
+            Self::Business => 2,
+            Self::Scale => 3,
+        }
+    }
+
     /// What the plan includes; an unknown plan includes what the free one does.
     pub fn limits(&self) -> Limits {
         let (links, events, domains, members, days) = match self {
@@ -52,6 +66,82 @@ impl Tier {
             max_team_members: members,
             max_webhooks: Some(2),
             analytics_retention_days: Some(days),
+        }
+    }
+}
+
+/// What decides which plan's limits hold for an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanBasis {
+    /// The plan that the operator grants.
+    pub comp: Option<Tier>,
+    /// The plan of the subscription, until that ends.
+    pub subscribed: Tier,
+    /// How the subscription stands; `None`: there never was one.
+    pub status: Option<SubscriptionStatus>,
+    /// When a failed payment of the subscription was first seen.
+    pub past_due_since: Option<Timestamp>,
+}
+
+impl PlanBasis {
+    /// Whether the subscription grants its plan: it is paid, or the failure of a payment was seen less than seven days
+    /// ago. A status that this build does not know grants nothing.
+    pub fn grants(&self, now: Timestamp) -> bool {
+        match &self.status {
+            None | Some(SubscriptionStatus::Active) => true,
+            Some(SubscriptionStatus::PastDue) => {
+                self.past_due_since.is_some_and(|since| now < since.plus_days(PAST_DUE_DAYS))
+            }
+            Some(SubscriptionStatus::Canceled | SubscriptionStatus::Unknown(_)) => false,
+        }
+    }
+
+    /// The plan whose limits hold: the higher one of the operator's grant and of what the subscription grants, else the
+    /// free plan.
+    pub fn effective_tier(&self, now: Timestamp) -> Tier {
+        let granted = self.grants(now).then_some(&self.subscribed);
+        let all = [self.comp.as_ref(), granted].into_iter().flatten();
+        all.max_by_key(|tier| tier.rank()).filter(|tier| tier.rank() > 0).cloned().unwrap_or(Tier::Free)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400_000;
+
+    /// The highest of the operator's grant, the subscription's plan where it grants one, and free. A failed payment keeps
+    /// the plan for seven days; what is unknown grants nothing.
+    #[test]
+    fn bl1_the_highest_plan_that_is_granted_holds() {
+        let now = Timestamp::from_millis(1_795_167_000_000);
+        let tier = |word: &str| Tier::from(word);
+        for (comp, subscribed, status, since, effective) in [
+            (None, "free", None, None, "free"),
+            (None, "pro", Some("active"), None, "pro"),
+            (None, "scale", Some("past_due"), Some(0), "scale"),
+            (None, "scale", Some("past_due"), Some(7 * DAY - 1), "scale"),
+            (None, "scale", Some("past_due"), Some(7 * DAY), "free"),
+            (None, "scale", Some("past_due"), None, "free"),
+            (None, "scale", Some("canceled"), None, "free"),
+            (None, "scale", Some("on_the_moon"), None, "free"),
+            (None, "platinum", Some("active"), None, "free"),
+            (Some("pro"), "free", None, None, "pro"),
+            (Some("pro"), "business", Some("active"), None, "business"),
+            (Some("scale"), "business", Some("active"), None, "scale"),
+            (Some("pro"), "business", Some("past_due"), Some(7 * DAY), "pro"),
+            (Some("pro"), "business", Some("canceled"), None, "pro"),
+            (Some("platinum"), "pro", Some("active"), None, "pro"),
+            (Some("free"), "free", None, None, "free"),
+        ] {
+            let basis = PlanBasis {
+                comp: comp.map(tier),
+                subscribed: tier(subscribed),
+                status: status.map(SubscriptionStatus::from),
+                past_due_since: since.map(|ago| now.plus_millis(-ago)),
+            };
+            assert_eq!(basis.effective_tier(now), tier(effective), "{basis:?}");
         }
     }
 }

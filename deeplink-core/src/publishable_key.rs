@@ -7,6 +7,7 @@ use crate::error::Invalid;
 use crate::id::PublishableKeyId;
 use crate::secret::PublishableKey;
 use crate::time::Timestamp;
+use crate::words::reply;
 
 /// Most publishable keys of an account, over all its domains.
 pub const MAX_PUBLISHABLE_KEYS: i64 = 100;
@@ -32,32 +33,23 @@ impl CreatePublishableKey {
         self.domain.parse()
     }
 
-    /// The rules, for who only wants to know.
+    /// Runs every rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.domain.parse::<DomainName>().map(drop)
     }
 }
 
-/// A new publishable key, shown whole this once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct CreatedPublishableKey {
-    /// The key's id.
-    pub id: PublishableKeyId,
-    /// The key itself; it is not shown again.
-    pub key: PublishableKey,
-    /// Its domain.
-    pub domain: String,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
-    pub created_at: Timestamp,
-}
-
-impl CreatedPublishableKey {
-    /// A reply with all its fields.
-    pub fn new(id: PublishableKeyId, key: PublishableKey, domain: String, created_at: Timestamp) -> Self {
-        Self { id, key, domain, created_at }
+reply! {
+    /// A new publishable key, shown whole this once.
+    CreatedPublishableKey {
+        /// The key's id.
+        id: PublishableKeyId,
+        /// The key itself; it is not shown again.
+        key: PublishableKey,
+        /// Its domain.
+        domain: String,
+        /// When it was created.
+        created_at: Timestamp,
     }
 }
 
@@ -71,23 +63,14 @@ pub struct PublishableKeyDetail {
     pub key_prefix: String,
     /// Its domain.
     pub domain: String,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
-/// Every publishable key of an account, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct PublishableKeyList {
-    /// The keys.
-    pub keys: Vec<PublishableKeyDetail>,
-}
-
-impl PublishableKeyList {
-    /// A list of these keys.
-    pub fn new(keys: Vec<PublishableKeyDetail>) -> Self {
-        Self { keys }
+reply! {
+    /// Every publishable key of an account, newest first.
+    PublishableKeyList {
+        /// The keys.
+        keys: Vec<PublishableKeyDetail>,
     }
 }

@@ -19,6 +19,15 @@ pub enum Credential {
     Session,
     /// A person's browser, without a credential; programs have no use for it.
     Browser,
+    /// The payment processor, which signs what it sends.
+    Processor,
+}
+
+impl Credential {
+    /// Whether programs call such an operation: others are for a person's browser or for the payment processor.
+    pub const fn is_for_programs(self) -> bool {
+        !matches!(self, Self::Browser | Self::Processor)
+    }
 }
 
 /// One operation: what it is called, and where it is.
@@ -57,7 +66,7 @@ routes! {
     OPENAPI = "openapi" GET "/openapi.json" Public;
     /// The description of the interface, for language models.
     LLMS = "llms" GET "/llms.txt" Public;
-    /// Sends a tap where it belongs, or says in JSON what the link is.
+    /// Redirects a visit, or describes the link in JSON.
     RESOLVE = "resolve" GET "/r/{link_id}" Public;
     /// Which iOS apps open the links of a host.
     APPLE_ASSOCIATION = "apple_association" GET "/.well-known/apple-app-site-association" Public;
@@ -71,9 +80,9 @@ routes! {
     CALLBACK_PAGE = "callback_page" GET "/v1/auth/callback" Browser;
     /// Signs in with a mailed link's token.
     CALLBACK = "callback" POST "/v1/auth/callback" Public;
-    /// Leads to an identity provider.
+    /// Redirects to an identity provider.
     OAUTH_START = "oauth_start" GET "/v1/auth/oauth/{provider}/start" Browser;
-    /// Where an identity provider leads back to.
+    /// The redirect back from an identity provider.
     OAUTH_CALLBACK = "oauth_callback" GET "/v1/auth/oauth/{provider}/callback" Browser;
     /// Shows the form of an invitation; consumes nothing.
     VERIFY_PAGE = "verify_page" GET "/v1/auth/verify" Browser;
@@ -161,7 +170,7 @@ routes! {
     CREATE_SOURCE = "create_source" POST "/v1/sources" SecretKey;
     /// Shows a source.
     GET_SOURCE = "get_source" GET "/v1/sources/{id}" SecretKey;
-    /// Deletes a source; its address is dead at once.
+    /// Deletes a source; its address stops at once.
     DELETE_SOURCE = "delete_source" DELETE "/v1/sources/{id}" SecretKey;
     /// Records a conversion without a key.
     SEND_TO_SOURCE = "send_to_source" POST "/in/{token}" Public;
@@ -179,9 +188,9 @@ routes! {
     TEST_WEBHOOK = "test_webhook" POST "/v1/webhooks/{webhook_id}/test" SecretKey;
     /// Lists what was sent to a webhook.
     LIST_DELIVERIES = "list_deliveries" GET "/v1/webhooks/{webhook_id}/deliveries" SecretKey;
-    /// Sends a delivery's event once more.
+    /// Sends a delivery's event again.
     REPLAY_DELIVERY = "replay_delivery" POST "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay" SecretKey;
-    /// Tells events as they happen.
+    /// Streams events as they happen.
     EVENT_STREAM = "event_stream" GET "/v1/events/stream" SecretKey;
     /// The script that pages report with.
     SDK_SCRIPT = "sdk_script" GET "/sdk/deeplink.js" Browser;
@@ -199,6 +208,16 @@ routes! {
     DELETE_DOMAIN = "delete_domain" DELETE "/v1/domains/{domain}" SecretKey;
     /// Looks for the proof of a claim in DNS.
     VERIFY_DOMAIN = "verify_domain" POST "/v1/domains/{domain}/verify" SecretKey;
+    /// Shows the account's plan and what it has used of it.
+    BILLING_STATUS = "billing_status" GET "/v1/billing/status" SecretKey;
+    /// Ends the subscription with its period.
+    CANCEL_SUBSCRIPTION = "cancel_subscription" POST "/v1/billing/cancel" SecretKey;
+    /// Makes a page on which a plan is paid for.
+    CREATE_CHECKOUT = "create_checkout" POST "/v1/billing/stripe/checkout" SecretKey;
+    /// Makes a page on which cards and invoices are managed.
+    CREATE_PORTAL = "create_portal" POST "/v1/billing/stripe/portal" SecretKey;
+    /// Takes the payment processor's notices.
+    STRIPE_WEBHOOK = "stripe_webhook" POST "/v1/billing/stripe/webhook" Processor;
 }
 
 #[cfg(test)]
@@ -206,11 +225,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_places_are_unique() {
+    fn names_and_paths_are_unique() {
         let mut names = std::collections::HashSet::new();
-        let mut places = std::collections::HashSet::new();
+        let mut paths = std::collections::HashSet::new();
         for route in ALL {
-            assert!(names.insert(route.operation) && places.insert((route.method, route.path)), "{}", route.operation);
+            assert!(names.insert(route.operation) && paths.insert((route.method, route.path)), "{}", route.operation);
         }
     }
 }

@@ -23,7 +23,10 @@ impl Random {
     /// When the operating system has no randomness to give: nothing secret can be made then.
     pub fn system() -> Self {
         let mut seed = [0; 32];
-        #[expect(clippy::expect_used, reason = "without randomness no credential may be made, so nothing can go on")]
+        #[expect(
+            clippy::expect_used,
+            reason = "without randomness no credential may be made, so the process must not continue"
+        )]
         SysRng.try_fill_bytes(&mut seed).expect("the operating system gives random bytes");
         Self(StdRng::from_seed(seed))
     }
@@ -64,9 +67,7 @@ pub fn sha256_hex(text: &str) -> String {
 macro_rules! keys {
     ($($(#[$doc:meta])* $name:ident = $prefix:literal;)+) => {$(
         $(#[$doc])*
-        ///
-        /// Anything else that arrives as a key is kept as it is (a client may talk to a service with another form), and
-        /// is simply unknown to this service.
+        // Other text is accepted too, since a client may talk to a service whose keys look different; no key has its hash.
         #[derive(Clone, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -89,7 +90,7 @@ macro_rules! keys {
                 Self(text.into())
             }
 
-            /// The key itself. Whoever calls this decides where it goes.
+            /// The key itself. The caller is responsible for where it goes.
             pub fn expose(&self) -> &str {
                 &self.0
             }
@@ -156,7 +157,7 @@ impl Token {
         Self(hex::encode(random.bytes::<32>()))
     }
 
-    /// Takes a token as somebody wrote it; a text of another form is simply unknown to the service.
+    /// Takes a token as somebody wrote it; a text of another form is unknown to the service.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -198,7 +199,7 @@ impl ConfirmationCode {
         Self((0..Self::LEN).map(|_| random.pick(Self::SYMBOLS)).collect())
     }
 
-    /// Takes a code as somebody typed it: trimmed and in upper case. `None` when no code looks like that.
+    /// Takes a code as somebody typed it: trimmed and in upper case. `None` when it does not have the form of a code.
     pub fn typed(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_uppercase();
         let is_code = text.len() == Self::LEN && text.bytes().all(|b| Self::SYMBOLS.contains(&b));

@@ -7,12 +7,13 @@ use crate::id::{SecretKeyId, UserId};
 use crate::secret::{ConfirmationCode, SecretKey};
 use crate::time::Timestamp;
 use crate::user::Email;
+use crate::words::{email_request, reply};
 
 /// Most secret keys of an account; its affiliates' credentials are not counted.
 pub const MAX_KEYS: i64 = 5;
 /// How long a confirmation code works, in seconds.
 pub const CODE_SECS: i64 = 10 * 60;
-/// Wrong codes that are answered as such; the next attempt finds the code dead.
+/// Wrong codes that are answered as such; the next attempt invalidates the code.
 pub const MAX_ATTEMPTS: i64 = 5;
 
 /// A secret key in a list: never the key itself.
@@ -25,49 +26,25 @@ pub struct SecretKeyDetail {
     pub key_prefix: String,
     /// Who asked for it; null when nobody did, or when they left the team.
     pub created_by: Option<UserId>,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was last used, to the minute; null when it never was.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub last_used_at: Option<Timestamp>,
 }
 
-/// Every secret key of an account, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct SecretKeyList {
-    /// The keys.
-    pub keys: Vec<SecretKeyDetail>,
-}
-
-impl SecretKeyList {
-    /// A list of these keys.
-    pub fn new(keys: Vec<SecretKeyDetail>) -> Self {
-        Self { keys }
+reply! {
+    /// Every secret key of an account, newest first.
+    SecretKeyList {
+        /// The keys.
+        keys: Vec<SecretKeyDetail>,
     }
 }
 
-/// Asks for a confirmation code by mail.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct RequestSecretKey {
-    /// A verified address of the account's team.
-    #[cfg_attr(feature = "openapi", schema(max_length = 254))]
-    pub email: String,
-}
-
-impl RequestSecretKey {
-    /// A request of this person.
-    pub fn new(email: impl Into<String>) -> Self {
-        Self { email: email.into() }
-    }
-
-    /// Applies the rules.
-    pub fn check(self) -> Result<Email, Invalid> {
-        self.email.parse()
+email_request! {
+    /// Asks for a confirmation code by mail.
+    RequestSecretKey {
+        /// A verified address of the account's team.
+        email
     }
 }
 
@@ -134,7 +111,7 @@ impl ConfirmSecretKey {
     }
 }
 
-/// The body of an issue: nothing has to be said.
+/// The body of a request for a new key; no field is required.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -158,8 +135,7 @@ pub struct CreatedSecretKey {
     pub key: SecretKey,
     /// Its first 18 characters and three dots, as lists show it.
     pub key_prefix: String,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    /// When it was created.
     pub created_at: Timestamp,
 }
 

@@ -9,7 +9,7 @@ use crate::error::Invalid;
 use crate::id::{TenantId, UserId};
 use crate::time::Timestamp;
 use crate::user::Email;
-use crate::words::setters;
+use crate::words::{reply, setters};
 
 /// Name of the session's cookie.
 pub const COOKIE: &str = "session_token";
@@ -76,7 +76,7 @@ impl Default for SigninSent {
 pub struct NextPath(Box<str>);
 
 impl NextPath {
-    /// Where people go when nothing else is said.
+    /// The default.
     pub const ACCOUNT: &'static str = "/account";
     /// Most bytes of a path.
     const MAX: usize = 2_048;
@@ -132,21 +132,13 @@ impl fmt::Display for NextPath {
     }
 }
 
-/// Who is signed in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct Me {
-    /// The person.
-    pub user: MyUser,
-    /// The account.
-    pub tenant: MyTenant,
-}
-
-impl Me {
-    /// The reply with both its halves.
-    pub fn new(user: MyUser, tenant: MyTenant) -> Self {
-        Self { user, tenant }
+reply! {
+    /// Who is signed in.
+    Me {
+        /// The person.
+        user: MyUser,
+        /// The account.
+        tenant: MyTenant,
     }
 }
 
@@ -156,7 +148,7 @@ impl Me {
 pub struct MyUser {
     /// The person's id.
     pub id: UserId,
-    /// Their address.
+    /// Their email address.
     pub email: String,
     /// Whether the address is confirmed.
     pub verified: bool,
@@ -171,7 +163,6 @@ pub struct MyTenant {
     /// The account's id.
     pub id: TenantId,
     /// When it was opened.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
 }
 

@@ -4,7 +4,7 @@
 //! Two signatures go with a body. `X-Service-Signature` is the lower-case hex of the HMAC-SHA-256 of the body, keyed with
 //! the ASCII bytes of the whole secret as it is written. `webhook-signature` follows the Standard Webhooks specification
 //! 1.0.0 (<https://www.standardwebhooks.com>): `v1,` and the base64 of the HMAC-SHA-256 of `id.timestamp.body`, keyed with
-//! the bytes that stand in base64 after `whsec_`.
+//! the bytes that the base64 after `whsec_` encodes.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ const PREFIX: &str = "whsec_";
 /// Bytes of a secret.
 const LENGTH: usize = 32;
 
-/// A webhook's secret: `whsec_` and the base64 of 32 bytes. It does not print itself.
+/// A webhook's secret: `whsec_` and the base64 of 32 bytes.
 #[derive(Clone, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(value_type = String, pattern = "^whsec_[A-Za-z0-9+/]{43}=$"))]
@@ -57,7 +57,7 @@ impl WebhookSecret {
         Self(text.into())
     }
 
-    /// The secret itself. Whoever calls this decides where it goes.
+    /// The secret itself. The caller is responsible for where it goes.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -67,7 +67,7 @@ impl WebhookSecret {
         self.key().is_ok()
     }
 
-    /// The bytes that stand after the prefix.
+    /// The bytes that the base64 after the prefix encodes.
     fn key(&self) -> Result<zeroize::Zeroizing<Vec<u8>>, NotASecret> {
         let encoded = self.0.strip_prefix(PREFIX).ok_or(NotASecret)?;
         let key = STANDARD.decode(encoded).map_err(|_| NotASecret)?;
@@ -97,7 +97,7 @@ fn hmac(key: &[u8]) -> HmacSha256 {
     HmacSha256::new_from_slice(key).expect("a key of any length")
 }
 
-/// Whether this is the HMAC-SHA-256 of a message under any key at all: for finding out what somebody else did. Takes the same
+/// Whether this is the HMAC-SHA-256 of a message under any key: for diagnosing other signatures. Takes the same
 /// time whatever differs.
 pub fn is_mac(key: &[u8], message: &[&[u8]], given: &[u8]) -> bool {
     let mut mac = hmac(key);
@@ -107,7 +107,19 @@ pub fn is_mac(key: &[u8], message: &[&[u8]], given: &[u8]) -> bool {
     mac.verify_slice(given).is_ok()
 }
 
-/// What signs bodies: a secret with its two keys made ready, so that many bodies cost one preparation.
+/// Whether one of these is the HMAC-SHA-256 of a message, which is computed once however many they are. Takes the same
+/// time whatever differs.
+pub fn is_any_mac(key: &[u8], message: &[&[u8]], given: &[[u8; 32]]) -> bool {
+    use subtle::ConstantTimeEq;
+    let mut mac = hmac(key);
+    for part in message {
+        mac.update(part);
+    }
+    let mac = mac.finalize().into_bytes();
+    given.iter().any(|given| mac.as_slice().ct_eq(given).into())
+}
+
+/// Signs bodies with a secret whose two keys are prepared once.
 #[derive(Clone)]
 pub struct Signer {
     service: HmacSha256,
@@ -169,7 +181,7 @@ impl Signer {
 
     /// Whether this is the body's hex signature, exactly as it is written here. Takes the same time whatever differs.
     pub fn is_service(&self, signature: &str, body: &[u8]) -> bool {
-        // Decoding takes upper case as well, which nobody writes who signs as documented.
+        // Decoding accepts upper case as well, which the documented form does not have.
         let is_lower = signature.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let Some(given) = hex::decode(signature).ok().filter(|_| is_lower) else { return false };
         self.service_mac(body).verify_slice(&given).is_ok()
@@ -225,6 +237,9 @@ mod tests {
         assert!(!signer.is_service(signature, b"what do ya want for nothing"));
         let given = hex::decode(signature).expect("hex");
         assert!(is_mac(b"Jefe", &[b"what do ya want ", b"for nothing?"], &given) && !is_mac(b"jefe", &[body], &given));
+        let given: [u8; 32] = given.try_into().expect("32 bytes");
+        assert!(is_any_mac(b"Jefe", &[b"what do ya want ", b"for nothing?"], &[[0; 32], given]));
+        assert!(!is_any_mac(b"jefe", &[body], &[[0; 32], given]) && !is_any_mac(b"Jefe", &[body], &[]));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Sources: addresses that conversions can be posted to without a key.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -11,7 +10,7 @@ use crate::error::{ErrorCode, Invalid};
 use crate::id::SourceId;
 use crate::text::find_control;
 use crate::time::Timestamp;
-use crate::words::words;
+use crate::words::{reply, words};
 
 /// Most characters of a source's name.
 pub const MAX_SOURCE_NAME: usize = 64;
@@ -26,7 +25,7 @@ words! {
     }
 }
 
-/// Where conversions are posted to. Whoever knows the address can post, so it is kept like a key: it does not print itself.
+/// Where conversions are posted to. The URL itself is the credential: keep it secret.
 #[derive(Clone, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(value_type = String, format = Uri))]
@@ -39,7 +38,7 @@ impl SourceUrl {
         Self(text.into())
     }
 
-    /// The address itself. Whoever calls this decides where it goes.
+    /// The address itself. The caller is responsible for where it goes.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -110,50 +109,27 @@ impl CreateSource {
     }
 }
 
-/// A source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct SourceDetail {
-    /// The source's id.
-    pub id: SourceId,
-    /// What people call it.
-    pub name: String,
-    /// What posts to it.
-    pub source_type: SourceType,
-    /// Where conversions are posted to. The address is the whole authentication; a new one comes with a new source.
-    pub webhook_url: SourceUrl,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
-    pub created_at: Timestamp,
-}
-
-impl SourceDetail {
-    /// A source with all its fields.
-    pub fn new(
+reply! {
+    /// A source.
+    SourceDetail {
+        /// The source's id.
         id: SourceId,
+        /// Display name.
         name: String,
+        /// What posts to it.
         source_type: SourceType,
+        /// Where conversions are posted to. The address is the whole authentication; a new one comes with a new source.
         webhook_url: SourceUrl,
+        /// When it was created.
         created_at: Timestamp,
-    ) -> Self {
-        Self { id, name, source_type, webhook_url, created_at }
     }
 }
 
-/// Every source of an account, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct SourceList {
-    /// The sources.
-    pub sources: Vec<SourceDetail>,
-}
-
-impl SourceList {
-    /// A list of these.
-    pub fn new(sources: Vec<SourceDetail>) -> Self {
-        Self { sources }
+reply! {
+    /// Every source of an account, newest first.
+    SourceList {
+        /// The sources.
+        sources: Vec<SourceDetail>,
     }
 }
 

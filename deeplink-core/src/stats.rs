@@ -1,16 +1,15 @@
 //! Click counts over time.
 
-use serde::{Deserialize, Deserializer, Serialize};
-use std::borrow::Cow;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
 use crate::time::Timestamp;
 use crate::visitor::ClickKind;
-use crate::words::words;
+use crate::words::{reply, words};
 
 /// Longest window of a time series in days.
 pub const MAX_WINDOW_DAYS: i64 = 400;
-/// Window of a time series when the caller does not say, in days.
+/// Default window of a time series, in days.
 pub const DEFAULT_WINDOW_DAYS: i64 = 30;
 
 words! {
@@ -76,29 +75,19 @@ impl TimeseriesQuery {
     }
 }
 
-/// Clicks of one link over time. Buckets without a click are there, with 0.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct Timeseries {
-    /// The link.
-    pub link_id: String,
-    /// Width of a bucket.
-    pub granularity: Granularity,
-    /// Start of the window.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
-    pub from: Timestamp,
-    /// End of the window.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
-    pub to: Timestamp,
-    /// The buckets that touch the window, oldest first.
-    pub data: Vec<Bucket>,
-}
-
-impl Timeseries {
-    /// A series with all its fields.
-    pub fn new(link_id: String, granularity: Granularity, from: Timestamp, to: Timestamp, data: Vec<Bucket>) -> Self {
-        Self { link_id, granularity, from, to, data }
+reply! {
+    /// Clicks of one link over time. Buckets without a click are there, with 0.
+    Timeseries {
+        /// The link.
+        link_id: String,
+        /// Width of a bucket.
+        granularity: Granularity,
+        /// Start of the window.
+        from: Timestamp,
+        /// End of the window.
+        to: Timestamp,
+        /// The buckets that touch the window, oldest first.
+        data: Vec<Bucket>,
     }
 }
 

@@ -1,19 +1,71 @@
-//! What may stand in a stored text: no control characters but the few that prose needs.
+//! Rules for stored texts: their length, and no control characters but the few that prose needs.
+
+use crate::error::{ErrorCode, Invalid};
 
 /// U+0000–001F and U+007F–009F: never stored, never shown.
 pub fn is_control(c: char) -> bool {
     c.is_control()
 }
 
-/// The first control character of a text, if it has one. With `prose`, TAB, LF and CR are let through: descriptions
+/// The first control character of a text, if it has one. With `prose`, TAB, LF and CR are allowed: descriptions
 /// and metadata values may span lines.
 pub fn find_control(text: &str, prose: bool) -> Option<char> {
     text.chars().find(|&c| is_control(c) && !(prose && matches!(c, '\t' | '\n' | '\r')))
 }
 
-/// A text as somebody else may see it: control characters removed and cut to `max` characters.
+/// A text that is safe to show: control characters removed and cut to `max` characters.
 pub fn clean(text: &str, max: usize) -> String {
     text.chars().filter(|&c| !is_control(c)).take(max).collect()
+}
+
+/// The rules of one text field of a request.
+pub(crate) struct TextField {
+    pub(crate) name: &'static str,
+    /// Most characters.
+    pub(crate) max: usize,
+    /// What a refusal answers with.
+    pub(crate) code: ErrorCode,
+    /// Whether it may span lines.
+    pub(crate) prose: bool,
+}
+
+impl TextField {
+    pub(crate) fn line(name: &'static str, max: usize, code: ErrorCode) -> Self {
+        Self { name, max, code, prose: false }
+    }
+
+    pub(crate) fn prose(name: &'static str, max: usize, code: ErrorCode) -> Self {
+        Self { prose: true, ..Self::line(name, max, code) }
+    }
+
+    /// Applies the rules to a text that may be blank or absent, which is the same.
+    pub(crate) fn optional(self, text: Option<&str>) -> Result<Option<String>, Invalid> {
+        let Some(text) = text else { return Ok(None) };
+        if text.trim().is_empty() && find_control(text, self.prose).is_none() {
+            return Ok(None);
+        }
+        self.check(text).map(|()| Some(text.to_owned()))
+    }
+
+    /// Applies the rules to a text that must not be blank.
+    pub(crate) fn required(self, text: &str) -> Result<(), Invalid> {
+        if text.trim().is_empty() {
+            let message = format!("{} is blank", self.name);
+            return Err(Invalid::field(self.code, self.name, message));
+        }
+        self.check(text)
+    }
+
+    /// Applies the rules.
+    pub(crate) fn check(self, text: &str) -> Result<(), Invalid> {
+        let Self { name, max, code, prose } = self;
+        let wrong = |message| Err(Invalid::field(code, name, message));
+        if find_control(text, prose).is_some() {
+            return wrong(format!("{name} holds a control character"));
+        }
+        let count = text.chars().count();
+        if count > max { wrong(format!("{name} has {count} characters; {max} are allowed")) } else { Ok(()) }
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ impl Timestamp {
     const MAX_MILLIS: i64 = 253_402_207_200_000;
     const MIN_MILLIS: i64 = -377_705_023_201_000;
 
-    /// From milliseconds since 1970-01-01T00:00:00Z; what lies outside the years RFC 3339 can write is brought to its edge.
+    /// From milliseconds since 1970-01-01T00:00:00Z; clamped to the years that RFC 3339 can write.
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(Self::MIN_MILLIS, Self::MAX_MILLIS))
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_are_read_and_brought_to_utc() {
+    fn offsets_are_converted_to_utc() {
         let read: Timestamp = "2026-11-20T11:30:00.12+02:00".parse().expect("RFC 3339");
         assert_eq!(read.as_millis(), 1_795_167_000_120);
         for wrong in ["", "yesterday", "2026-11-20", "2026-11-20T09:30:00", "2026-13-01T00:00:00Z"] {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_can_be_written_and_read_back() {
+    fn the_limits_can_be_written_and_read_back() {
         for edge in [i64::MIN, i64::MAX] {
             let moment = Timestamp::from_millis(edge);
             assert_eq!(moment.to_string().parse(), Ok(moment));

@@ -1,4 +1,4 @@
-//! Which URLs may be stored, and why not. Everything is judged on the parsed value and stored in the parser's
+//! Which URLs may be stored, and why not. Every rule applies to the parsed value and stored in the parser's
 //! serialisation (WHATWG URL), so that what was checked is what is served.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -66,7 +66,7 @@ pub fn web(text: &str) -> Result<String, Refused> {
 }
 
 /// A web address for the service itself to fetch: like [`web`], and what is not public may still be named where
-/// `allows` says so. Names are judged by their addresses, on connecting.
+/// `allows` says so. Names are checked by their addresses, on connecting.
 pub fn outbound(text: &str, allows: impl Fn(IpAddr) -> bool) -> Result<Url, Refused> {
     parse_http(text, |address| is_public(address) || allows(address))
 }
@@ -203,7 +203,7 @@ fn in_v6(address: Ipv6Addr, net: Ipv6Addr, bits: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// L1: a deep link's scheme is judged after parsing; nothing that runs code or reaches into the system is stored.
+    /// L1: a deep link's scheme is checked after parsing; nothing that runs code or reaches into the system is stored.
     #[test]
     fn l1_dangerous_deep_links_are_refused() {
         let schemes = REFUSED_SCHEMES.iter().copied().chain(["chrome", "chrome-extension", "ms-settings", "ms-word"]);
@@ -250,7 +250,7 @@ mod tests {
     /// Hosts of which none is public, as URLs write them.
     const HOST_VECTORS: &str = include_str!("../../tests/common/hosts-refused.txt");
 
-    /// L2: a web, image, icon or store URL names a public host, judged after parsing, without user name.
+    /// L2: a web, image, icon or store URL names a public host, checked after parsing, without user name.
     #[test]
     fn l2_web_urls_name_public_hosts() {
         for host in HOST_VECTORS.split_whitespace() {
@@ -268,7 +268,7 @@ mod tests {
             "example.net:8443",
             "bücher.example",
             "127.0.0.1.example.net",
-            // Judged on connecting, and a browser is what connects to these.
+            // Checked on connecting, and it is a browser that connects to these.
             "a.local",
             "a.internal",
             "metadata.google.internal",

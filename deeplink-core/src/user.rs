@@ -1,17 +1,16 @@
 //! People: e-mail addresses, sign-up, and the team of an account.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
 use crate::id::{SecretKeyId, TenantId, UserId};
 use crate::secret::SecretKey;
 use crate::text::find_control;
 use crate::time::Timestamp;
-use crate::words::words;
+use crate::words::{email_request, reply, words};
 
 /// An e-mail address, trimmed and in lower case: one `@`, something before it, a domain with a dot after it, at most
 /// 254 bytes (RFC 5321).
@@ -60,8 +59,8 @@ impl FromStr for Email {
     }
 }
 
-/// Lower case letter by letter. A letter that would become an ASCII one, such as the Kelvin sign, stays what it is: nobody
-/// else's address may come of it.
+/// Lower case letter by letter. A letter that would become an ASCII one, such as the Kelvin sign, is kept: the result must
+/// not be another person's address.
 fn lower(text: &str) -> String {
     let letter = |c: char| {
         let lower: String = c.to_lowercase().collect();
@@ -70,25 +69,11 @@ fn lower(text: &str) -> String {
     text.chars().map(letter).collect()
 }
 
-/// The body of a sign-up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct Signup {
-    /// Where the confirmation goes; trimmed and lower-cased.
-    #[cfg_attr(feature = "openapi", schema(max_length = 254))]
-    pub email: String,
-}
-
-impl Signup {
-    /// A sign-up of this address.
-    pub fn new(email: impl Into<String>) -> Self {
-        Self { email: email.into() }
-    }
-
-    /// Applies the rules.
-    pub fn check(self) -> Result<Email, Invalid> {
-        self.email.parse()
+email_request! {
+    /// The body of a sign-up.
+    Signup {
+        /// Where the confirmation goes; trimmed and lower-cased.
+        email
     }
 }
 
@@ -107,8 +92,7 @@ pub struct SignedUp {
     pub api_key: SecretKey,
     /// The key's first 18 characters and three dots, as lists show it.
     pub key_prefix: String,
-    /// When the account was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    /// When the account was created.
     pub created_at: Timestamp,
 }
 
@@ -139,13 +123,13 @@ words! {
     }
 }
 
-/// Somebody in the team.
+/// A member of the team.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserDetail {
     /// The person's id.
     pub id: UserId,
-    /// Their address.
+    /// Their email address.
     pub email: String,
     /// Whether the address is confirmed.
     pub verified: bool,
@@ -154,45 +138,22 @@ pub struct UserDetail {
     /// Whether they opened the account.
     pub is_owner: bool,
     /// When they were invited or opened the account.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
 }
 
-/// Everybody in the team, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct UserList {
-    /// The people.
-    pub users: Vec<UserDetail>,
-}
-
-impl UserList {
-    /// A list of these people.
-    pub fn new(users: Vec<UserDetail>) -> Self {
-        Self { users }
+reply! {
+    /// Every member of the team, newest first.
+    UserList {
+        /// The members.
+        users: Vec<UserDetail>,
     }
 }
 
-/// The body of an invitation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct InviteUser {
-    /// Where the invitation goes; trimmed and lower-cased.
-    #[cfg_attr(feature = "openapi", schema(max_length = 254))]
-    pub email: String,
-}
-
-impl InviteUser {
-    /// An invitation of this person.
-    pub fn new(email: impl Into<String>) -> Self {
-        Self { email: email.into() }
-    }
-
-    /// Applies the rules.
-    pub fn check(self) -> Result<Email, Invalid> {
-        self.email.parse()
+email_request! {
+    /// The body of an invitation.
+    InviteUser {
+        /// Where the invitation goes; trimmed and lower-cased.
+        email
     }
 }
 

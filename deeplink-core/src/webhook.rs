@@ -1,11 +1,10 @@
 //! Webhooks: addresses of an account that events are posted to.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ::url::Host;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
 use crate::event::EventKind;
@@ -14,21 +13,21 @@ use crate::patch::Patch;
 use crate::signature::WebhookSecret;
 use crate::time::Timestamp;
 use crate::url;
-use crate::words::words;
+use crate::words::{reply, setters, words};
 
 pub use crate::delivery::{
-    ATTEMPT_MILLIS, Attempt, DELIVERIES_KEPT_DAYS, DeliveryDetail, DeliveryList, DeliveryStatus, MAX_ANSWER,
-    MAX_PENDING, WAITS_MILLIS,
+    ATTEMPT_TIMEOUT_MILLIS, Attempt, DELIVERY_RETENTION_DAYS, DeliveryDetail, DeliveryList, DeliveryStatus,
+    MAX_PENDING, MAX_RESPONSE_BYTES, RETRY_DELAYS_MILLIS,
 };
 
 /// Most webhooks of an account.
 pub const MAX_WEBHOOKS: i64 = 2;
-/// How long the secret before a rotation still signs, in milliseconds.
+/// How long the previous secret still signs after a rotation, in milliseconds.
 pub const OVERLAP_MILLIS: i64 = 24 * 3_600_000;
 /// How long a webhook may fail before it is paused, in days.
-pub const PAUSED_AFTER_DAYS: i64 = 3;
+pub const PAUSE_AFTER_DAYS: i64 = 3;
 
-/// Which events of the subscribed kinds are sent: all of them, when nothing is said.
+/// Filters on the events of the subscribed kinds; by default all are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -49,11 +48,9 @@ impl WebhookFilters {
         Self::default()
     }
 
-    /// Narrows conversions to an affiliate's links.
-    #[must_use]
-    pub fn affiliate_id(mut self, id: impl Into<String>) -> Self {
-        self.affiliate_id = Some(id.into());
-        self
+    setters! {
+        /// Narrows conversions to an affiliate's links.
+        affiliate_id: impl Into<String>,
     }
 
     /// Whether nothing is narrowed.
@@ -96,20 +93,17 @@ impl CreateWebhook {
         Self { url: url.into(), events, filters: None }
     }
 
-    /// Narrows what is sent.
-    #[must_use]
-    pub fn filters(mut self, filters: WebhookFilters) -> Self {
-        self.filters = Some(filters);
-        self
+    setters! {
+        /// Narrows what is sent.
+        filters: WebhookFilters,
     }
 
-    /// Whether the service takes it, as far as the text alone says. Where a service may call what is not public, only that
-    /// service knows.
+    /// Runs every rule of the service but one: whether it may call an address that is not public.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.clone().check(|_| true).map(drop)
     }
 
-    /// Applies every rule that needs nothing but the text. What is not public may still be named where `allows` says so.
+    /// Applies every rule that needs nothing but the text. Addresses that are not public are allowed where `allows` says so.
     pub fn check(self, allows: impl Fn(IpAddr) -> bool) -> Result<NewWebhook, Invalid> {
         Ok(NewWebhook {
             url: address(&self.url, allows)?,
@@ -148,7 +142,7 @@ pub struct UpdateWebhook {
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<WebhookFilters>))]
     pub filters: Patch<WebhookFilters>,
-    /// Whether anything is sent. What waits while it is off is given up.
+    /// Whether events are sent. Pending deliveries are canceled when it is turned off.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
     pub active: Patch<bool>,
@@ -164,7 +158,7 @@ pub struct WebhookChange {
     pub events: Option<Vec<EventKind>>,
     /// Whose conversions alone are sent from now on; the inner `None` is everybody's.
     pub affiliate: Option<Option<AffiliateId>>,
-    /// Whether anything is sent.
+    /// Whether events are sent.
     pub active: Option<bool>,
 }
 
@@ -174,11 +168,14 @@ impl UpdateWebhook {
         Self::default()
     }
 
-    /// Sets the address.
-    #[must_use]
-    pub fn url(mut self, url: impl Into<String>) -> Self {
-        self.url = Patch::Set(url.into());
-        self
+    setters! {
+        [Patch::Set]
+        /// Sets the address.
+        url: impl Into<String>,
+        /// Sets the filters.
+        filters: WebhookFilters,
+        /// Sets whether anything is sent.
+        active: bool,
     }
 
     /// Sets the kinds.
@@ -188,49 +185,21 @@ impl UpdateWebhook {
         self
     }
 
-    /// Sets the filters.
-    #[must_use]
-    pub fn filters(mut self, filters: WebhookFilters) -> Self {
-        self.filters = Patch::Set(filters);
-        self
-    }
-
-    /// Sets whether anything is sent.
-    #[must_use]
-    pub fn active(mut self, active: bool) -> Self {
-        self.active = Patch::Set(active);
-        self
-    }
-
-    /// Whether the service takes it; see [`CreateWebhook::validate`].
+    /// Runs the rules; see [`CreateWebhook::validate`].
     pub fn validate(&self) -> Result<(), Invalid> {
         self.clone().check(|_| true).map(drop)
     }
 
     /// Applies every rule that needs nothing but the text.
     pub fn check(self, allows: impl Fn(IpAddr) -> bool) -> Result<WebhookChange, Invalid> {
-        let cleared =
-            |field: &'static str| Invalid::field(ErrorCode::BadRequest, field, format!("{field} cannot be null"));
-        let url = match self.url {
-            Patch::Keep => None,
-            Patch::Clear => return Err(cleared("url")),
-            Patch::Set(url) => Some(address(&url, allows)?),
-        };
-        let events = match self.events {
-            Patch::Keep => None,
-            Patch::Clear => return Err(cleared("events")),
-            Patch::Set(events) => Some(kinds(&events)?),
-        };
+        let url = self.url.required("url")?.map(|url| address(&url, allows)).transpose()?;
+        let events = self.events.required("events")?.map(|events| kinds(&events)).transpose()?;
         let affiliate = match self.filters {
             Patch::Keep => None,
             Patch::Clear => Some(None),
             Patch::Set(filters) => Some(filters.check()?),
         };
-        let active = match self.active {
-            Patch::Keep => None,
-            Patch::Clear => return Err(cleared("active")),
-            Patch::Set(active) => Some(active),
-        };
+        let active = self.active.required("active")?;
         if url.is_none() && events.is_none() && affiliate.is_none() && active.is_none() {
             let message = "the update changes nothing: send url, events, filters or active";
             return Err(Invalid::whole(ErrorCode::EmptyUpdate, message));
@@ -271,148 +240,92 @@ fn kinds(words: &[String]) -> Result<Vec<EventKind>, Invalid> {
 }
 
 words! {
-    /// How a webhook's deliveries go.
+    /// Delivery health of a webhook.
     WebhookStatus {
-        /// Nothing was tried yet at its address.
+        /// No delivery was attempted yet.
         Untried = "untried",
         /// The last settled delivery arrived.
         Healthy = "healthy",
         /// Deliveries have failed since `failing_since`.
         Failing = "failing",
-        /// The service stopped sending after three days of failures; `active: true` begins anew.
+        /// The service stopped sending after three days of failures; `active: true` resumes.
         Paused = "paused",
     }
 }
 
-/// How a webhook's deliveries go.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct WebhookHealth {
-    /// In a word.
-    pub status: WebhookStatus,
-    /// When the first attempt failed since the last that arrived; null when none has. It is counted anew after a day without an
-    /// attempt, for another address, and when the webhook is switched on.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
-    pub failing_since: Option<Timestamp>,
-    /// When an attempt arrived last.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
-    pub delivered_at: Option<Timestamp>,
-    /// Deliveries that were dropped because 100,000 waited already.
-    pub dropped: i64,
-}
-
-impl WebhookHealth {
-    /// Health with all its fields.
-    pub fn new(
+reply! {
+    /// Delivery health of a webhook.
+    WebhookHealth {
+        /// Whether deliveries succeed, in one word.
         status: WebhookStatus,
+        /// When the first attempt failed since the last that succeeded; null when none has. It starts anew with the
+        /// first attempt after a day without any or after the webhook was switched on, and at once for another URL.
         failing_since: Option<Timestamp>,
+        /// When a delivery last succeeded.
         delivered_at: Option<Timestamp>,
+        /// Deliveries dropped because 100,000 were already pending.
         dropped: i64,
-    ) -> Self {
-        Self { status, failing_since, delivered_at, dropped }
     }
 }
 
-/// A webhook as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct WebhookDetail {
-    /// The webhook's id.
-    pub id: WebhookId,
-    /// Where events are posted to.
-    #[cfg_attr(feature = "openapi", schema(format = Uri))]
-    pub url: String,
-    /// The kinds of events that are sent.
-    pub events: Vec<EventKind>,
-    /// Which of them; absent when all.
-    #[serde(default, skip_serializing_if = "WebhookFilters::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(required = false))]
-    pub filters: WebhookFilters,
-    /// Whether anything is sent.
-    pub active: bool,
-    /// When it was made.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
-    pub created_at: Timestamp,
-    /// How its deliveries go.
-    pub health: WebhookHealth,
-}
-
-impl WebhookDetail {
-    /// A webhook with all its fields.
-    pub fn new(
+reply! {
+    /// A webhook as it is shown.
+    WebhookDetail {
+        /// The webhook's id.
         id: WebhookId,
+        /// Where events are posted to.
+        #[cfg_attr(feature = "openapi", schema(format = Uri))]
         url: String,
+        /// The kinds of events that are sent.
         events: Vec<EventKind>,
+        /// Filters on the events that are sent; absent when all are sent.
+        #[serde(default, skip_serializing_if = "WebhookFilters::is_empty")]
+        #[cfg_attr(feature = "openapi", schema(required = false))]
         filters: WebhookFilters,
+        /// Whether events are sent.
         active: bool,
+        /// When it was created.
         created_at: Timestamp,
+        /// Whether its deliveries succeed.
         health: WebhookHealth,
-    ) -> Self {
-        Self { id, url, events, filters, active, created_at, health }
     }
 }
 
-/// Every webhook of an account, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct WebhookList {
-    /// The webhooks.
-    pub webhooks: Vec<WebhookDetail>,
-}
-
-impl WebhookList {
-    /// A list of these.
-    pub fn new(webhooks: Vec<WebhookDetail>) -> Self {
-        Self { webhooks }
+reply! {
+    /// Every webhook of an account, newest first.
+    WebhookList {
+        /// The webhooks.
+        webhooks: Vec<WebhookDetail>,
     }
 }
 
-/// A new webhook, with its secret, which is shown this once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct CreatedWebhook {
-    /// The webhook.
-    #[serde(flatten)]
-    pub webhook: WebhookDetail,
-    /// What its events are signed with; it is not shown again.
-    pub secret: WebhookSecret,
-}
-
-impl CreatedWebhook {
-    /// A new webhook and its secret.
-    pub fn new(webhook: WebhookDetail, secret: WebhookSecret) -> Self {
-        Self { webhook, secret }
+reply! {
+    /// A new webhook, with its secret, which is shown this once.
+    CreatedWebhook {
+        /// The webhook.
+        #[serde(flatten)]
+        webhook: WebhookDetail,
+        /// What its events are signed with; it is not shown again.
+        secret: WebhookSecret,
     }
 }
 
-/// A webhook's new secret, which is shown this once. The one before signs beside it for 24 hours.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct RotatedSecret {
-    /// The webhook.
-    pub id: WebhookId,
-    /// What its events are signed with from now on.
-    pub secret: WebhookSecret,
-}
-
-impl RotatedSecret {
-    /// A webhook and its new secret.
-    pub fn new(id: WebhookId, secret: WebhookSecret) -> Self {
-        Self { id, secret }
+reply! {
+    /// A webhook's new secret, which is shown this once. The one before signs beside it for 24 hours.
+    RotatedSecret {
+        /// The webhook.
+        id: WebhookId,
+        /// The secret that signs its events from now on.
+        secret: WebhookSecret,
     }
 }
 
-/// The body of a test: which event is made up.
+/// The body of a test: which kind of event to send.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct TestWebhook {
-    /// Its kind; the first one that the webhook subscribes to, if absent.
+    /// The kind of event to send; by default the first that the webhook subscribes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
 }

@@ -1,6 +1,6 @@
-//! What enumerations of words and types of many optional fields have in common.
+//! Macros for what wire types have in common: enumerations of words, setters, replies, shared fields.
 
-/// How an enumeration with `as_str` is shown, sent and described: as one of these words.
+/// Formats, serializes and describes an enumeration with `as_str` as one of these words.
 macro_rules! spelled {
     ($name:ident: $($word:literal),+) => {
         impl std::fmt::Display for $name {
@@ -31,6 +31,7 @@ macro_rules! spelled {
 }
 pub(crate) use spelled;
 
+/// Declares an enumeration of words that may grow: a word that this build does not know keeps its text.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])*
@@ -60,23 +61,106 @@ macro_rules! words {
 
         crate::words::spelled!($name: $($word),+);
 
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Ok(Self::from(&*Cow::<'de, str>::deserialize(deserializer)?))
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Ok(Self::from(&*std::borrow::Cow::<'de, str>::deserialize(deserializer)?))
             }
         }
     };
 }
 pub(crate) use words;
 
+/// Declares a builder method for each optional field; `[Patch::Set]` before the fields is for those of an update.
 macro_rules! setters {
-    ($($(#[$doc:meta])* $field:ident: $from:ty,)+) => {$(
+    ([$set:path] $($(#[$doc:meta])* $field:ident: $from:ty,)+) => {$(
         $(#[$doc])*
         #[must_use]
         pub fn $field(mut self, value: $from) -> Self {
-            self.$field = Some(value.into());
+            self.$field = $set(value.into());
             self
         }
     )+};
+    ($($fields:tt)+) => { $crate::words::setters! { [Some] $($fields)+ } };
 }
 pub(crate) use setters;
+
+/// Declares what the service answers: a type to which fields may be added, with a constructor from all of them.
+macro_rules! reply {
+    ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)+
+        }
+
+        impl $name {
+            /// A reply with these fields.
+            pub fn new($($field: $type),+) -> Self {
+                Self { $($field),+ }
+            }
+        }
+    };
+}
+pub(crate) use reply;
+
+/// Declares a request whose only field is an e-mail address.
+macro_rules! email_request {
+    ($(#[$meta:meta])* $name:ident { $(#[$email_meta:meta])* email }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[non_exhaustive]
+        pub struct $name {
+            $(#[$email_meta])*
+            #[cfg_attr(feature = "openapi", schema(max_length = 254))]
+            pub email: String,
+        }
+
+        impl $name {
+            /// A request with this address.
+            pub fn new(email: impl Into<String>) -> Self {
+                Self { email: email.into() }
+            }
+
+            /// Applies the rules.
+            pub fn check(self) -> Result<$crate::user::Email, $crate::error::Invalid> {
+                self.email.parse()
+            }
+        }
+    };
+}
+pub(crate) use email_request;
+
+/// Declares what a program is shown of a link: fields of its own around those of the link's contents.
+macro_rules! shown_link {
+    ($(#[$meta:meta])* $name:ident { $($before:tt)* } { $($after:tt)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub struct $name {
+            /// The link's id: the last segment of its URL.
+            pub link_id: String,
+            $($before)*
+            /// Opens the iOS app.
+            pub ios_deep_link: Option<String>,
+            /// The App Store page.
+            pub ios_store_url: Option<String>,
+            /// Opens the Android app.
+            pub android_deep_link: Option<String>,
+            /// The Play Store page.
+            pub android_store_url: Option<String>,
+            /// The web page.
+            pub web_url: Option<String>,
+            /// Any JSON object that the link's creator attached.
+            pub metadata: Option<Metadata>,
+            /// What the link is for, as its creator says.
+            pub agent_context: Option<AgentContext>,
+            /// How the link looks when it is shared.
+            pub social_preview: Option<SocialPreview>,
+            $($after)*
+        }
+    };
+}
+pub(crate) use shown_link;

@@ -1,116 +1,44 @@
-//! What is kept in memory about links, hosts and keys, and when it may be believed.
+//! What is kept in memory about links, hosts and keys, and when it is fresh.
 //!
 //! A change on this node drops its entry before the change is acknowledged; a change elsewhere arrives as a notice, or
-//! at the latest makes entries stale after [`BELIEVED_MILLIS`]. A fill that was overtaken by a drop is dropped itself.
+//! at the latest makes entries stale after [`crate::ttl_cache::FRESH_MILLIS`]. A fill that was overtaken by a drop is
+//! dropped itself.
 
-use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
+use deeplink_core::destinations::Destinations;
 use deeplink_core::link::LinkStatus;
+use deeplink_core::metadata::Metadata;
 use deeplink_core::resolve::LinkView;
 use deeplink_core::time::Timestamp;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use crate::db::hosts::TenantBranding;
 use crate::db::links::Link;
+use crate::ttl_cache::{Freshness, Generations, NAMES, STALE_MILLIS};
 
-/// How long an entry is believed while changes on other nodes may go unnoticed.
-pub(crate) const BELIEVED_MILLIS: u64 = 5_000;
-/// How long "there is no such link" is believed.
+/// How long "there is no such link" is fresh.
 const ABSENT_MILLIS: u64 = 5_000;
-/// How long an old entry may answer while the database does not.
-pub(crate) const STALE_MILLIS: u64 = 600_000;
 /// What an entry costs beside its text: key, handle, table slot, counters.
 const ENTRY_BYTES: usize = 192;
-/// Counters of drops by link name.
-pub(crate) const NAMES: usize = 64;
 /// Counters of changes by tenant: so many that tenants seldom share one.
 const TENANTS: usize = 4096;
 
-/// Notices how many drops there were, so that a fill can tell whether it was overtaken.
-#[derive(Debug)]
-pub(crate) struct Generations {
-    hasher: RandomState,
-    counts: Vec<AtomicU64>,
+/// A tenant's association files, as they are sent.
+#[derive(Debug, Default)]
+pub(crate) struct AssociationFiles {
+    pub(crate) apple: Option<TaggedFile>,
+    pub(crate) google: Option<TaggedFile>,
 }
 
-impl Generations {
-    pub(crate) fn new(shards: usize) -> Self {
-        Self { hasher: RandomState::new(), counts: (0..shards).map(|_| AtomicU64::new(0)).collect() }
-    }
-
-    fn shard(&self, key: &(impl Hash + ?Sized)) -> usize {
-        usize::try_from(self.hasher.hash_one(key) % self.counts.len() as u64).unwrap_or(0)
-    }
-
-    pub(crate) fn of(&self, key: &(impl Hash + ?Sized)) -> &AtomicU64 {
-        &self.counts[self.shard(key)]
-    }
-}
-
-/// Since when entries may be believed, and whether other nodes' changes are heard of.
-#[derive(Debug)]
-pub(crate) struct Belief {
-    /// Entries read before this moment must be read again.
-    since: AtomicU64,
-    /// Whether every change elsewhere reaches this node.
-    hears: AtomicBool,
-}
-
-impl Belief {
-    pub(crate) fn new(hears: bool) -> Self {
-        Self { since: AtomicU64::new(0), hears: AtomicBool::new(hears) }
-    }
-
-    pub(crate) fn holds(&self, read_at: u64, now: u64) -> bool {
-        read_at >= self.since.load(Ordering::Relaxed)
-            && (self.hears.load(Ordering::Relaxed) || read_at + BELIEVED_MILLIS > now)
-    }
-
-    /// Changes may have been missed: everything must be read again.
-    pub(crate) fn doubt_all(&self, now: u64) {
-        self.since.store(now + 1, Ordering::Relaxed);
-    }
-
-    /// Whether notices arrive from now on.
-    pub(crate) fn set_hears(&self, hears: bool) {
-        self.hears.store(hears, Ordering::Relaxed);
-    }
-}
-
-/// What the service says of itself about a link's tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Face {
-    /// Verified primary, else any verified domain.
-    pub(crate) domain: Option<String>,
-    /// The oldest verified domain of role `primary`: links live there.
-    pub(crate) primary: Option<String>,
-    /// The verified domain of role `alternate`.
-    pub(crate) alternate: Option<String>,
-    /// The oldest iOS app.
-    pub(crate) ios: Option<FaceApp>,
-    /// The oldest Android app.
-    pub(crate) android: Option<FaceApp>,
-    /// Whether the oldest app of all is the one for Android.
-    pub(crate) android_is_oldest: bool,
-    /// The package of the only Android app.
-    pub(crate) only_android_package: Option<String>,
-}
-
-/// What a page shows of an app.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct FaceApp {
-    pub(crate) name: Option<String>,
-    pub(crate) icon_url: Option<String>,
-    pub(crate) theme_color: Option<String>,
-}
-
-impl FaceApp {
-    /// What people call it.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
+/// One file and its tag.
+#[derive(Debug, Clone)]
+pub(crate) struct TaggedFile {
+    pub(crate) body: Bytes,
+    pub(crate) tag: String,
 }
 
 /// Which state of its tenant an entry was packed under.
@@ -122,58 +50,41 @@ pub(crate) struct Under {
 
 /// A link as a visit needs it: one allocation for all its texts.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct CachedLink {
     pub(crate) position: i64,
     expires_at: i64,
     status: Option<LinkStatus>,
     read_at: u64,
     under: Under,
-    face: Arc<Face>,
+    branding: Arc<TenantBranding>,
     text: Box<str>,
     /// Where each part ends in `text`; a part that is absent ends where the one before it does.
     ends: [u16; PARTS],
     present: u16,
 }
 
+/// The parts of [`CachedLink::text`] by their index.
+const LINK_ID: usize = 0;
+const URL: usize = 1;
+const DESTINATIONS: usize = 2;
+const METADATA: usize = 7;
+const AGENT_CONTEXT: usize = 8;
+const SOCIAL_PREVIEW: usize = 9;
 const PARTS: usize = 10;
 
-/// The parts of [`Known::text`], in order.
-#[derive(Debug, Clone, Copy)]
-#[repr(usize)]
-enum Part {
-    LinkId,
-    Url,
-    IosDeepLink,
-    IosStoreUrl,
-    AndroidDeepLink,
-    AndroidStoreUrl,
-    WebUrl,
-    Metadata,
-    AgentContext,
-    SocialPreview,
-}
-
-impl Known {
+impl CachedLink {
     /// Packs a stored link. `url` is its shareable address.
-    pub(crate) fn pack(link: &Link, url: &str, face: Arc<Face>, under: Under, read_at: u64) -> Self {
-        let to = &link.content.destinations;
+    pub(crate) fn pack(link: &Link, url: &str, branding: Arc<TenantBranding>, under: Under, read_at: u64) -> Self {
         let agent_context = link.content.agent_context.as_ref().and_then(|value| serde_json::to_string(value).ok());
         let social_preview = link.content.social_preview.as_ref().and_then(|value| serde_json::to_string(value).ok());
-        let parts: [Option<&str>; PARTS] = [
-            Some(&link.link_id),
-            Some(url),
-            to.ios_deep_link.as_deref(),
-            to.ios_store_url.as_deref(),
-            to.android_deep_link.as_deref(),
-            to.android_store_url.as_deref(),
-            to.web_url.as_deref(),
-            link.content.metadata.as_ref().map(deeplink_core::metadata::Metadata::as_str),
-            agent_context.as_deref(),
-            social_preview.as_deref(),
-        ];
-        let mut text = String::with_capacity(parts.iter().flatten().map(|part| part.len()).sum());
+        let metadata = link.content.metadata.as_ref().map(Metadata::as_str);
+        let parts = [Some(&*link.link_id), Some(url)]
+            .into_iter()
+            .chain(link.content.destinations.as_deref().into_array())
+            .chain([metadata, agent_context.as_deref(), social_preview.as_deref()]);
+        let mut text = String::with_capacity(parts.clone().flatten().map(str::len).sum());
         let (mut ends, mut present) = ([0; PARTS], 0);
-        for (at, part) in parts.iter().enumerate() {
+        for (at, part) in parts.enumerate() {
             if let Some(part) = part {
                 text.push_str(part);
                 present |= 1 << at;
@@ -187,15 +98,14 @@ impl Known {
             status: link.status.clone(),
             read_at,
             under,
-            face,
+            branding,
             text: text.into(),
             ends,
             present,
         }
     }
 
-    fn part(&self, part: Part) -> Option<&str> {
-        let at = part as usize;
+    fn part(&self, at: usize) -> Option<&str> {
         if self.present & (1 << at) == 0 {
             return None;
         }
@@ -212,53 +122,49 @@ impl Known {
     /// The link as the decision wants to see it.
     pub(crate) fn view(&self, is_active: bool) -> LinkView<'_> {
         LinkView {
-            link_id: self.part(Part::LinkId).unwrap_or_default(),
-            url: self.part(Part::Url).unwrap_or_default(),
-            ios_deep_link: self.part(Part::IosDeepLink),
-            ios_store_url: self.part(Part::IosStoreUrl),
-            android_deep_link: self.part(Part::AndroidDeepLink),
-            android_store_url: self.part(Part::AndroidStoreUrl),
-            web_url: self.part(Part::WebUrl),
-            has_social_preview: self.part(Part::SocialPreview).is_some(),
-            has_agent_context: self.part(Part::AgentContext).is_some(),
+            link_id: self.part(LINK_ID).unwrap_or_default(),
+            url: self.part(URL).unwrap_or_default(),
+            to: Destinations::from_array(std::array::from_fn(|at| self.part(DESTINATIONS + at))),
+            has_social_preview: self.part(SOCIAL_PREVIEW).is_some(),
+            has_agent_context: self.part(AGENT_CONTEXT).is_some(),
             is_active,
         }
     }
 
     /// Metadata as its JSON text.
     pub(crate) fn metadata(&self) -> Option<&str> {
-        self.part(Part::Metadata)
+        self.part(METADATA)
     }
 
     /// Agent context as JSON.
     pub(crate) fn agent_context(&self) -> Option<&str> {
-        self.part(Part::AgentContext)
+        self.part(AGENT_CONTEXT)
     }
 
     /// Social preview as JSON.
     pub(crate) fn social_preview(&self) -> Option<&str> {
-        self.part(Part::SocialPreview)
+        self.part(SOCIAL_PREVIEW)
     }
 
-    /// The tenant's face.
-    pub(crate) fn face(&self) -> &Face {
-        &self.face
+    /// The tenant's branding.
+    pub(crate) fn branding(&self) -> &TenantBranding {
+        &self.branding
     }
 }
 
 #[derive(Debug, Clone)]
 enum Slot {
-    Known(Arc<Known>),
+    Link(Arc<CachedLink>),
     Absent { until: u64 },
 }
 
 #[derive(Debug, Clone)]
-struct Bytes;
+struct Weight;
 
-impl Weighter<Box<str>, Slot> for Bytes {
+impl Weighter<Box<str>, Slot> for Weight {
     fn weight(&self, key: &Box<str>, slot: &Slot) -> u64 {
         let text = match slot {
-            Slot::Known(known) => known.text.len(),
+            Slot::Link(known) => known.text.len(),
             Slot::Absent { .. } => 0,
         };
         (ENTRY_BYTES + key.len() + text) as u64
@@ -269,11 +175,11 @@ impl Weighter<Box<str>, Slot> for Bytes {
 #[derive(Debug)]
 pub(crate) enum Lookup {
     /// The link.
-    Known(Arc<Known>),
+    Link(Arc<CachedLink>),
     /// There was none a moment ago.
     Absent,
     /// The database must be asked. An old entry may answer if it cannot be; what was seen goes with the fill.
-    Ask { old: Option<Arc<Known>>, seen: Seen },
+    Ask { old: Option<Arc<CachedLink>>, seen: Seen },
 }
 
 /// How many drops there had been before the database was asked.
@@ -288,12 +194,12 @@ pub(crate) struct Seen {
 /// Links by the name they are asked for: the id on the service's own host, `tenant/id` on a tenant's.
 #[derive(Debug)]
 pub(crate) struct LinkCache {
-    slots: Cache<Box<str>, Slot, Bytes>,
+    slots: Cache<Box<str>, Slot, Weight>,
     names: Generations,
     tenants: Generations,
     /// How often any tenant changed.
     tenant_changes: AtomicU64,
-    pub(crate) belief: Belief,
+    pub(crate) freshness: Freshness,
 }
 
 impl LinkCache {
@@ -301,11 +207,11 @@ impl LinkCache {
     pub(crate) fn new(bytes: u64, hears: bool) -> Self {
         let entries = usize::try_from(bytes / 320).unwrap_or(1).max(16);
         Self {
-            slots: Cache::with_weighter(entries, bytes, Bytes),
+            slots: Cache::with_weighter(entries, bytes, Weight),
             names: Generations::new(NAMES),
             tenants: Generations::new(TENANTS),
             tenant_changes: AtomicU64::new(0),
-            belief: Belief::new(hears),
+            freshness: Freshness::new(hears),
         }
     }
 
@@ -321,7 +227,7 @@ impl LinkCache {
         self.tenants.counts[shard].load(Ordering::Acquire) as u32
     }
 
-    fn is_current(&self, known: &Known) -> bool {
+    fn is_current(&self, known: &CachedLink) -> bool {
         self.generation(usize::from(known.under.shard)) == known.under.generation
     }
 
@@ -338,22 +244,22 @@ impl LinkCache {
     /// Looks a name up; `now` is monotonic.
     pub(crate) fn get(&self, name: &str, now: u64) -> Lookup {
         let old = match self.slots.get(name) {
-            Some(Slot::Known(known)) if self.belief.holds(known.read_at, now) && self.is_current(&known) => {
-                return Lookup::Known(known);
+            Some(Slot::Link(known)) if self.freshness.holds(known.read_at, now) && self.is_current(&known) => {
+                return Lookup::Link(known);
             }
             Some(Slot::Absent { until }) if until > now => return Lookup::Absent,
-            Some(Slot::Known(known)) if known.read_at + STALE_MILLIS > now => Some(known),
+            Some(Slot::Link(known)) if known.read_at + STALE_MILLIS > now => Some(known),
             _ => None,
         };
         Lookup::Ask { old, seen: self.seen(name) }
     }
 
     /// Keeps what the database said, unless something was dropped since `seen`.
-    pub(crate) fn fill(&self, name: &str, known: Option<Arc<Known>>, seen: Seen, now: u64) {
+    pub(crate) fn fill(&self, name: &str, known: Option<Arc<CachedLink>>, seen: Seen, now: u64) {
         if self.seen(name) != seen {
             return;
         }
-        let slot = known.map_or(Slot::Absent { until: now + ABSENT_MILLIS }, Slot::Known);
+        let slot = known.map_or(Slot::Absent { until: now + ABSENT_MILLIS }, Slot::Link);
         self.slots.insert(name.into(), slot);
         // And again after the insert: a drop that came in between shows here, one that comes later drops it.
         if self.seen(name) != seen {
@@ -402,9 +308,9 @@ mod tests {
         }
     }
 
-    fn known(cache: &LinkCache, id: &str, now: u64) -> Arc<Known> {
+    fn known(cache: &LinkCache, id: &str, now: u64) -> Arc<CachedLink> {
         let under = cache.under("tnt_0123456789abcdef01234567");
-        Arc::new(Known::pack(&link(id), "http://localhost/r/abc", Arc::default(), under, now))
+        Arc::new(CachedLink::pack(&link(id), "http://localhost/r/abc", Arc::default(), under, now))
     }
 
     fn seen(lookup: Lookup) -> Seen {
@@ -419,7 +325,7 @@ mod tests {
         let known = known(&LinkCache::new(1 << 20, true), "abc", 0);
         let view = known.view(true);
         assert_eq!((view.link_id, view.url), ("abc", "http://localhost/r/abc"));
-        assert_eq!((view.web_url, view.ios_deep_link), (Some("https://example.com/"), None));
+        assert_eq!((view.to.web_url, view.to.ios_deep_link), (Some("https://example.com/"), None));
         assert_eq!((known.metadata(), known.agent_context(), known.social_preview()), (None, None, None));
     }
 
@@ -438,7 +344,7 @@ mod tests {
         let cache = LinkCache::new(1 << 20, true);
         let before = seen(cache.get("abc", 0));
         cache.fill("abc", Some(known(&cache, "abc", 0)), before, 0);
-        assert!(matches!(cache.get("abc", 0), Lookup::Known(_)));
+        assert!(matches!(cache.get("abc", 0), Lookup::Link(_)));
         cache.forget_tenant(TENANT);
         assert!(matches!(cache.get("abc", 0), Lookup::Ask { old: Some(_), .. }));
         // Read before the change, filled after it.
@@ -450,22 +356,22 @@ mod tests {
     }
 
     #[test]
-    fn without_notices_an_entry_is_believed_for_five_seconds_and_may_answer_for_ten_minutes() {
+    fn without_notices_an_entry_is_fresh_for_five_seconds_and_may_answer_for_ten_minutes() {
         let cache = LinkCache::new(1 << 20, true);
         let seen = seen(cache.get("abc", 0));
         cache.fill("abc", Some(known(&cache, "abc", 0)), seen, 0);
-        assert!(matches!(cache.get("abc", 1_000_000), Lookup::Known(_)));
-        cache.belief.set_hears(false);
-        assert!(matches!(cache.get("abc", 4_999), Lookup::Known(_)));
+        assert!(matches!(cache.get("abc", 1_000_000), Lookup::Link(_)));
+        cache.freshness.set_hears(false);
+        assert!(matches!(cache.get("abc", 4_999), Lookup::Link(_)));
         assert!(matches!(cache.get("abc", 5_000), Lookup::Ask { old: Some(_), .. }));
         assert!(matches!(cache.get("abc", 600_000), Lookup::Ask { old: None, .. }));
-        cache.belief.set_hears(true);
-        cache.belief.doubt_all(10);
+        cache.freshness.set_hears(true);
+        cache.freshness.expire_all(10);
         assert!(matches!(cache.get("abc", 11), Lookup::Ask { old: Some(_), .. }));
     }
 
     #[test]
-    fn absence_is_believed_for_five_seconds_and_ends_with_a_create() {
+    fn absence_is_fresh_for_five_seconds_and_ends_with_a_create() {
         let cache = LinkCache::new(1 << 20, true);
         let seen = seen(cache.get("abc", 0));
         cache.fill("abc", None, seen, 0);

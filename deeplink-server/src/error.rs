@@ -17,6 +17,19 @@ pub(crate) fn seconds_until(now: Timestamp, then: Timestamp) -> u64 {
     u64::try_from(then.as_millis() - now.as_millis()).unwrap_or(0).div_ceil(1_000).max(1)
 }
 
+/// Where a paid request stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// What needs no account is right.
+    FormIsValid,
+    /// It would have been done.
+    TrialPassed,
+    /// The wallet has another account than the one it was run for.
+    OtherTenant,
+    /// The payment was used meanwhile.
+    PaymentUsed,
+}
+
 /// Why a request was refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
@@ -48,6 +61,9 @@ pub(crate) enum ApiError {
         /// How many there are.
         current: i64,
     },
+    /// A paid request stopped where it should; this is for whoever runs it, and reaches nobody else.
+    #[error("a paid request stopped: {0:?}")]
+    Stopped(Stop),
     /// The database failed.
     #[error(transparent)]
     Database(#[from] DbError),
@@ -59,7 +75,7 @@ pub(crate) enum ApiError {
 impl ApiError {
     /// Nothing is there, or it is not the caller's.
     pub(crate) fn not_found() -> Self {
-        Self::Plain(ErrorCode::NotFound, "there is nothing here")
+        Self::Plain(ErrorCode::NotFound, "not found")
     }
 
     /// Something of a kind is not there, or is not the caller's.
@@ -145,7 +161,7 @@ impl ApiError {
                 ErrorCode::DatabaseUnavailable,
                 "the database cannot be reached or written; nothing was done, try again",
             ),
-            Self::Database(_) | Self::Internal(_) => {
+            Self::Database(_) | Self::Internal(_) | Self::Stopped(_) => {
                 ErrorBody::new(ErrorCode::Internal, "something failed inside; it is logged under the request id")
             }
         }
@@ -201,6 +217,9 @@ impl ApiError {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Self::Stopped(stop) = self {
+            response.extensions_mut().insert(*stop);
+        }
         // The record is written last, when the request's id is known.
         response.extensions_mut().insert(Record { body, cause });
         response
@@ -219,6 +238,11 @@ impl Record {
     /// What the caller is told.
     pub(crate) fn body(&self) -> &ErrorBody {
         &self.body
+    }
+
+    /// The same, to add to it.
+    pub(crate) fn body_mut(&mut self) -> &mut ErrorBody {
+        &mut self.body
     }
 
     /// Logs what failed inside, under the request's id.

@@ -11,14 +11,15 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    affiliates, analytics, apps, bulk, callback, credentials, deliveries, domain_verify, domains, earlier, events,
-    health, invites, key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin,
-    signup, sources, timeseries, users, webhooks,
+    affiliates, analytics, apps, billing, bulk, callback, credentials, deliveries, domain_verify, domains, earlier,
+    events, health, invites, key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions,
+    signin, signup, sources, stripe, stripe_webhook, timeseries, users, webhooks,
 };
 use crate::error::ApiError;
+use crate::http::x402;
+use crate::metrics::RouteName;
 use crate::openapi;
-use crate::pages;
-use crate::service::RouteName;
+use crate::pages::{self, auth};
 use crate::state::Shared;
 use crate::visit::{self, association};
 
@@ -26,6 +27,7 @@ use crate::visit::{self, association};
 fn table() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(openapi::base())
         // Everybody
+        // For the document only: `service` answers a visit before the router sees it.
         .routes(routes!(visit::resolve))
         .routes(routes!(health::health))
         .routes(routes!(health::ready))
@@ -36,13 +38,15 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(signup::create))
         .routes(routes!(signin::create))
         // Everybody, by a token that was mailed
-        .routes(routes!(callback::page, callback::create))
-        .routes(routes!(invites::page, invites::accept))
+        .routes(routes!(auth::sign_in, callback::create))
+        .routes(routes!(auth::invitation, invites::accept))
         .routes(routes!(oauth::start))
         .routes(routes!(oauth::callback))
         .merge(sdk::files())
         // Everybody who knows a source's address
         .routes(routes!(sources::receive))
+        // The payment processor, which signs
+        .routes(routes!(stripe_webhook::receive))
         // Secret keys, and affiliates' for their own links
         .routes(routes!(links::list, links::create))
         .routes(routes!(bulk::create))
@@ -91,6 +95,10 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(users::list, users::invite))
         .routes(routes!(users::remove))
         .routes(routes!(events::stream))
+        .routes(routes!(billing::status))
+        .routes(routes!(billing::cancel))
+        .routes(routes!(stripe::checkout))
+        .routes(routes!(stripe::portal))
 }
 
 /// The description of every route.
@@ -105,6 +113,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .merge(openapi::pages())
         .merge(pages::routes(&app))
         .route("/v1/links/{link_id}/qr.", axum::routing::get(qr::without_format))
+        .route_layer(middleware::from_fn_with_state(Shared::clone(&app), x402::pay))
         .route_layer(middleware::from_fn(name_route))
         .fallback(|| async { ApiError::not_found() })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed(None) })

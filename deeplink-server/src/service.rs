@@ -3,7 +3,6 @@
 //! Visits go past the router: they are most of the traffic, and their path is all that is matched. Everything else is
 //! in the route table of `routes.rs`.
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
@@ -20,20 +19,13 @@ use http::{HeaderMap, Method, Request};
 use tower::ServiceExt;
 
 use crate::api::earlier;
-use crate::certificates::challenge;
 use crate::error::{ApiError, Record};
+use crate::http::client_ip::Peer;
 use crate::http::listen::RequestBody;
-use crate::http::{client_ip, cors, host, request_id};
+use crate::http::{cors, request_id};
+use crate::metrics::RouteName;
 use crate::state::{App, Shared};
-use crate::visit::{self, Place, association};
-
-/// The address of the socket's other end.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) IpAddr);
-
-/// The route that answered, for logs and metrics; never the path, which can hold a token.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RouteName(pub(crate) &'static str);
+use crate::visit::{self, VisitedHost, association, challenge};
 
 /// The service of one connection.
 #[derive(Clone)]
@@ -68,7 +60,7 @@ impl hyper::service::Service<Request<RequestBody>> for Service {
         async move {
             let (parts, body) = request.into_parts();
             match place(&app, peer, &parts).await {
-                Ok(place @ Place::Custom(_)) if is_visit(&parts.method, parts.uri.path()) => {
+                Ok(place @ VisitedHost::Custom(_)) if is_visit(&parts.method, parts.uri.path()) => {
                     Ok(visited(&app, &parts.headers, visit::answer_at(&app, peer, &parts, Ok(place))).await)
                 }
                 place => Ok(rest(app, router, peer, parts, body, place).await),
@@ -87,8 +79,8 @@ async fn visited(app: &App, headers: &HeaderMap, answer: impl Future<Output = Re
 }
 
 /// Whose host is asked. `/health` is the same on every one, so that probes can use addresses.
-async fn place(app: &App, peer: IpAddr, parts: &Parts) -> Result<Place, ApiError> {
-    if parts.uri.path() == "/health" { Ok(Place::Service) } else { visit::place(app, peer, parts).await }
+async fn place(app: &App, peer: IpAddr, parts: &Parts) -> Result<VisitedHost, ApiError> {
+    if parts.uri.path() == "/health" { Ok(VisitedHost::Service) } else { visit::visited_host(app, peer, parts).await }
 }
 
 /// Whether a request on a tenant's host is for a link, or for what somebody took for one: a person then sees a page.
@@ -109,14 +101,14 @@ async fn rest(
     peer: IpAddr,
     mut parts: Parts,
     body: RequestBody,
-    place: Result<Place, ApiError>,
+    place: Result<VisitedHost, ApiError>,
 ) -> Response {
     let started = app.clock.monotonic_millis();
     let id = request_id::of(&parts.headers);
     let method = parts.method.clone();
     // A tenant's own host has none of these paths.
-    let is_ours = !matches!(place, Ok(Place::Custom(_)));
-    let open = cors::open(parts.uri.path()).filter(|_| is_ours);
+    let is_ours = !matches!(place, Ok(VisitedHost::Custom(_)));
+    let open = cors::allowed_route(parts.uri.path()).filter(|_| is_ours);
     let successor = earlier::successor(parts.uri.path()).filter(|_| is_ours);
     let span = tracing::info_span!("request", request_id = id.to_str().unwrap_or_default());
     let answer = async {
@@ -127,11 +119,13 @@ async fn rest(
             Err(error) => error.into_response(),
             // Names no path that the router could know.
             Ok(_) if parts.method == Method::CONNECT => ApiError::MethodNotAllowed(Some("GET, HEAD")).into_response(),
-            Ok(place @ Place::Custom(_)) if matches!(parts.uri.path(), association::APPLE | association::GOOGLE) => {
+            Ok(place @ VisitedHost::Custom(_))
+                if matches!(parts.uri.path(), association::APPLE | association::GOOGLE) =>
+            {
                 association::answer(&app, &place, &parts).await
             }
-            Ok(Place::Custom(_)) => ApiError::not_found().into_response(),
-            Ok(Place::Service | Place::Unknown) => {
+            Ok(VisitedHost::Custom(_)) => ApiError::not_found().into_response(),
+            Ok(VisitedHost::Service | VisitedHost::Unknown) => {
                 if let Some(route) = open.filter(|_| parts.method == Method::OPTIONS) {
                     return cors::preflight(route);
                 }
@@ -179,30 +173,6 @@ fn dressed(app: &App, mut response: Response, id: HeaderValue) -> Response {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
     }
     response
-}
-
-impl App {
-    /// The host that a request names, in lower case, without port and final dot. A trusted proxy may name another.
-    pub(crate) fn asked_host<'a>(&self, peer: IpAddr, parts: &'a Parts) -> Result<Cow<'a, str>, ApiError> {
-        // Judged even where a proxy names another: two `Host` lines are two requests to somebody.
-        let asked = host::host_of(parts);
-        let host = match client_ip::forwarded_host(peer, &parts.headers, &self.config.trusted_proxies) {
-            Some(forwarded) if asked.is_ok() => host::normalized(forwarded),
-            _ => asked,
-        };
-        host.map_err(|_| ApiError::bad_request("the request names no host, or more than one"))
-    }
-
-    /// Whether a host is the service's own. One that runs on this machine goes by every name of this machine.
-    pub(crate) fn is_service_host(&self, host: &str) -> bool {
-        host == self.service_host || (self.is_loopback && is_loopback_name(host))
-    }
-}
-
-fn is_loopback_name(host: &str) -> bool {
-    host == "localhost"
-        || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
-        || host == "[::1]"
 }
 
 #[cfg(test)]

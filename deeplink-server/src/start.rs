@@ -5,19 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::certificates::Certificates;
 use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::{Access, Db, OpenError, notices};
-use crate::http::listen::{self, Certificates, Limits, Listeners, Stop};
-use crate::routes;
+use crate::db::{Access, Db, OpenError};
+use crate::http::listen::{self, Limits, Listeners, Stop};
+use crate::metrics::Metrics;
 use crate::service::Service;
 use crate::state::{App, Shared};
 use crate::vault::{UnlockError, Vault};
-use crate::work::{self, Work};
+use crate::work::{self, Work, notices};
+use crate::{operators, pages, routes};
 
 /// How long clicks that wait may take to be stored at the end.
 const LAST_CLICKS: Duration = Duration::from_secs(2);
@@ -73,7 +78,7 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
         let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
         Ok::<_, StartError>((listener, bound))
     };
-    let db = Db::open(config.database.as_str(), Access::Serve, config.database_patience).await?;
+    let db = Db::open(config.database.as_str(), Access::Serve, config.database_timeout).await?;
     let (listener, address) = listen_on(config.listen).await?;
     let public_url = config.public_url_at(address);
     let vault = Vault::unlock(&config, &db, &public_url).await?;
@@ -86,22 +91,31 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
         Some(tls) => Some(listen_on(tls.listen).await?),
         None => None,
     };
-    let app = Arc::new(App::new(config, public_url, db, clock, vault, clicks));
+    let metrics = Metrics::new(pages::PATHS);
+    let app = Arc::new(App::new(config, public_url, db, clock, vault, clicks, metrics));
     let (stop, stopping) = watch::channel(Stop::Not);
     let admin_address = admin.as_ref().map(|(_, bound)| *bound);
     if let Some((listener, _)) = admin {
-        tokio::spawn(crate::http::metrics::serve(listener, Arc::clone(&app), stopping.clone()));
+        tokio::spawn(operators::serve(listener, Arc::clone(&app), stopping.clone()));
     }
     if let Some(url) = app.db.postgres_url().map(str::to_owned) {
         tokio::spawn(notices::listen(Arc::clone(&app), url));
     } else {
         tokio::spawn(notices::watch_file(Arc::clone(&app)));
     }
-    let work = work::start(&app);
+    let certificates = app.config.tls.as_ref().map(|_| {
+        let own_name = app.own_secured_name().to_owned();
+        Arc::new(Certificates::new(app.db.clone(), app.clock.clone(), app.vault.clone(), own_name))
+    });
+    if let Some(facilitator) = &app.facilitator {
+        // So that the first request is told what it costs.
+        Box::pin(facilitator.ask(app.clock.monotonic_millis())).await;
+    }
+    let work = work::start(&app, certificates.as_ref());
     let router = routes::router(Arc::clone(&app));
     let tls_address = tls.as_ref().map(|(_, bound)| *bound);
-    let listeners = match tls {
-        Some((secure, _)) => Listeners::with_tls(listener, secure, Arc::clone(&app) as Arc<dyn Certificates>),
+    let listeners = match tls.zip(certificates.clone()) {
+        Some(((secure, _), served)) => Listeners::with_tls(listener, secure, served),
         None => listener.into(),
     };
     let serving = tokio::spawn({
@@ -114,10 +128,21 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
     Ok(Running { address, tls_address, admin_address, app, stop, serving, work })
 }
 
+impl listen::Certificates for Certificates {
+    fn of<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Arc<ServerConfig>>> {
+        self.of(name).boxed()
+    }
+}
+
 impl Running {
     /// Where people reach the service.
     pub fn public_url(&self) -> &url::Url {
         &self.app.public_url
+    }
+
+    #[cfg(test)]
+    pub(crate) fn certificates(&self) -> &Certificates {
+        self.work.certificates().expect("TLS of our own")
     }
 
     /// The state, for commands and tests of this crate.

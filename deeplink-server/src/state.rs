@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deeplink_core::domain::DomainName;
+use deeplink_core::error::ErrorCode;
 use deeplink_core::id::TenantId;
 use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
@@ -14,31 +15,31 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::brief::Brief;
-use crate::cache::{Face, LinkCache};
-use crate::certificates::Certificates;
+use crate::cache::{AssociationFiles, LinkCache};
+use crate::caller::{Caller, KnownKey};
 use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::events::Telling;
-use crate::db::{Conn, Db, DbError};
+use crate::db::events::Publisher;
+use crate::db::hosts::{Host, TenantBranding};
+use crate::db::{Conn, Db, DbError, WriteError, WriteWork};
 use crate::error::ApiError;
-use crate::happened::{Happened, Happenings};
-use crate::http::auth::{Caller, KnownKey};
-use crate::http::metrics::Metrics;
-use crate::http::rate_limit::Limiter;
+use crate::metrics::Metrics;
+use crate::notifier::{Notification, Notifier};
 use crate::outbound::dns::Dns;
+use crate::outbound::facilitator::Facilitator;
 use crate::outbound::http::Http;
-use crate::outbound::places::Places;
 use crate::outbound::providers::Providers;
+use crate::outbound::stripe::Stripe;
+use crate::outbound::tenant_limit::{Permit, TenantLimit};
 use crate::qr::Codes;
 use crate::qr::logos::Logos;
+use crate::rate_limit::Limiter;
 use crate::stream::Streams;
 use crate::threats::Threats;
+use crate::ttl_cache::TtlCache;
 use crate::uses::Uses;
 use crate::vault::Vault;
-use crate::visit::association::Files;
-use crate::work::mail::smtp::Smtp;
 
 /// The state behind every handler.
 pub(crate) type Shared = Arc<App>;
@@ -59,46 +60,48 @@ pub(crate) struct App {
     pub(crate) clicks: Arc<Clicks>,
     pub(crate) links: LinkCache,
     /// Whom a key stands for, by the key's hash.
-    pub(crate) callers: Brief<Arc<KnownKey>>,
+    pub(crate) callers: TtlCache<Arc<KnownKey>>,
     /// Whom a publishable key stands for, by the key's hash.
-    pub(crate) pages: Brief<Arc<Caller>>,
+    pub(crate) pages: TtlCache<Arc<Caller>>,
     /// When keys were last used.
     pub(crate) uses: Arc<Uses>,
     /// Whose a host is, by name.
-    pub(crate) hosts: Brief<Option<Arc<Host>>>,
-    /// What a tenant shows of itself, by its id.
-    pub(crate) faces: Brief<Arc<Face>>,
+    pub(crate) hosts: TtlCache<Option<Arc<Host>>>,
+    /// What pages show of a tenant, by its id.
+    pub(crate) brandings: TtlCache<Arc<TenantBranding>>,
     /// A tenant's association files, by its id.
-    pub(crate) files: Brief<Arc<Files>>,
+    pub(crate) files: TtlCache<Arc<AssociationFiles>>,
     /// QR codes: the finished ones, and how many are drawn at one time.
     pub(crate) codes: Codes,
-    /// What connections over TLS are secured with, by name.
-    pub(crate) certificates: Certificates,
     /// Whom to ask for the proof of domains.
     pub(crate) dns: Dns,
-    /// Places for questions to DNS that somebody waits for.
-    pub(crate) lookups: Arc<Places>,
-    /// Places for reports, of which a tenant has half.
-    pub(crate) reports: Arc<Places>,
+    /// Limits DNS lookups that a request waits for.
+    pub(crate) lookups: Arc<TenantLimit>,
+    /// Limits reports; a tenant may have half of them.
+    pub(crate) reports: Arc<TenantLimit>,
     /// Calls what callers named.
-    pub(crate) http: Http,
+    pub(crate) http: Arc<Http>,
     /// Whom people can sign in with.
     pub(crate) providers: Providers,
+    /// Through whom plans are paid for, if anybody; see [`App::stripe`].
+    stripe: Option<Stripe>,
+    /// Limits calls of Stripe that a request waits for.
+    payers: Arc<TenantLimit>,
+    /// Who settles payments for single requests, if they can be paid for.
+    pub(crate) facilitator: Option<Facilitator>,
     /// Logos that were asked for lately.
-    pub(crate) logos: Logos,
+    pub(crate) logos: Arc<Logos>,
     /// Where no link may lead.
     pub(crate) threats: Threats,
     pub(crate) limits: Limiters,
     pub(crate) metrics: Metrics,
     pub(crate) positions: Positions,
-    /// The way to the SMTP server, if mails go to one.
-    pub(crate) smtp: Option<Smtp>,
     /// Wakes whoever sends mails.
     pub(crate) mail_waits: tokio::sync::Notify,
     /// Wakes whoever credits what was left for later.
     pub(crate) credit_waits: tokio::sync::Notify,
-    /// Spreads what just happened on this node.
-    pub(crate) happened: Arc<Happenings>,
+    /// Says on this node what was committed.
+    pub(crate) notifier: Arc<Notifier>,
     /// Whoever reads the event stream on this node.
     pub(crate) streams: Arc<Streams>,
     /// Set once the service is asked to stop: `/ready` says so at once.
@@ -106,13 +109,6 @@ pub(crate) struct App {
     random: Arc<Mutex<Random>>,
     /// Likewise, for whoever waits: what would go on for long ends.
     pub(crate) ending: CancellationToken,
-}
-
-/// A verified custom host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Host {
-    pub(crate) tenant: TenantId,
-    pub(crate) alternate: bool,
 }
 
 /// Limits by client address, key or source; each node counts for itself.
@@ -129,12 +125,20 @@ pub(crate) struct Limiters {
     pub(crate) key_reports: Limiter,
     /// Conversions by source.
     pub(crate) sources: Limiter,
+    /// Payments for single requests.
+    pub(crate) payments: Limiter,
+    /// Wallets that pay for the first time.
+    pub(crate) wallets: Limiter,
 }
 
 /// How long a report may take, the wait for its place included.
-const REPORT: Duration = Duration::from_secs(5);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Reports of one tenant that may wait.
-const WAITING_REPORTS: usize = 64;
+const MAX_WAITING_REPORTS: usize = 64;
+/// How long a request waits until its tenant's others have asked Stripe.
+const PAYER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Requests of one tenant that may wait to ask Stripe.
+const MAX_WAITING_PAYERS: usize = 8;
 
 impl App {
     /// Runs a report of a tenant: see [`Db::report`]. Nobody waits for another tenant's reports alone.
@@ -144,14 +148,14 @@ impl App {
         E: From<DbError> + Send + 'static,
         F: for<'c> FnOnce(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
     {
-        let until = Instant::now() + REPORT;
-        let place = self.reports.wait(tenant, WAITING_REPORTS).ok_or(DbError::Overloaded)?;
-        let place = timeout_at(until, place).await.map_err(|_| DbError::Overloaded)?;
+        let until = Instant::now() + REPORT_TIMEOUT;
+        let permit = self.reports.acquire(tenant, MAX_WAITING_REPORTS).ok_or(DbError::Overloaded)?;
+        let permit = timeout_at(until, permit).await.map_err(|_| DbError::Overloaded)?;
         let left = until.saturating_duration_since(Instant::now());
         let report = self.db.report(left, move |db| {
             let work = work(db);
             async move {
-                let _place = place;
+                let _permit = permit;
                 work.await
             }
             .boxed()
@@ -167,25 +171,29 @@ impl App {
         clock: Clock,
         vault: Vault,
         clicks: Arc<Clicks>,
+        metrics: Metrics,
     ) -> Self {
         let hears = db.is_sqlite();
         let mut random = Random::system();
+        let http = Arc::new(Http::new(&config));
         Self {
             links: LinkCache::new(u64::from(config.link_cache_mb) << 20, hears),
-            callers: Brief::new(10_000),
-            pages: Brief::new(10_000),
+            callers: TtlCache::new(10_000),
+            pages: TtlCache::new(10_000),
             uses: Arc::default(),
-            hosts: Brief::new(10_000),
-            certificates: Certificates::new(),
-            faces: Brief::new(10_000),
-            files: Brief::new(256),
+            hosts: TtlCache::new(10_000),
+            brandings: TtlCache::new(10_000),
+            files: TtlCache::new(256),
             codes: Codes::new(),
             dns: Dns::new(config.dns_server),
-            lookups: Places::new(1_024, 32),
-            reports: Places::new(db.report_places(), db.report_places() / 2),
-            http: Http::new(&config),
+            lookups: TenantLimit::new(1_024, 32),
+            reports: TenantLimit::new(db.max_reports(), db.max_reports() / 2),
             providers: Providers::new(&config, &public_url),
-            logos: Logos::new(),
+            payers: TenantLimit::new(1_024, 2),
+            stripe: config.stripe.as_ref().map(|account| Stripe::new(&config, account)),
+            facilitator: config.x402.as_ref().map(|x402| Facilitator::new(&config, x402)),
+            logos: Arc::new(Logos::new(Arc::clone(&http), clock.clone())),
+            http,
             threats: Threats::new(config.threat_list.as_ref()),
             limits: Limiters {
                 misses: Limiter::per_minute(config.limits.misses_per_minute),
@@ -194,12 +202,12 @@ impl App {
                 reports: Limiter::per_second(config.limits.reports_per_second, 5),
                 key_reports: Limiter::per_second(config.limits.reports_per_key, 1),
                 sources: Limiter::per_second(config.limits.source_per_second, 4),
+                payments: Limiter::per_minute(config.limits.payments_per_minute),
+                wallets: Limiter::per_hour(config.limits.wallets_per_hour),
             },
-            metrics: Metrics::new(),
             positions: Positions::new(&mut random),
-            smtp: Smtp::of(&config, &public_url),
             mail_waits: tokio::sync::Notify::new(),
-            happened: Arc::new(Happenings::new()),
+            notifier: Arc::new(Notifier::new()),
             credit_waits: tokio::sync::Notify::new(),
             stopping: std::sync::atomic::AtomicBool::new(false),
             random: Arc::new(Mutex::new(random)),
@@ -214,24 +222,28 @@ impl App {
             clock,
             vault,
             clicks,
+            metrics,
         }
     }
 
-    /// Runs a write together with what must follow its commit, such as forgetting a cached link, to its end: a client
-    /// that hangs up drops the handler, and the write would be there without its consequences.
-    pub(crate) async fn to_the_end<T: Send + 'static>(
-        work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        match tokio::spawn(tracing::Instrument::in_current_span(work)).await {
-            Ok(result) => result,
-            Err(_) => Err(ApiError::Internal("a write panicked".into())),
-        }
+    /// Writes what a request changes, and then does what must follow the commit: see [`Db::write_then`].
+    pub(crate) async fn write<C, T, E, F, A>(self: &Arc<Self>, context: C, work: F, committed: A) -> Result<T, E>
+    where
+        C: Send + Sync + 'static,
+        T: Send + 'static,
+        E: WriteError,
+        F: WriteWork<C, T, E>,
+        A: FnOnce(&Arc<Self>, &C, &T) + Send + 'static,
+    {
+        let (app, span) = (Arc::clone(self), tracing::Span::current());
+        let committed = move |context: &C, value: &T| span.in_scope(|| committed(&app, context, value));
+        self.db.write_then(context, work, committed).await
     }
 
     /// Forgets what is remembered of a tenant, after its domains or apps changed: what it shows of itself, in its files
     /// and in each of its links.
     pub(crate) fn forget_tenant(&self, tenant: &TenantId) {
-        self.faces.forget(tenant.as_str());
+        self.brandings.forget(tenant.as_str());
         self.files.forget(tenant.as_str());
         self.links.forget_tenant(tenant.as_str());
     }
@@ -255,7 +267,7 @@ impl App {
         self.callers.forget_all();
         self.pages.forget_all();
         self.hosts.forget_all();
-        self.faces.forget_all();
+        self.brandings.forget_all();
         self.files.forget_all();
     }
 
@@ -269,18 +281,43 @@ impl App {
         now.plus_days(self.config.deliveries_kept_days() + 1)
     }
 
-    /// What a write of this moment tells with.
-    pub(crate) fn telling(&self, now: Timestamp) -> Telling {
-        Telling::new(self.clicks.head(), Arc::clone(&self.random), now, self.kept_until(now))
+    /// Through whom plans are paid for, or the refusal of what needs them.
+    pub(crate) fn stripe(&self) -> Result<&Stripe, ApiError> {
+        let refusal = ApiError::Plain(ErrorCode::ProcessorNotConfigured, "plans cannot be paid for at this service");
+        self.stripe.as_ref().ok_or(refusal)
     }
 
-    /// Says, after the commit, what a write has told.
-    pub(crate) fn told(&self, telling: &Telling, tenant: &TenantId) {
-        if telling.is_told() {
-            self.happened.say(Happened::Events(tenant.clone()));
+    /// The right to ask Stripe for a tenant. One tenant's requests wait for each other, and few of them do.
+    pub(crate) async fn payer(&self, tenant: &TenantId) -> Result<Permit, ApiError> {
+        let permit = self.payers.acquire(tenant, MAX_WAITING_PAYERS).ok_or(DbError::Overloaded)?;
+        Ok(timeout_at(Instant::now() + PAYER_TIMEOUT, permit).await.map_err(|_| DbError::Overloaded)?)
+    }
+
+    /// The time at which plans limit what is made now; `None` where they are not enforced.
+    pub(crate) fn quotas_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.config.enforce_quotas.then_some(now)
+    }
+
+    /// Publishes the events of a write at this time.
+    pub(crate) fn publisher(&self, now: Timestamp) -> Publisher {
+        Publisher::new(self.clicks.head(), Arc::clone(&self.random), now, self.kept_until(now))
+    }
+
+    /// Wakes, after the commit, what sends the published events.
+    pub(crate) fn announce(&self, publisher: &Publisher, tenant: &TenantId) {
+        if publisher.has_events() {
+            self.notifier.notify(Notification::Events(tenant.clone()));
         }
-        if telling.is_delivered() {
-            self.happened.say(Happened::Deliveries(tenant.clone()));
+        if publisher.has_deliveries() {
+            self.notifier.notify(Notification::Deliveries(tenant.clone()));
+        }
+    }
+
+    /// The service's own host, where https serves it under a name; else an empty text.
+    pub(crate) fn own_secured_name(&self) -> &str {
+        match self.public_url.host() {
+            Some(url::Host::Domain(_)) if self.is_https && !self.is_loopback => &self.service_host,
+            _ => "",
         }
     }
 

@@ -1,5 +1,5 @@
-//! When keys were last used: noted in memory, at most once a minute for each key, and stored behind the replies. What is
-//! noted when the process ends is lost, which is less than a minute of one key.
+//! When keys were last used: recorded in memory, at most once a minute per key, and stored in the background. When the
+//! process ends, unsaved uses are lost: less than a minute per key.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,27 +9,27 @@ use deeplink_core::id::SecretKeyId;
 use deeplink_core::time::Timestamp;
 use tokio::sync::Notify;
 
-/// A use within so many milliseconds of the one before is not noted.
+/// Uses within this time of the last recorded one are not recorded.
 pub(crate) const USE_MILLIS: i64 = 60_000;
 
-/// Uses that wait to be stored. There are at most as many as there are keys.
+/// Uses not stored yet, at most one per key.
 #[derive(Debug, Default)]
 pub(crate) struct Uses {
-    noted: Mutex<BTreeMap<SecretKeyId, Timestamp>>,
-    waits: Notify,
+    pending: Mutex<BTreeMap<SecretKeyId, Timestamp>>,
+    added: Notify,
 }
 
-/// The last use of a key that is known here: unix milliseconds.
+/// The last use of a key known to this node, in unix milliseconds.
 #[derive(Debug)]
 pub(crate) struct LastUse(AtomicI64);
 
 impl LastUse {
-    /// From what is stored.
+    /// From the stored value.
     pub(crate) fn new(at: Option<Timestamp>) -> Self {
         Self(AtomicI64::new(at.map_or(i64::MIN, Timestamp::as_millis)))
     }
 
-    /// Whether a use now is worth a note; of several at one time, one is told so.
+    /// Whether a use now is to be recorded; of several concurrent callers, one gets `true`.
     fn is_due(&self, now: Timestamp) -> bool {
         let (last, now) = (self.0.load(Ordering::Relaxed), now.as_millis());
         let is_due = last <= now.saturating_sub(USE_MILLIS);
@@ -38,22 +38,22 @@ impl LastUse {
 }
 
 impl Uses {
-    /// Notes that a key is used. Costs a comparison, but for once a minute.
-    pub(crate) fn note(&self, key: &SecretKeyId, last: &LastUse, now: Timestamp) {
+    /// Records that a key is used. Usually costs a comparison.
+    pub(crate) fn record(&self, key: &SecretKeyId, last: &LastUse, now: Timestamp) {
         if last.is_due(now) {
-            self.noted.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), now);
-            self.waits.notify_one();
+            self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), now);
+            self.added.notify_one();
         }
     }
 
-    /// Resolves when something is noted.
+    /// Resolves when a use is recorded.
     pub(crate) async fn wait(&self) {
-        self.waits.notified().await;
+        self.added.notified().await;
     }
 
-    /// Takes what is noted, in the order in which rows are locked everywhere.
+    /// Takes the pending uses, ordered by id, the order in which all writes lock rows.
     pub(crate) fn take(&self) -> BTreeMap<SecretKeyId, Timestamp> {
-        std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -64,10 +64,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_noted_once_a_minute() {
+    fn a_use_is_recorded_once_a_minute() {
         let begin = Timestamp::from_millis(1_795_167_000_000);
         let key = SecretKeyId::new(begin, &mut Random::seeded(1));
-        for (stored, after, noted) in [
+        for (stored, after, recorded) in [
             (None, 0, true),
             (Some(begin), 0, false),
             (Some(begin), 59_999, false),
@@ -78,11 +78,11 @@ mod tests {
             let (uses, last) = (Uses::default(), LastUse::new(stored));
             let now = begin.plus_millis(after);
             for _ in 0..3 {
-                uses.note(&key, &last, now);
+                uses.record(&key, &last, now);
             }
             let taken = uses.take();
-            assert_eq!(taken.get(&key), noted.then_some(&now), "{stored:?} {after}");
-            uses.note(&key, &last, now);
+            assert_eq!(taken.get(&key), recorded.then_some(&now), "{stored:?} {after}");
+            uses.record(&key, &last, now);
             assert!(uses.take().is_empty(), "{stored:?} {after}");
         }
     }

@@ -8,9 +8,6 @@
 //! tests/with-postgres cargo test --test acme
 //! ```
 
-#[path = "../common/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "the other suites need more of it")]
-mod common;
 mod limit;
 mod pebble;
 
@@ -22,15 +19,18 @@ use deeplink_server::http::listen::Stop;
 use reqwest::tls::TlsInfo;
 use reqwest::{Certificate, Client, Version, redirect};
 
-use self::common::{Role, World, eventually, log_mark, logged_since, spawn_nodes_with};
 use self::pebble::Pebble;
+use deeplink_testing::{Caller, Role, World, eventually, log_everything, logged_since, spawn_nodes_with};
 
 const NAME: &str = "go.example.com";
-/// An order takes a second or two once it is looked for, which is every five.
+/// An order takes a second or two.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// For one request.
 const ANSWER: Duration = Duration::from_secs(30);
 const FIVE_SECONDS: Duration = Duration::from_secs(5);
+const LEASED_UNTIL: &str = "SELECT expires_at FROM leases WHERE name = 'certificates'";
+/// Longer than the lease holds.
+const LEASE: Duration = Duration::from_mins(3);
 const DAY: Duration = Duration::from_hours(24);
 
 /// A world whose nodes order certificates from an ACME server of its own.
@@ -63,7 +63,7 @@ struct Seen {
 
 /// Opens a page of a name at a node, as a browser that trusts the ACME server's root. `None`: TLS was not agreed on.
 async fn open(world: &World, root: &Certificate, node: usize, name: &str, path: &str) -> Option<Seen> {
-    let address = world.node(node).tls_address.expect("https is served");
+    let address = world.node(node).tls_address.expect("listening for https");
     let client = Client::builder()
         .tls_certs_only([root.clone()])
         .https_only(true)
@@ -109,19 +109,45 @@ async fn certified(world: &World, root: &Certificate, known: Option<&[u8]>) -> S
     seen.into_inner().expect("nobody panicked").expect("it was seen")
 }
 
+/// Gives a tenant a verified domain. The task that orders looks for it whenever the clock is set, even to the same time.
+async fn own(world: &World, of: &Caller, name: &str) {
+    world.own_domain(of, name, Role::Primary).await;
+    world.clock.set(world.clock.now());
+}
+
 /// Who orders certificates now.
 async fn holder(world: &World) -> String {
     world.db.texts("SELECT holder FROM leases WHERE name = 'certificates'").await.concat()
 }
 
+/// Waits until every node has looked for what is due, and found nothing or ordered it: each hour each takes the lease, also
+/// when nothing is due. The second time shows that the first look has ended.
+async fn looked(world: &World, nodes: usize) {
+    for _ in 0..2 {
+        let before = world.db.number(LEASED_UNTIL).await;
+        world.clock.advance(Duration::from_hours(1));
+        eventually("the lease is taken again", PATIENCE, || async { world.db.number(LEASED_UNTIL).await > before })
+            .await;
+        // A SQLite file has one server.
+        if nodes == 2 && world.db.is_postgres() {
+            let first = holder(world).await;
+            eventually("the other node takes it once it is over", PATIENCE, || async {
+                world.clock.advance(LEASE);
+                holder(world).await != first
+            })
+            .await;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verified_domain_is_served_over_https_until_it_is_lost() {
-    let mark = log_mark();
+    let mark = log_everything();
     let (mut world, pebble) = spawn(1).await;
     let root = pebble.root().await;
     assert!(open(&world, &root, 0, NAME, "/summer").await.is_none(), "nobody has that name");
 
-    world.own_domain(&world.a, NAME, Role::Primary).await;
+    own(&world, &world.a, NAME).await;
     world.a.make("summer").await;
     let first = certified(&world, &root, None).await;
     assert_eq!((first.status, first.location.as_deref()), (302, Some("https://example.com/summer")));
@@ -141,12 +167,16 @@ async fn a_verified_domain_is_served_over_https_until_it_is_lost() {
     let again = open(&world, &root, 0, NAME, "/summer").await.expect("TLS");
     assert_eq!((again.status, &again.certificate), (302, &first.certificate));
     world.clock.advance(59 * DAY);
-    // Longer than between two looks of the task that orders.
-    tokio::time::sleep(FIVE_SECONDS + Duration::from_secs(1)).await;
+    looked(&world, 1).await;
     assert_eq!(pebble.issued(), 1, "a third of its life is left");
 
     // It is renewed when a third of its life is left, and served without another restart.
+    let until = world.db.number(LEASED_UNTIL).await;
     world.clock.advance(2 * DAY);
+    eventually("there is something to order", PATIENCE, || async { world.db.number(LEASED_UNTIL).await > until }).await;
+    // The new one holds from the ACME server's time on. By a later clock it would be due at the next look as well.
+    world.clock.set(Clock::system().now());
+    eventually("it is ordered again", PATIENCE, || async { pebble.issued() == 2 }).await;
     let second = certified(&world, &root, Some(&first.certificate)).await;
     assert_eq!((second.status, pebble.issued()), (302, 2));
     assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_accounts").await, 1);
@@ -160,7 +190,7 @@ async fn a_verified_domain_is_served_over_https_until_it_is_lost() {
     // X17, X18: private keys stand neither in the database nor in a log.
     let stored = format!("{:?}", world.db.dump().await);
     assert!(stored.contains("BEGIN CERTIFICATE") && !stored.contains("PRIVATE KEY"));
-    assert!(!logged_since(mark).contains("PRIVATE KEY"));
+    assert!(!logged_since(&mark).contains("PRIVATE KEY"));
     world.node(0).ask_to_stop(Stop::Gracefully);
 }
 
@@ -168,14 +198,14 @@ async fn a_verified_domain_is_served_over_https_until_it_is_lost() {
 async fn every_node_serves_what_one_has_ordered() {
     let (world, pebble) = spawn(2).await;
     let root = pebble.root().await;
-    world.own_domain(&world.a, NAME, Role::Primary).await;
+    own(&world, &world.a, NAME).await;
     world.a.make("summer").await;
     let first = certified(&world, &root, None).await;
     world.clock.advance(FIVE_SECONDS);
     let second = open(&world, &root, 1, NAME, "/summer").await.expect("TLS at the second node");
     assert_eq!((second.status, second.certificate), (302, first.certificate));
     // Both look again, and neither orders.
-    tokio::time::sleep(FIVE_SECONDS + Duration::from_secs(1)).await;
+    looked(&world, 2).await;
     assert_eq!(pebble.issued(), 1);
     assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_accounts").await, 1);
 }
@@ -191,8 +221,8 @@ async fn a_name_that_leads_elsewhere_is_tried_again_later() {
     };
     // Nobody listens there.
     pebble.leads_to(NAME, "127.0.0.77").await;
-    world.own_domain(&world.a, NAME, Role::Primary).await;
-    world.own_domain(&world.b, "well.example.com", Role::Primary).await;
+    own(&world, &world.a, NAME).await;
+    own(&world, &world.b, "well.example.com").await;
     world.a.make("summer").await;
     eventually("the one name has failed", PATIENCE, || async { failures().await == 1 }).await;
     let problem = world.db.texts("SELECT problem FROM certificate_failures").await.concat();
@@ -223,7 +253,7 @@ async fn a_rate_limit_of_one_name_stops_no_other() {
     const LIMITED: &str = "a.example.com";
     let (world, pebble) = spawn_with(1, pebble::Plan::new(Some(LIMITED))).await;
     let root = pebble.root().await;
-    world.own_domain(&world.b, LIMITED, Role::Primary).await;
+    own(&world, &world.b, LIMITED).await;
     let failed_at = world.clock.now().as_millis();
     eventually("the limited name has failed", PATIENCE, || async {
         world.db.number("SELECT CAST(count(*) AS BIGINT) FROM certificate_failures").await == 1
@@ -235,7 +265,7 @@ async fn a_rate_limit_of_one_name_stops_no_other() {
     assert_eq!(again_at - failed_at, limit::SECONDS * 1_000);
 
     // The clock stands still until it is ordered: no pause has to pass.
-    world.own_domain(&world.a, NAME, Role::Primary).await;
+    own(&world, &world.a, NAME).await;
     world.a.make("summer").await;
     eventually("the other is ordered", PATIENCE, || async { pebble.issued() == 1 }).await;
     assert_eq!(certified(&world, &root, None).await.status, 302);
@@ -249,7 +279,7 @@ async fn an_account_that_is_not_known_any_more_is_opened_again() {
     let (world, mut pebble) = spawn(1).await;
     let root = pebble.root().await;
     let accounts = async || world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_accounts").await;
-    world.own_domain(&world.b, "well.example.com", Role::Primary).await;
+    own(&world, &world.b, "well.example.com").await;
     eventually("there is an account", PATIENCE, || async { accounts().await == 1 }).await;
     eventually("the first has its certificate", PATIENCE, || async {
         world.clock.advance(Duration::from_secs(1));
@@ -257,7 +287,7 @@ async fn an_account_that_is_not_known_any_more_is_opened_again() {
     })
     .await;
     pebble.begin_anew().await;
-    world.own_domain(&world.a, NAME, Role::Primary).await;
+    own(&world, &world.a, NAME).await;
     world.a.make("summer").await;
     eventually("the account is forgotten", PATIENCE, || async { accounts().await == 0 }).await;
     world.clock.advance(Duration::from_mins(1));

@@ -1,7 +1,7 @@
 //! Pebble and its name server as child processes, on ports of their own.
 
 use std::fs::{self, OpenOptions};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,8 +12,8 @@ use reqwest::{Certificate, Client};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::common::eventually;
 use crate::limit::{self, Limit};
+use deeplink_testing::eventually;
 
 /// How long the two take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -23,14 +23,12 @@ const LIFETIME_SECONDS: u32 = 90 * 86_400;
 /// Where everything will be, before any of it runs.
 pub(crate) struct Plan {
     home: TempDir,
-    acme: u16,
-    management: u16,
-    dns: u16,
-    dns_management: u16,
-    /// Stands before the ACME server and refuses orders of a name.
-    limit: Option<(u16, &'static str)>,
-    /// Keeps the ports until they are used.
-    held: Vec<TcpListener>,
+    acme: Port,
+    management: Port,
+    dns: Port,
+    dns_management: Port,
+    /// Where orders of a name are refused before they reach the ACME server.
+    limit: Option<(Port, &'static str)>,
     authority: Certificate,
 }
 
@@ -41,17 +39,30 @@ pub(crate) struct Pebble {
     children: [Child; 2],
 }
 
-/// A port below those that the system gives to whoever asks for any: nobody gets it between this and its use.
-fn draw() -> TcpListener {
-    const FIRST: u32 = 20_000;
-    const COUNT: u32 = 12_000;
-    static DRAWN: AtomicU32 = AtomicU32::new(0);
-    let mut free = (0..COUNT).filter_map(|_| {
-        let place = std::process::id().wrapping_add(DRAWN.fetch_add(1, Ordering::Relaxed));
-        let port = u16::try_from(FIRST + place % COUNT).expect("a port");
-        TcpListener::bind(("127.0.0.1", port)).ok()
-    });
-    free.next().expect("a free port")
+/// A port of 127.0.0.1 that stays free until it is used.
+struct Port {
+    number: u16,
+    /// Claims the number among all tests, of this process and others. Not at 127.0.0.1, where the port has to be free, and
+    /// where a process that another test is just starting would keep it for a moment.
+    _claim: TcpListener,
+}
+
+impl Port {
+    /// Below the ports that the system gives out by itself.
+    fn draw() -> Self {
+        const FIRST: u32 = 20_000;
+        const COUNT: u32 = 12_000;
+        static DRAWN: AtomicU32 = AtomicU32::new(0);
+        let mut free = (0..COUNT).filter_map(|_| {
+            let place = std::process::id().wrapping_add(DRAWN.fetch_add(1, Ordering::Relaxed));
+            let number = u16::try_from(FIRST + place % COUNT).expect("a port");
+            let claim = TcpListener::bind(("127.0.0.2", number)).ok()?;
+            let is_free =
+                TcpStream::connect(("127.0.0.1", number)).is_err() && UdpSocket::bind(("127.0.0.1", number)).is_ok();
+            is_free.then_some(Self { number, _claim: claim })
+        });
+        free.next().expect("a free port")
+    }
 }
 
 impl Plan {
@@ -59,9 +70,6 @@ impl Plan {
     /// used up.
     pub(crate) fn new(limited: Option<&'static str>) -> Self {
         let home = tempfile::tempdir().expect("a directory");
-        // Held together, so that no two are the same.
-        let held: Vec<_> = (0..5).map(|_| draw()).collect();
-        let ports: Vec<_> = held.iter().map(|held| held.local_addr().expect("an address").port()).collect();
         let authority_key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -75,14 +83,14 @@ impl Plan {
             fs::write(home.path().join(name), text).expect("written");
         }
         let authority = Certificate::from_der(authority.der()).expect("a certificate");
-        let [acme, management, dns, dns_management, limit] = ports[..] else { panic!("{ports:?}") };
-        let limit = limited.map(|name| (limit, name));
-        Self { home, acme, management, dns, dns_management, limit, held, authority }
+        let [acme, management, dns, dns_management] = std::array::from_fn(|_| Port::draw());
+        let limit = limited.map(|name| (Port::draw(), name));
+        Self { home, acme, management, dns, dns_management, limit, authority }
     }
 
     /// Where orders are placed.
     pub(crate) fn directory(&self) -> String {
-        format!("https://localhost:{}/dir", self.limit.map_or(self.acme, |(port, _)| port))
+        format!("https://localhost:{}/dir", self.limit.as_ref().map_or(&self.acme, |(port, _)| port).number)
     }
 
     /// The file with the authority of the ACME server's https; what it issues comes from another one.
@@ -91,10 +99,10 @@ impl Plan {
     }
 
     /// Starts it; challenges are looked for at this port of 127.0.0.1, whatever the name.
-    pub(crate) async fn start(mut self, http_port: u16) -> Pebble {
+    pub(crate) async fn start(self, http_port: u16) -> Pebble {
         let config = json!({"pebble": {
-            "listenAddress": format!("127.0.0.1:{}", self.acme),
-            "managementListenAddress": format!("127.0.0.1:{}", self.management),
+            "listenAddress": format!("127.0.0.1:{}", self.acme.number),
+            "managementListenAddress": format!("127.0.0.1:{}", self.management.number),
             "certificate": self.file("cert.pem"),
             "privateKey": self.file("key.pem"),
             "httpPort": http_port,
@@ -104,14 +112,13 @@ impl Plan {
             "certificateValidityPeriod": LIFETIME_SECONDS,
         }});
         fs::write(self.file("config.json"), config.to_string()).expect("written");
-        self.held.clear();
         let children = [self.run_acme(), self.run_dns()];
         let client = Client::builder().tls_certs_only([self.authority.clone()]).no_proxy().http1_only().build();
         let client = client.expect("a client");
-        if let Some((port, name)) = self.limit {
-            let pebble = format!("https://localhost:{}", self.acme);
+        if let Some((port, name)) = &self.limit {
+            let pebble = format!("https://localhost:{}", self.acme.number);
             let certificate = [self.file("cert.pem"), self.file("key.pem")];
-            limit::start(port, &certificate, Limit { name, pebble, client: client.clone() }).await;
+            limit::start(port.number, &certificate, Limit { name, pebble, client: client.clone() }).await;
         }
         let pebble = Pebble { plan: self, client, children };
         pebble.until_it_answers().await;
@@ -124,7 +131,7 @@ impl Plan {
 
     fn run_acme(&self) -> Child {
         let mut command = Command::new("pebble");
-        command.args(["-strict", "-dnsserver", &format!("127.0.0.1:{}", self.dns), "-config"]);
+        command.args(["-strict", "-dnsserver", &format!("127.0.0.1:{}", self.dns.number), "-config"]);
         // It otherwise waits before each validation. What it refuses at random it goes on refusing.
         command.arg(self.file("config.json")).env("PEBBLE_VA_NOSLEEP", "1");
         self.run(command, "pebble.log")
@@ -132,8 +139,15 @@ impl Plan {
 
     fn run_dns(&self) -> Child {
         let mut command = Command::new("pebble-challtestsrv");
-        command.args(["-dns01", &format!("127.0.0.1:{}", self.dns), "-defaultIPv4", "127.0.0.1", "-defaultIPv6", ""]);
-        command.args(["-management", &format!("127.0.0.1:{}", self.dns_management)]);
+        command.args([
+            "-dns01",
+            &format!("127.0.0.1:{}", self.dns.number),
+            "-defaultIPv4",
+            "127.0.0.1",
+            "-defaultIPv6",
+            "",
+        ]);
+        command.args(["-management", &format!("127.0.0.1:{}", self.dns_management.number)]);
         command.args(["-http01", "", "-https01", "", "-tlsalpn01", ""]);
         self.run(command, "dns.log")
     }
@@ -149,10 +163,11 @@ impl Plan {
 impl Pebble {
     async fn until_it_answers(&self) {
         eventually("pebble answers", PATIENCE, || async {
-            let acme = self.client.get(format!("https://localhost:{}/dir", self.plan.acme)).send().await;
+            let acme = self.client.get(format!("https://localhost:{}/dir", self.plan.acme.number)).send().await;
             // It opens this port by itself, perhaps later.
-            let roots = self.client.get(format!("https://localhost:{}/roots/0", self.plan.management)).send().await;
-            let dns = self.client.get(format!("http://127.0.0.1:{}/", self.plan.dns_management)).send().await;
+            let roots =
+                self.client.get(format!("https://localhost:{}/roots/0", self.plan.management.number)).send().await;
+            let dns = self.client.get(format!("http://127.0.0.1:{}/", self.plan.dns_management.number)).send().await;
             [acme, roots].into_iter().all(|got| got.is_ok_and(|answer| answer.status().is_success())) && dns.is_ok()
         })
         .await;
@@ -168,14 +183,14 @@ impl Pebble {
 
     /// The root of what it issues.
     pub(crate) async fn root(&self) -> Certificate {
-        let url = format!("https://localhost:{}/roots/0", self.plan.management);
+        let url = format!("https://localhost:{}/roots/0", self.plan.management.number);
         let answer = self.client.get(url).send().await.expect("an answer");
         Certificate::from_pem(&answer.bytes().await.expect("a root")).expect("PEM")
     }
 
     /// Lets a name lead to another address.
     pub(crate) async fn leads_to(&self, name: &str, address: &str) {
-        let base = format!("http://127.0.0.1:{}", self.plan.dns_management);
+        let base = format!("http://127.0.0.1:{}", self.plan.dns_management.number);
         let host = format!("{name}.");
         let (clear, add) = (json!({"host": host}), json!({"host": host, "addresses": [address]}));
         for (path, body) in [("clear-a", clear), ("add-a", add)] {

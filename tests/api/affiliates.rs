@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Caller, Reply, World, at_once, spawn, spawn_nodes};
+use deeplink_testing::{Caller, Reply, World, at_once, spawn, spawn_nodes};
 
 const AFFILIATES: &str = "/v1/affiliates";
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Caller, Reply, Role, World, at_once, eventually, spawn, spawn_nodes};
+use deeplink_testing::{Caller, Reply, Role, World, at_once, eventually, spawn, spawn_nodes};
 
 const PRINT: &str = "14:6D:E9:83:C5:73:06:50:D8:EE:B9:95:2F:34:FC:64:16:A0:83:42:E6:1D:BE:A8:8A:04:96:B2:3F:CF:44:E5";
 const OTHER_PRINT: &str =

@@ -6,7 +6,7 @@ use deeplink_core::secret::{Random, SecretKey};
 use http::Method;
 use serde_json::json;
 
-use crate::common::{Ask, World, eventually, spawn, spawn_nodes};
+use deeplink_testing::{Ask, World, eventually, spawn, spawn_nodes};
 
 fn unknown_key() -> String {
     SecretKey::generate(&mut Random::system()).expose().to_owned()

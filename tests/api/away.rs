@@ -7,9 +7,9 @@ use futures_util::future::join_all;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Ask, Caller, Role, World, code_in, eventually, spawn};
 use crate::lifecycle::page_of;
 use crate::webhooks::settled_delivery;
+use deeplink_testing::{Ask, Caller, Role, World, code_in, eventually, spawn};
 
 const SOON: Duration = Duration::from_mins(1);
 
@@ -218,7 +218,7 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
     let app = world.a.post("/v1/apps", &ios("com.example.app")).await.member("id");
     let of_a = things_of_a(&world).await;
     // From here on with the patience of a service that is in use.
-    world.restart(|config| config.database_patience = Duration::from_secs(2)).await;
+    world.restart(|config| config.database_timeout = Duration::from_secs(2)).await;
     let on_host = async |path: &str| {
         let ask = world.nobody.browse(Method::GET, path).header("host", "b.example.com");
         ask.send().await.status

@@ -4,7 +4,7 @@ use deeplink_client::{CreateLink, Ids};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Caller, spawn};
+use deeplink_testing::{Caller, spawn};
 
 async fn count(caller: &Caller) -> usize {
     let mut path = "/v1/links?limit=100".to_owned();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use deeplink_server::config::{Config, Tls};
 use http::Method;
 
-use crate::common::{Caller, Reply, Role, World, spawn, spawn_nodes_with, spawn_with};
+use deeplink_testing::{Caller, Reply, Role, World, spawn, spawn_nodes_with, spawn_with};
 
 const NAME: &str = "go.example.com";
 const PATH: &str = "/.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7";

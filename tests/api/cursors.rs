@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::common::{Caller, spawn};
+use deeplink_testing::{Caller, spawn};
 
 async fn cursor_of(caller: &Caller, name: &str) -> String {
     for at in 0..2 {

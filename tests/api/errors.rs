@@ -1,5 +1,5 @@
 //! X1, X2: every error is our record, and what failed inside stays inside. What holds for each single answer is checked
-//! where it is received (`common::check`); here is what provokes them.
+//! where it is received (`deeplink_testing`); here is what provokes them.
 
 use bytes::Bytes;
 use deeplink_core::routes::{self, Credential};
@@ -7,9 +7,9 @@ use deeplink_server::config::OauthProvider;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Ask, Caller, World, operations, spawn, spawn_with, wire};
 use crate::lifecycle::page_of;
 use crate::webhooks::settled_delivery;
+use deeplink_testing::{Ask, Caller, World, operations, spawn, spawn_with, wire};
 
 /// What no operation can take for its body.
 fn bad_bodies() -> Vec<(&'static str, Bytes)> {
@@ -336,7 +336,7 @@ async fn x2_what_failed_inside_stays_inside() {
         ALTER TABLE sources RENAME TO hidden_sources; ALTER TABLE installs RENAME TO hidden_installs; ALTER TABLE app_users RENAME TO hidden_app_users;
         ALTER TABLE webhooks RENAME TO hidden_webhooks; ALTER TABLE events RENAME TO hidden_events; ALTER TABLE mail_allowances RENAME TO hidden_allowances; ALTER TABLE oauth_states RENAME TO hidden_states";
     world.db.execute(hide).await;
-    let mark = crate::common::log_mark();
+    let mark = deeplink_testing::log_mark();
     let app = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
     let affiliate = "/v1/affiliates/aff_0123456789abcdef01234567";
     let credentials = format!("{affiliate}/credentials");
@@ -413,7 +413,7 @@ async fn x2_what_failed_inside_stays_inside() {
         assert_eq!(reply.outcome(), "500 internal");
         ids.push(reply.member("request_id"));
     }
-    let log = crate::common::logged_since(mark);
+    let log = deeplink_testing::logged_since(&mark);
     for id in ids {
         assert!(log.lines().any(|line| line.contains(&id) && line.contains("ERROR")), "no error names request {id}");
     }
@@ -431,9 +431,9 @@ async fn x2_a_corrupt_row_is_named_in_the_log() {
     let world = spawn().await;
     world.a.make("spring-42").await;
     world.db.execute("UPDATE links SET agent_context = '{' WHERE link_id = 'spring-42'").await;
-    let mark = crate::common::log_mark();
+    let mark = deeplink_testing::log_mark();
     assert_eq!(world.a.get("/v1/links/spring-42").await.outcome(), "500 internal");
-    let log = crate::common::logged_since(mark);
+    let log = deeplink_testing::logged_since(&mark);
     assert!(log.contains("links.agent_context"), "the log names table and column");
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use deeplink_core::funnel::{FunnelReport, GroupBy};
 use serde_json::{Value, json};
 
-use crate::common::{Caller, Reply, World, eventually, spawn};
+use deeplink_testing::{Caller, Reply, World, eventually, spawn};
 
 const FUNNEL: &str = "/v1/analytics/stats";
 

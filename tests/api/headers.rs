@@ -6,7 +6,7 @@ use deeplink_core::routes::{self, Credential};
 use http::Method;
 use serde_json::json;
 
-use crate::common::{Role, operations, spawn, spawn_with, wire};
+use deeplink_testing::{Role, operations, spawn, spawn_with, wire};
 
 /// X12: what every answer carries, over all routes: no sniffing; pages run nothing but their own script and style.
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn x13_other_origins_may_read_links_and_report_only() {
 async fn x13_pages_read_every_error_of_a_link() {
     let world = spawn_with(|config| {
         config.limits.misses_per_minute = 1;
-        config.database_patience = Duration::from_secs(2);
+        config.database_timeout = Duration::from_secs(2);
     })
     .await;
     let ask = async |path: &str, accept: &str| {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::common::{spawn, spawn_with};
+use deeplink_testing::{spawn, spawn_with};
 
 #[tokio::test]
 async fn health_never_asks_the_database_and_ready_does() {
@@ -23,8 +23,8 @@ async fn ready_says_at_once_that_the_service_stops() {
     world.node(0).ask_to_stop(deeplink_server::http::listen::Stop::Gracefully);
     let address = world.node(0).admin_address.expect("an admin address");
     let request = format!("GET /ready HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    let answer = crate::common::wire::send(address, request.as_bytes()).await;
-    assert_eq!(crate::common::wire::status(&answer), 503, "{answer}");
+    let answer = deeplink_testing::wire::send(address, request.as_bytes()).await;
+    assert_eq!(deeplink_testing::wire::status(&answer), 503, "{answer}");
     assert!(answer.to_lowercase().contains("retry-after: "), "{answer}");
 }
 

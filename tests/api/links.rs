@@ -6,7 +6,7 @@ use deeplink_client::{Action, AgentContext, CreateLink, Kind, LinkStatus, Metada
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Role, spawn, spawn_with};
+use deeplink_testing::{Role, spawn, spawn_with};
 
 /// A link with everything set.
 fn full() -> CreateLink {

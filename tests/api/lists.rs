@@ -6,7 +6,7 @@ use deeplink_client::{LinkFilter, LinkStatus};
 use futures_util::TryStreamExt;
 use serde_json::{Value, json};
 
-use crate::common::{Caller, spawn};
+use deeplink_testing::{Caller, spawn};
 
 fn ids(page: &Value) -> Vec<String> {
     let links = page["links"].as_array().unwrap_or_else(|| panic!("no links in {page}"));

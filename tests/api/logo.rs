@@ -8,7 +8,7 @@ use http::Method;
 use image::{DynamicImage, ImageFormat, Rgba, RgbaImage};
 
 use super::outbound::{Receiver, ok, png, spawn, with_logo, with_logo_of};
-use crate::common::Caller;
+use deeplink_testing::Caller;
 
 fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
@@ -35,7 +35,7 @@ async fn every_kind_of_logo_is_drawn() {
     for (what, file) in [
         ("PNG", encoded(&solid, ImageFormat::Png)),
         ("JPEG", encoded(&solid.to_rgb8().into(), ImageFormat::Jpeg)),
-        ("WebP", encoded(&solid, ImageFormat::WebP)),
+        ("WebP", include_bytes!("../../deeplink-server/src/qr/picture/samples/lossy.webp").to_vec()),
         ("16 bits", encoded(&sixteen.into(), ImageFormat::Png)),
         ("large", encoded(&RgbaImage::from_pixel(1_500, 1_500, Rgba([255, 0, 0, 255])).into(), ImageFormat::Png)),
     ] {
@@ -56,6 +56,7 @@ async fn q4_refusals_say_what_is_wrong_with_the_file() {
     const NO_IMAGE: &str = "logo: not a PNG, JPEG or WebP image";
     const IMAGE_TOO_LARGE: &str = "logo: image too large";
     const FILE_TOO_LARGE: &str = "logo: larger than 512 KiB";
+    const LOSSLESS: &str = "logo: lossless WebP and WebP with compressed transparency are not supported; use PNG";
     let world = spawn().await;
     let mut huge = png();
     // 30,000 × 30,000; sizes are read before checksums are.
@@ -70,6 +71,7 @@ async fn q4_refusals_say_what_is_wrong_with_the_file() {
         ("too many pixels", ok(&encoded(&RgbaImage::new(4_001, 4_000).into(), ImageFormat::Png)), IMAGE_TOO_LARGE),
         ("an edge too long", ok(&encoded(&RgbaImage::new(4_097, 1).into(), ImageFormat::Png)), IMAGE_TOO_LARGE),
         ("more data than rows", ok(&bomb_of_data), NO_IMAGE),
+        ("lossless WebP", ok(&encoded(&RgbaImage::new(8, 8).into(), ImageFormat::WebP)), LOSSLESS),
         ("SVG", ok(b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>"), NO_IMAGE),
         ("GIF", ok(b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;"), NO_IMAGE),
         ("two files in one", ok(&[&png()[..], b"<script>alert(1)</script>"].concat()), NO_IMAGE),

@@ -6,9 +6,9 @@ use base64::Engine;
 use deeplink_server::config::{Config, MailTransport, TrustedRoots};
 use serde_json::json;
 
-use crate::authority::{Authority, Identity};
-use crate::common::smtp::{MailServer, Mood};
-use crate::common::{World, eventually, log_mark, logged_since, spawn, spawn_with};
+use deeplink_doubles::authority::{Authority, Identity};
+use deeplink_testing::smtp::{MailServer, Mood};
+use deeplink_testing::{World, eventually, log_mark, logged_since, spawn, spawn_with};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -121,10 +121,11 @@ async fn a_mail_that_is_refused_for_good_is_given_up() {
     let world = world_with(&server).await;
     let mark = log_mark();
     ask_for_link(&world, "nobody@example.com").await;
-    let told = || logged_since(mark).lines().any(|line| line.contains("ERROR") && line.contains("refused for good"));
+    let told =
+        || logged_since(&mark).lines().any(|line| line.contains("ERROR") && line.contains("rejected permanently"));
     eventually("it is given up", PATIENCE, || async { told() && waiting(&world).await == 0 }).await;
     assert_eq!(server.mails().len(), 0);
-    assert!(!logged_since(mark).lines().any(|line| line.contains("refused for good") && line.contains("nobody@")));
+    assert!(!logged_since(&mark).lines().any(|line| line.contains("rejected permanently") && line.contains("nobody@")));
 }
 
 #[tokio::test]

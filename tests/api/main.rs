@@ -1,20 +1,15 @@
 //! The service as its callers meet it: a real server, a real database, the real client. Rules of decisions and threats are
 //! tables; a test named after a threat says the rule in its comment.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod affiliates;
 mod apps;
 mod auth;
-#[path = "../common/authority.rs"]
-mod authority;
 mod away;
+mod billing;
 mod bulk;
 mod challenges;
 mod cursors;
 mod deliveries;
-#[path = "../domains/mod.rs"]
 mod domains;
 mod errors;
 mod events;
@@ -48,9 +43,8 @@ mod sources;
 mod team;
 mod texts;
 mod threats;
-mod tidy;
 mod timeseries;
 mod urls;
-#[path = "../visit/mod.rs"]
 mod visit;
 mod webhooks;
+mod x402;

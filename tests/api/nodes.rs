@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use http::Method;
 use serde_json::json;
 
-use crate::common::{Caller, Role, World, eventually, spawn, spawn_nodes};
+use deeplink_testing::{Caller, Role, World, eventually, spawn, spawn_nodes};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -48,6 +49,23 @@ async fn l24_changes_reach_the_other_node() {
     assert!(leads_to(&here, "spring-42", "https://example.com/again").await);
     world.clock.advance(SOON);
     eventually("the new link is there", SOON, || leads_to(&there, "spring-42", "https://example.com/again")).await;
+}
+
+/// A create that is repeated on another node, with the same answer, shows there at once: alone and in a batch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_create_shows_on_the_node_that_repeats_it() {
+    let world = spawn_nodes(2).await;
+    let (here, there) = (world.at(0, &world.a), world.at(1, &world.a));
+    let one = json!({"custom_id": "spring-42", "web_url": "https://example.com/"});
+    let batch = json!({"template": {"web_url": "https://example.com/"}, "custom_ids": ["spring-43"]});
+    for (path, body, id) in [("/v1/links", one, "spring-42"), ("/v1/links/bulk", batch, "spring-43")] {
+        assert_eq!(there.tap(id).await.status, 404);
+        for caller in [&here, &there] {
+            let made = caller.ask(Method::POST, path).header("idempotency-key", "once").json(&body).send().await;
+            assert_eq!(made.status, 201);
+        }
+        assert_eq!(there.tap(id).await.status, 302, "{id}");
+    }
 }
 
 /// L24: what an operator does beside the service.

@@ -6,8 +6,8 @@ use deeplink_server::config::{Config, OauthProvider};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::provider::{ACCESS_TOKEN, CLIENT_ID, CLIENT_SECRET, Fault, Provider};
-use crate::common::{Reply, World, at_once, spawn_with};
+use deeplink_testing::provider::{ACCESS_TOKEN, CLIENT_ID, CLIENT_SECRET, Fault, Provider};
+use deeplink_testing::{Reply, World, at_once, spawn_with};
 
 /// A world with both providers, which are one double.
 struct Scene {
@@ -171,7 +171,7 @@ async fn the_way_there_is_bound_to_the_browser_and_stays_short() {
 
 #[tokio::test]
 async fn a_provider_that_is_not_set_up_says_so() {
-    let world = crate::common::spawn().await;
+    let world = deeplink_testing::spawn().await;
     for name in ["google", "github"] {
         let reply = world.nobody.get(&format!("/v1/auth/oauth/{name}/start")).await;
         assert_eq!((reply.outcome().as_str(), reply.header("retry-after")), ("503 oauth_not_configured", ""));
@@ -184,7 +184,7 @@ async fn a_provider_that_is_not_set_up_says_so() {
         assert_eq!((reply.status, reply.header("location")), (303, "/signin?error=oauth_not_configured"));
     }
     let page = world.nobody.browse(Method::GET, "/signin?error=oauth_not_configured").send().await.text();
-    assert!(page.contains("Nobody can sign in with that service here."), "{page}");
+    assert!(page.contains("That provider is not available here."), "{page}");
 }
 
 /// S18: where no new accounts are taken, a provider opens none either; and where sign-in is off, so are the providers.
@@ -412,7 +412,7 @@ async fn s18_a_sign_up_by_another_does_not_catch_the_owner() {
     let attacker = scene.world.somebody_with(&key);
     assert_eq!(attacker.get("/v1/links").await.json()["links"], json!([]));
     let mails = scene.world.mails(1).await;
-    let token = crate::common::token_in(&mails[0]).expect("a token");
+    let token = deeplink_testing::token_in(&mails[0]).expect("a token");
     let ask = scene.world.nobody.ask(Method::POST, "/v1/auth/callback");
     let confirmed = ask.body_as("application/x-www-form-urlencoded", format!("token={token}")).send().await;
     assert_eq!(confirmed.header("location"), "/signin?error=link_expired", "the mailed link is dead");

@@ -6,7 +6,7 @@ use deeplink_core::error::ErrorCode;
 use deeplink_core::routes::{self, Credential};
 use serde_json::Value;
 
-use crate::common::{operations, spawn};
+use deeplink_testing::{operations, spawn};
 
 fn document() -> Value {
     serde_json::from_str(deeplink_server::openapi::text()).expect("JSON")
@@ -43,7 +43,7 @@ fn every_operation_says_who_may_call_it_and_how_it_refuses() {
     for operation in operations::all() {
         let route = routes::ALL.iter().find(|route| route.operation == operation.id).expect("a route of the table");
         assert_eq!((route.method, route.path), (operation.method.as_str(), operation.path.as_str()));
-        let is_public = matches!(route.credential, Credential::Public | Credential::Browser);
+        let is_public = matches!(route.credential, Credential::Public | Credential::Browser | Credential::Processor);
         assert_eq!(operation.is_public, is_public, "{}", operation.id);
         assert_eq!(operation.takes_session, route.credential == Credential::Session, "{}", operation.id);
         let mut expected = BTreeSet::from([400, 500]);

@@ -10,8 +10,8 @@ use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use crate::common::dns::How;
-use crate::common::{Caller, Reply, World, log_mark, logged_since, spawn_with};
+use deeplink_testing::dns::How;
+use deeplink_testing::{Caller, Reply, World, log_mark, logged_since, spawn_with};
 
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const NOT_FETCHED: &str = "logo: could not be fetched";
@@ -119,20 +119,29 @@ fn assert_not_fetched(reply: &Reply, what: &str) {
     assert_eq!(reply.member("error"), NOT_FETCHED, "{what}");
 }
 
+/// URLs of everything that must not be called, and whether it is DNS or a port, and not the host, that says so.
+pub(crate) fn inner_addresses(world: &World) -> Vec<(String, bool)> {
+    const LITERALS: &str = include_str!("../common/hosts-refused.txt");
+    for (name, address) in [
+        ("a.local", "10.0.0.1"),
+        ("a.internal", "192.168.0.1"),
+        ("metadata.google.internal", "169.254.169.254"),
+        ("example.net", "8.8.8.8"),
+    ] {
+        world.dns.addresses(name, &[address]);
+    }
+    let names = ["a.local", "a.internal", "metadata.google.internal", "example.net:22", "example.net:25"];
+    let hosts = LITERALS.split_whitespace().map(|host| (host, false)).chain(names.map(|host| (host, true)));
+    hosts
+        .flat_map(|(host, by_name)| ["http", "https"].map(|scheme| (format!("{scheme}://{host}/x"), by_name)))
+        .collect()
+}
+
 /// Q5: every way to write an inner address is refused, judged as a literal, by its port, or by what its name leads to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q5_inner_addresses_are_no_place_for_a_logo() {
-    const LITERALS: &str = include_str!("../common/hosts-refused.txt");
     let world = spawn().await;
-    world.dns.addresses("a.local", &["10.0.0.1"]);
-    world.dns.addresses("a.internal", &["192.168.0.1"]);
-    world.dns.addresses("metadata.google.internal", &["169.254.169.254"]);
-    world.dns.addresses("example.net", &["8.8.8.8"]);
-    let names = ["a.local", "a.internal", "metadata.google.internal", "example.net:22", "example.net:25"];
-    let hosts = LITERALS.split_whitespace().map(|host| (host, false)).chain(names.map(|host| (host, true)));
-    let asked: Vec<_> = hosts
-        .flat_map(|(host, is_name)| ["http", "https"].map(|scheme| (format!("{scheme}://{host}/x"), is_name)))
-        .collect();
+    let asked = inner_addresses(&world);
     let replies = join_all(asked.iter().map(|(url, _)| with_logo(&world.a, "svg", url))).await;
     for ((url, is_name), reply) in asked.iter().zip(replies) {
         assert_eq!(reply.outcome(), "400 invalid_qr_options logo", "{url}");
@@ -287,7 +296,7 @@ async fn q9_what_the_other_side_says_stays_there() {
         assert_eq!(reply.outcome(), "400 invalid_qr_options logo");
         assert!(!reply.without_request_id().contains("marker-of-q9"), "{}", reply.text());
     }
-    let log = logged_since(mark);
+    let log = logged_since(&mark);
     assert!(!log.contains("marker-of-q9"));
     assert!(log.contains("the answer's status is 500"), "the operator is told");
 }

@@ -6,7 +6,7 @@ use deeplink_core::routes::{self, Credential};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Caller, Reply, Role, at_once, operations, spawn, spawn_nodes};
+use deeplink_testing::{Caller, Reply, Role, at_once, operations, spawn, spawn_nodes};
 
 const KEYS: &str = "/v1/auth/publishable-keys";
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 use http::Method;
 
-use crate::common::{Caller, Reply, Role, World, spawn, spawn_nodes};
+use deeplink_testing::{Caller, Reply, Role, World, spawn, spawn_nodes};
 
 async fn qr(caller: &Caller, rest: &str) -> Reply {
     caller.get(&format!("/v1/links/spring-42/qr.{rest}")).await

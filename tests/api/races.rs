@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::common::{Caller, World, at_once, eventually, insist, spawn, spawn_nodes, spawn_with};
+use deeplink_testing::{Caller, World, at_once, eventually, insist, spawn, spawn_nodes, spawn_with};
 
 /// A caller at each of two nodes in turn.
 fn split(world: &World, caller: &Caller) -> [Caller; 2] {

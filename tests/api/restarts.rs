@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::common::spawn;
+use deeplink_testing::spawn;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_is_there_after_a_restart() {
@@ -14,7 +14,7 @@ async fn everything_is_there_after_a_restart() {
     world.a.tap("link-0").await;
     world.expect_clicks(&[(0, 1)]).await;
     let (listed, first) = (world.a.get("/v1/links").await.json(), world.a.get("/v1/links?limit=1").await.json());
-    let keyed = async |world: &crate::common::World| {
+    let keyed = async |world: &deeplink_testing::World| {
         world.a.ask(Method::POST, "/v1/links").header("idempotency-key", "key").body("{}").send().await
     };
     let made = keyed(&world).await;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use http::Method;
 
-use crate::common::{Role, spawn};
+use deeplink_testing::{Role, spawn};
 
 const SCRIPT: &str = include_str!("../../sdk/deeplink.js");
 const TYPES: &str = include_str!("../../sdk/deeplink.d.ts");

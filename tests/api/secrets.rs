@@ -1,5 +1,5 @@
 //! Secrets: shown once, kept only as hashes or sealed, never logged. That nothing of what a test issued or sent stands in
-//! the logs or the database is checked at the end of every test (`common::world`); here is what makes that check mean
+//! the logs or the database is checked at the end of every test (`World` of `deeplink_testing`); here is what makes that check mean
 //! something, and what it does not cover.
 
 use std::os::unix::fs::PermissionsExt;
@@ -8,21 +8,42 @@ use std::time::Duration;
 
 use deeplink_core::secret::{Random, sha256_hex};
 use deeplink_server::clock::Clock;
-use deeplink_server::config::Config;
+use deeplink_server::config::{Config, X402};
 use deeplink_server::start::start;
 use deeplink_server::vault::MasterKey;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Role, World, code_in, log_mark, logged_since, operations, spawn, spawn_with};
+use deeplink_testing::facilitator::{Facilitator, PAY_TO, Payer, decoded};
+use deeplink_testing::{Role, World, code_in, log_everything, logged_since, operations, spawn, spawn_with};
 
-/// X17: credentials of every kind, sent in every place where somebody might send them. What the log holds of these
-/// requests is looked at when the world ends; that it holds them at all is looked at here.
+/// X17: credentials of every kind, sent in every place where somebody might send them, with every crate's
+/// lines at TRACE. What the log holds of these requests is looked at when the world ends; that it holds them at all is
+/// looked at here.
 #[tokio::test]
 async fn x17_no_secret_in_the_logs() {
-    let world = spawn().await;
+    let mark = log_everything();
+    let facilitator = Facilitator::start().await;
+    let world = spawn_with(|config| config.x402 = Some(X402::new(facilitator.base(), PAY_TO, "10000"))).await;
     world.a.make("spring-42").await;
-    let mark = log_mark();
+    let asked = world.nobody.post("/v1/links", &json!({})).await;
+    let accepted = decoded(asked.header("payment-required"))["accepts"][0].clone();
+    let payer = Payer::new("alice");
+    for version in [1, 2] {
+        let signed = payer.sign(&accepted, world.clock.now().as_millis() / 1_000);
+        world.note_secret(signed.signature());
+        let (name, value) = if version == 1 { signed.v1() } else { signed.v2() };
+        let paid = world.nobody.ask(Method::POST, "/v1/links").header(name, value).json(&json!({})).send().await;
+        assert_eq!(paid.status, 201, "{}", paid.text());
+    }
+    assert_eq!(world.nobody.post("/v1/auth/signup", &json!({"email": "new@example.com"})).await.status, 201);
+    let session = world.sign_in("a@example.com").await;
+    let issue = world.nobody.ask(Method::POST, "/v1/auth/secret-keys/issue").session(&session).body("{}");
+    assert_eq!(issue.send().await.status, 201);
+    let hook = json!({"url": "https://hooks.example.com/", "events": ["click"]});
+    let hook = world.a.post("/v1/webhooks", &hook).await;
+    let rotate = format!("/v1/webhooks/{}/rotate-secret", hook.member("id"));
+    assert_eq!((hook.status, world.a.post_nothing(&rotate).await.status), (201, 200));
     let secret = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
     world.note_secret(secret);
     for (method, path) in [
@@ -47,9 +68,14 @@ async fn x17_no_secret_in_the_logs() {
             let ask =
                 ask.header("x-payment", secret).header("payment-signature", secret).header("idempotency-key", secret);
             ask.json(&json!({})).send().await;
+            for name in ["x-payment", "payment-signature"] {
+                world.nobody.ask(method.clone(), &path).header(name, secret).json(&json!({})).send().await;
+            }
         }
     }
-    assert!(logged_since(mark).matches("answered").count() >= 10, "the requests are logged");
+    let log = logged_since(&mark);
+    assert!(log.matches("answered").count() >= 10, "the requests are logged");
+    assert!(log.contains("TRACE hyper"), "and what other crates have to say of them");
 }
 
 /// X17, X18: the search at the end of every test does find what stands in a log or in the database.
@@ -124,7 +150,7 @@ async fn x18_a_key_file_that_others_can_read_stops_the_start() {
     let mut other = config;
     other.master_keys = vec![MasterKey::generate(&mut Random::system())];
     let error = start(other, Clock::system()).await.err().expect("a refusal").to_string();
-    assert!(error.contains("not those of this database"), "{error}");
+    assert!(error.contains("do not match this database"), "{error}");
 }
 
 /// X19: no answer to a GET documents or holds a member that is a secret. (That none of the issued ones stands in any

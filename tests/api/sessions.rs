@@ -6,7 +6,7 @@ use deeplink_server::config::MailTransport;
 use http::Method;
 use serde_json::json;
 
-use crate::common::{Caller, Reply, Role, World, at_once, eventually, spawn, spawn_nodes, spawn_with};
+use deeplink_testing::{Caller, Reply, Role, World, at_once, eventually, spawn, spawn_nodes, spawn_with};
 
 const EXPIRED: &str = "/signin?error=link_expired";
 

@@ -6,12 +6,23 @@ use deeplink_server::config::MailTransport;
 use http::Method;
 use serde_json::json;
 
-use crate::common::{Ask, World, spawn, spawn_with};
+use deeplink_testing::{Ask, World, spawn, spawn_with};
 
 const CALLBACK: &str = "/v1/auth/callback";
 
 async fn sent(world: &World) -> i64 {
     world.db.number("SELECT CAST(count(*) AS BIGINT) FROM sign_ins").await
+}
+
+/// The address of a service that others reach at a name.
+fn elsewhere() -> url::Url {
+    "https://links.example.com".parse().expect("a URL")
+}
+
+/// A service without sessions, and one that is open to others and has no way to send mail.
+pub(crate) async fn without_mail() -> [World; 2] {
+    let without = spawn_with(|config| config.sessions = false).await;
+    [without, spawn_with(|config| config.public_url = Some(elsewhere())).await]
 }
 
 /// S1: a sign-in never tells whether an address has an account, nor whether it has had its mails for this hour: the same
@@ -20,14 +31,11 @@ async fn sent(world: &World) -> i64 {
 async fn s1_known_and_unknown_addresses_are_answered_alike() {
     const ASKED: usize = 500;
     let world = spawn().await;
-    for number in 0..ASKED {
-        let (tenant, at) = (&world.a.tenant, world.clock.now().as_millis());
-        let sql = format!(
-            "INSERT INTO users (id, tenant_id, email, verified, is_owner, created_at)
-             VALUES ('usr_{number:024x}', '{tenant}', 'known-{number}@example.com', TRUE, FALSE, {at})"
-        );
-        world.db.execute(sql).await;
-    }
+    let (tenant, at) = (&world.a.tenant, world.clock.now().as_millis());
+    let user = |number| format!("('usr_{number:024x}', '{tenant}', 'known-{number}@example.com', TRUE, FALSE, {at})");
+    let users: Vec<_> = (0..ASKED).map(user).collect();
+    let columns = "id, tenant_id, email, verified, is_owner, created_at";
+    world.db.execute(format!("INSERT INTO users ({columns}) VALUES {}", users.join(", "))).await;
     let ask = async |email: String| {
         let began = Instant::now();
         let reply = world.nobody.post("/v1/auth/signin", &json!({"email": email})).await;
@@ -35,6 +43,7 @@ async fn s1_known_and_unknown_addresses_are_answered_alike() {
     };
     let known = ask("a@example.com".into()).await.1;
     assert_eq!((known.status, known.text().as_str()), (200, r#"{"status":"sent"}"#));
+    let is_alike = |gap: Option<&(Duration, Duration)>| gap.is_some_and(|(gap, limit)| gap < limit);
     let mut gaps = Vec::new();
     for run in 0..5 {
         let mut times = [const { Vec::new() }; 3];
@@ -50,17 +59,20 @@ async fn s1_known_and_unknown_addresses_are_answered_alike() {
                 times.push(time);
             }
         }
-        let medians = times.map(|mut times| {
+        for times in &mut times {
             times.sort();
-            times[ASKED / 2]
-        });
+        }
+        let medians = times.each_ref().map(|times| times[ASKED / 2]);
         let [least, most] = [medians.iter().min(), medians.iter().max()].map(|median| *median.expect("three"));
-        gaps.push(most.saturating_sub(least));
-        if gaps.last().is_some_and(|gap| *gap < Duration::from_millis(2)) {
+        // A machine that does much else scatters the times, and medians of so many lie within a part of that by chance.
+        let middle =
+            times.iter().map(|times| times[ASKED * 3 / 4].saturating_sub(times[ASKED / 4])).max().expect("three");
+        gaps.push((most.saturating_sub(least), Duration::from_millis(2) + middle / 4));
+        if is_alike(gaps.last()) {
             break;
         }
     }
-    assert!(gaps.last().is_some_and(|gap| *gap < Duration::from_millis(2)), "medians are {gaps:?} apart");
+    assert!(is_alike(gaps.last()), "medians are apart by these, and may be by those: {gaps:?}");
     // Five of the one that was asked for often, though it was asked for more than five hundred times.
     let often = "SELECT CAST(count(*) AS BIGINT) FROM sign_ins WHERE email = 'a@example.com'";
     assert_eq!(world.db.number(often).await, 5);
@@ -241,7 +253,7 @@ async fn s10_a_sign_in_leads_nowhere_else() {
 async fn s11_token_pages_keep_the_token_to_themselves() {
     let world =
         spawn_with(|config| config.marketing_url = Some("https://www.example.com".parse().expect("a URL"))).await;
-    world.own_domain(&world.a, "go.example.com", crate::common::Role::Primary).await;
+    world.own_domain(&world.a, "go.example.com", deeplink_testing::Role::Primary).await;
     for path in [CALLBACK, "/v1/auth/verify"] {
         let page = world.nobody.get(&format!("{path}?token=%22%3E%3Csvg%20onload%3D1%3E&next=%2F%22%3E%3Cb%3E")).await;
         assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
@@ -281,20 +293,14 @@ async fn bodies_are_judged_and_mail_must_be_set_up() {
         assert_eq!(world.nobody.post("/v1/auth/signin", &body).await.outcome(), expected, "{body}");
     }
     let body = json!({"email": "a@example.com"});
-    let foreign: url::Url = "https://links.example.com".parse().expect("a URL");
-    for sessions in [false, true] {
-        let silent = spawn_with(|config| {
-            config.sessions = sessions;
-            config.public_url = sessions.then(|| foreign.clone());
-        })
-        .await;
+    for silent in without_mail().await {
         for (caller, path) in [(&silent.nobody, "/v1/auth/signin"), (&silent.a, "/v1/auth/users")] {
             let reply = caller.post(path, &body).await;
             assert_eq!((reply.outcome().as_str(), reply.header("retry-after")), ("503 sessions_not_configured", ""));
         }
     }
     let told = spawn_with(|config| {
-        config.public_url = Some(foreign.clone());
+        config.public_url = Some(elsewhere());
         config.mail = Some(MailTransport::Directory(config.data_dir.join("mail")));
     })
     .await;

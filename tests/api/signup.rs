@@ -6,7 +6,8 @@ use deeplink_client::{Kind, Signup};
 use http::Method;
 use serde_json::json;
 
-use crate::common::{spawn, spawn_with};
+use crate::signin::without_mail;
+use deeplink_testing::{spawn, spawn_with};
 
 #[tokio::test]
 async fn a_new_account_has_a_key_that_works_and_a_mail_that_waits() {
@@ -93,13 +94,7 @@ async fn a_service_can_be_closed_or_without_mail() {
     let closed = spawn_with(|config| config.signup_open = false).await;
     let body = json!({"email": "new@example.com"});
     assert_eq!(closed.nobody.post("/v1/auth/signup", &body).await.outcome(), "403 signup_closed");
-    let foreign: url::Url = "https://links.example.com".parse().expect("a URL");
-    for sessions in [false, true] {
-        let silent = spawn_with(|config| {
-            config.sessions = sessions;
-            config.public_url = sessions.then(|| foreign.clone());
-        })
-        .await;
+    for silent in without_mail().await {
         let reply = silent.nobody.post("/v1/auth/signup", &body).await;
         assert_eq!((reply.outcome().as_str(), reply.header("retry-after")), ("503 sessions_not_configured", ""));
     }

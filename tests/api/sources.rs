@@ -7,7 +7,7 @@ use deeplink_server::vault::MasterKey;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Caller, Reply, World, at_once, spawn, spawn_nodes, spawn_with};
+use deeplink_testing::{Caller, Reply, World, at_once, spawn, spawn_nodes, spawn_with};
 
 const SOURCES: &str = "/v1/sources";
 

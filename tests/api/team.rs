@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Caller, at_once, eventually, spawn, spawn_nodes, spawn_with};
+use deeplink_testing::{Caller, at_once, eventually, spawn, spawn_nodes, spawn_with};
 
 async fn users(caller: &Caller) -> Vec<Value> {
     caller.get("/v1/auth/users").await.json()["users"].as_array().expect("users").clone()
@@ -118,7 +118,7 @@ async fn a_team_sends_fifty_invitations_an_hour_and_none_while_nobody_is_known()
         .await;
     let stranger = world.somebody_with(&opened.member("api_key"));
     assert_eq!(invite(&stranger, "friend@example.com").await, "403 user_unverified");
-    let token = crate::common::token_in(&world.mails_to("new@example.com").remove(0)).expect("a token");
+    let token = deeplink_testing::token_in(&world.mails_to("new@example.com").remove(0)).expect("a token");
     assert!(world.nobody.use_link(&token).await.session().is_some());
     assert_eq!(invite(&stranger, "friend@example.com").await, "201");
 }
@@ -289,7 +289,7 @@ async fn what_is_over_is_taken_away() {
 async fn an_invitation_says_who_invites() {
     let world = spawn().await;
     world.invite(&world.a, "friend@example.com").await;
-    assert!(world.mails_to("friend@example.com")[0].contains("a@example.com invites you to their team"));
+    assert!(world.mails_to("friend@example.com")[0].contains("a@example.com has invited you to their team"));
     let key = world.nobody.post("/v1/auth/signup", &json!({"email": "ceo@example.org"})).await.member("api_key");
     assert_eq!(invite(&world.somebody_with(&key), "victim@example.com").await, "403 user_unverified");
 }

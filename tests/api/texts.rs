@@ -4,7 +4,7 @@ use deeplink_core::link::RESERVED_WORDS;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::spawn;
+use deeplink_testing::spawn;
 
 /// L8: an id is 3 to 64 of `A-Z a-z 0-9 -`, and does not start or end with `-`.
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deeplink_client::CreateLink;
 use deeplink_core::error::ErrorCode;
@@ -11,8 +11,11 @@ use deeplink_server::threats::ThreatFile;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::common::{World, eventually, log_mark, logged_since, spawn_nodes_with};
+use deeplink_doubles::meter::Meter;
+use deeplink_doubles::wait::PATIENCE;
+use deeplink_testing::{Mark, World, eventually, log_mark, logged_since, spawn_nodes_with};
 
+/// How long a new list may take to hold: the file is looked at twice a second, and read once it has stayed the same.
 const SOON: Duration = Duration::from_secs(5);
 const LISTED: &str = "https://a.bad.example.com/x";
 
@@ -54,10 +57,30 @@ async fn status(world: &World, id: &str) -> String {
     world.a.get(&format!("/v1/links/{id}")).await.member("status")
 }
 
-/// How often the log says of this file that it cannot be read.
-fn complaints(path: &Path, mark: u64) -> usize {
+/// Waits until something is so while the file is looked at, which is done whenever the clock moves.
+async fn looked(world: &World, what: &str, is: impl AsyncFn() -> bool) {
+    eventually(what, PATIENCE, || async {
+        world.clock.advance(Duration::from_millis(1));
+        is().await
+    })
+    .await;
+}
+
+/// How often the log says this of a file.
+fn said(what: &str, path: &Path, mark: &Mark) -> usize {
     let path = path.display().to_string();
-    logged_since(mark).lines().filter(|line| line.contains("cannot be read") && line.contains(&path)).count()
+    logged_since(mark).lines().filter(|line| line.contains(what) && line.contains(&path)).count()
+}
+
+/// How often the log says of this file that it cannot be read.
+fn complaints(path: &Path, mark: &Mark) -> usize {
+    said("cannot be read", path, mark)
+}
+
+/// Waits until the file was found as it is now by two looks. One that ends may have begun before.
+async fn looked_at_twice(world: &World, path: &Path) {
+    let mark = log_mark();
+    looked(world, "the file is looked at", async || said("threat list file checked", path, &mark) >= 3).await;
 }
 
 /// L19: URLs, hosts and what is below them, in each field, on create and update, under the code that clients know.
@@ -153,7 +176,7 @@ async fn l19_a_repeated_create_has_its_first_reply() {
     let first = create().await;
     assert_eq!(first.status, 201);
     list.say("bad.example.com");
-    eventually("the list holds", SOON, || async { outcome(&world, LISTED).await.contains("threat") }).await;
+    looked(&world, "the list holds", async || outcome(&world, LISTED).await.contains("threat")).await;
     assert_eq!(create().await.text(), first.text());
 }
 
@@ -185,15 +208,15 @@ async fn l19_links_that_are_listed_later_are_flagged() {
     list.say("bad.example.com\n");
     for node in 0..2 {
         let nobody = world.at(node, &world.nobody);
-        let warned = || async {
+        let warned = async || {
             let page = nobody.tap("listed").await;
             page.status == 200 && page.text().contains("This link has been reported as unsafe")
         };
-        eventually("the warning shows", SOON, warned).await;
+        looked(&world, "the warning shows", warned).await;
         assert_eq!(nobody.resolve("listed").await.json()["_service_meta"]["status"], "flagged");
     }
     let flagged = "SELECT CAST(count(*) AS BIGINT) FROM links WHERE status = 'flagged'";
-    eventually("all are flagged", SOON, || async { world.db.number(flagged).await == 302 }).await;
+    looked(&world, "all are flagged", async || world.db.number(flagged).await == 302).await;
     assert_eq!(world.b.get("/v1/links/in-the-app").await.member("status"), "flagged");
     assert_eq!(world.nobody.tap("fine").await.status, 302);
     for (id, expected) in [("fine", "active"), ("off", "disabled"), ("over", "expired")] {
@@ -205,7 +228,7 @@ async fn l19_links_that_are_listed_later_are_flagged() {
     assert!(reasons.iter().all(|reason| reason == "on the threat list: bad.example.com"), "{reasons:?}");
 
     list.say("other.example.com\n");
-    eventually("the line is gone", SOON, || async { outcome(&world, LISTED).await.starts_with("201") }).await;
+    looked(&world, "the line is gone", async || outcome(&world, LISTED).await.starts_with("201")).await;
     assert_eq!(world.b.get("/v1/links/listed").await.member("status"), "flagged");
 }
 
@@ -213,17 +236,16 @@ async fn l19_links_that_are_listed_later_are_flagged() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l19_the_list_holds_from_the_start() {
     let list = List::of("bad.example.com\n");
-    let mut world = crate::common::spawn().await;
+    let mut world = deeplink_testing::spawn().await;
     world.a.make_of(&json!({"custom_id": "listed", "web_url": LISTED})).await;
     world.restart(|config| config.threat_list = Some(list.file())).await;
     assert_eq!(outcome(&world, LISTED).await, "400 threat_detected web_url");
-    eventually("the link is flagged", SOON, || async { status(&world, "listed").await == "flagged" }).await;
+    looked(&world, "the link is flagged", async || status(&world, "listed").await == "flagged").await;
 
     // What was being stored when the list came, as by a write that waited, is found by the second walk.
     world.a.make("late").await;
     world.db.execute(format!("UPDATE links SET web_url = '{LISTED}' WHERE link_id = 'late'")).await;
-    let limit = Duration::from_secs(20);
-    eventually("the late link is flagged", limit, || async { status(&world, "late").await == "flagged" }).await;
+    looked(&world, "the late link is flagged", async || status(&world, "late").await == "flagged").await;
 }
 
 /// L19: while links are made, the file is swapped, broken, removed and brought back. The last good list holds all the
@@ -250,8 +272,13 @@ async fn l19_the_last_good_list_holds_whatever_becomes_of_the_file() {
     let refused = async |url: &str| outcome(&world, url).await == "400 threat_detected web_url";
     let second = "https://second.example.com/";
     assert_eq!(outcome(&world, second).await, "201");
+    // The clock stands still, so that the file is looked at by itself.
+    let (meter, began) = (Meter::start(world.home().join("page")), Instant::now());
     list.say("bad.example.com\nsecond.example.com\n");
-    eventually("the second host is refused", SOON, || refused(second)).await;
+    let took = eventually("the second host is refused", PATIENCE, || refused(second)).await;
+    let lost = meter.lost(began, Instant::now());
+    assert!(took <= SOON + lost, "{took:?}, of which {lost:?} were lost");
+    drop(meter);
 
     let mark = log_mark();
     let broken: [(&str, &dyn Fn()); 4] = [
@@ -265,17 +292,17 @@ async fn l19_the_last_good_list_holds_whatever_becomes_of_the_file() {
     ];
     for (what, break_it) in broken {
         break_it();
-        eventually("the log tells", SOON, || async { complaints(&list.path, mark) > 0 }).await;
-        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        looked(&world, "the log tells", async || complaints(&list.path, &mark) > 0).await;
+        looked_at_twice(&world, &list.path).await;
         assert!(refused(second).await, "with {what}");
     }
-    assert_eq!(complaints(&list.path, mark), 1);
+    assert_eq!(complaints(&list.path, &mark), 1);
 
     std::fs::remove_dir(&list.path).expect("removed");
     list.say("bad.example.com\nthird.example.com\n?\n");
-    eventually("the third host is refused", SOON, || refused("https://third.example.com/")).await;
+    looked(&world, "the third host is refused", async || refused("https://third.example.com/").await).await;
     assert_eq!(outcome(&world, second).await, "201");
-    assert!(logged_since(mark).lines().any(|line| line.contains("no effect") && line.contains("lines=3")));
+    assert!(logged_since(&mark).lines().any(|line| line.contains("were ignored") && line.contains("lines=3")));
     over.store(true, Ordering::Relaxed);
     for load in load {
         assert!(load.await.expect("the load ends well") > 0);

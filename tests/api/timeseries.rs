@@ -7,7 +7,7 @@ use deeplink_core::visitor::ClickKind;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::common::spawn;
+use deeplink_testing::spawn;
 
 #[tokio::test]
 async fn clicks_are_counted_by_day_with_empty_days_between() {
@@ -52,7 +52,7 @@ async fn clicks_are_counted_by_hour_and_at_once() {
     world.expect_clicks(&[(0, 6)]).await;
     assert_eq!(counts().await, [hour(8, 0), hour(9, 5), hour(10, 0), hour(11, 0), hour(12, 1)]);
     // What is folded into hours counts the same.
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    world.folded().await;
     assert_eq!(counts().await, [hour(8, 0), hour(9, 5), hour(10, 0), hour(11, 0), hour(12, 1)]);
 }
 
@@ -124,7 +124,7 @@ async fn only_people_and_agents_count() {
     assert_eq!(world.a.clicks_of("spring-42").await, 3);
     for fold in [false, true] {
         if fold {
-            tokio::time::sleep(Duration::from_millis(1_500)).await;
+            world.folded().await;
         }
         for (kind, clicks) in
             [(ClickKind::Human, 1), (ClickKind::Preview, 1), (ClickKind::Crawler, 1), (ClickKind::Agent, 2)]

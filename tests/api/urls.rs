@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::common::spawn;
+use deeplink_testing::spawn;
 
 /// Hosts that no http or https field may name.
 const REFUSED_HOSTS: &str =

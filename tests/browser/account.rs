@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
-use deeplink_server::config::{Config, OauthProvider};
+use deeplink_server::config::{Config, OauthProvider, StripeAccount, StripePrices};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::axe;
 use crate::browser::{Browser, LOADED, browse};
-use crate::common::{Caller, Role, spawn, spawn_with};
 use crate::device::{Device, IPHONE, WINDOWS};
 use crate::scene::{longest, sentence};
+use deeplink_testing::stripe::{PRICES, SECRET_KEY, Stripe, WEBHOOK_SECRET};
+use deeplink_testing::{Caller, Role, spawn, spawn_with};
 
 /// The widths that the pages are made for, in CSS pixels, the narrowest phone included.
 const SCREENS: [(&str, Device); 4] = [
@@ -101,6 +102,7 @@ async fn every_page_fits_every_screen_without_content() {
             ("sources", "/account/sources"),
             ("webhooks", "/account/webhooks"),
             ("team", "/account/team"),
+            ("plan", "/account/plan"),
             ("nothing", "/account/links/no-such-link"),
         ];
         look_at_all(browser, "empty", &pages).await;
@@ -192,6 +194,7 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             ("delivery", format!("/account/webhooks/{webhook}/deliveries/{delivery}")),
             ("team", "/account/team".to_owned()),
             ("remove", format!("/account/team/{user}/remove")),
+            ("plan", "/account/plan".to_owned()),
         ];
         look_at_all(browser, "usual", &pages).await;
         // What forms answer.
@@ -289,6 +292,51 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
             ("team", "/account/team".to_owned()),
         ];
         look_at_all(browser, "longest", &pages).await;
+    })
+    .await;
+}
+
+/// What people pay for: every state of a subscription, and the way to the processor's page, which is on a domain of its own.
+#[tokio::test]
+async fn the_plan_fits_every_screen_and_leads_to_the_processor() {
+    let stripe = Stripe::start().await;
+    let world = spawn_with(|config| {
+        let [pro, business, scale] = PRICES;
+        let prices = StripePrices::new(pro, business, scale);
+        config.stripe = Some(StripeAccount::new(SECRET_KEY, &[WEBHOOK_SECRET], stripe.base(), prices));
+        config.enforce_quotas = true;
+    })
+    .await;
+    world.a.make("spring-sale").await;
+    let now = world.clock.now();
+    let (since, end) = (now.plus_days(-2).as_millis(), now.plus_days(28).as_millis());
+    browse(world, async |browser| {
+        let db = &browser.world.db;
+        enter(browser, &browser.world.a).await;
+        look_at_all(browser, "plan", &[("free", "/account/plan?done=plan-paid")]).await;
+        browser.be(WINDOWS, "light").await;
+        browser.open(&browser.service("/account/plan")).await;
+        browser.click(".offers li:first-child button").await;
+        browser.until("location.hostname === 'checkout.stripe.test'").await;
+        assert_eq!(stripe.sessions(), 1);
+
+        let paid = format!(
+            "UPDATE tenants SET plan_tier = 'pro', subscription_status = 'active', current_period_end = {end},
+                stripe_customer = 'cus_1', stripe_subscription = 'sub_1' WHERE id = '{}'",
+            browser.world.a.tenant
+        );
+        db.execute(paid).await;
+        let pages = [("paid", "/account/plan"), ("cancel", "/account/plan/cancel"), ("overview", "/account")];
+        look_at_all(browser, "plan", &pages).await;
+        for (name, change) in [
+            ("ending", "cancel_scheduled = TRUE".to_owned()),
+            ("late", format!("subscription_status = 'past_due', past_due_since = {since}, cancel_scheduled = FALSE")),
+            ("granted", "subscription_status = 'active', comp_tier = 'scale'".to_owned()),
+            ("over", "subscription_status = 'canceled', plan_tier = 'free', comp_tier = NULL".to_owned()),
+        ] {
+            db.execute(format!("UPDATE tenants SET {change} WHERE stripe_customer = 'cus_1'")).await;
+            look_at_all(browser, "plan", &[(name, "/account/plan")]).await;
+        }
     })
     .await;
 }

@@ -18,9 +18,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::common::World;
 use crate::device::Device;
 use crate::elsewhere::Elsewhere;
+use deeplink_testing::World;
 
 /// As long as a page may take on a machine that does much else.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

@@ -1,16 +1,12 @@
 //! Where a tap leads: the rows of the decision table whose answer is a page, with a finger on the first button.
 
-#[path = "../../deeplink-core/src/resolve/tests/table.rs"]
-#[expect(dead_code, reason = "some of its names are for other tests of the same table")]
-mod rows;
-
+use deeplink_doubles::decisions::{CAMPAIGN, LINK_ID, Row, TABLE, destinations, symbol};
 use serde_json::json;
 use thirtyfour::By;
 
 use crate::browser::{Browser, browse};
-use crate::common::{Caller, Role, spawn};
 use crate::device::{ANDROID, ANDROID_TABLET, Device, IPHONE, MAC, WINDOWS};
-use rows::{CAMPAIGN, LINK_ID, Row, TABLE, destinations, symbol};
+use deeplink_testing::{Caller, Role, spawn};
 
 const HOST: &str = "go.example.com";
 const ALTERNATE: &str = "alt.example.com";

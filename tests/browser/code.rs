@@ -4,8 +4,8 @@ use deeplink_client::qr_reader;
 use serde_json::json;
 
 use crate::browser::{Browser, browse};
-use crate::common::spawn;
 use crate::device::{ANDROID, Device, IPAD, IPHONE, MAC, WINDOWS};
+use deeplink_testing::spawn;
 
 async fn is_shown(browser: &Browser) -> bool {
     browser.eval("(document.getElementById('qr')?.getBoundingClientRect().width ?? 0) > 0").await

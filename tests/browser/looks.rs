@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::axe;
 use crate::browser::{Browser, browse};
-use crate::common::{Role, spawn, spawn_with};
 use crate::device::{Device, IPAD, IPHONE, MAC, SMALL_IPHONE, WINDOWS};
 use crate::scene::{self, Scene};
+use deeplink_testing::{Role, spawn, spawn_with};
 
 const SCREENS: [(&str, Device); 4] =
     [("phone", IPHONE), ("small-phone", SMALL_IPHONE), ("tablet", IPAD), ("desktop", WINDOWS)];
@@ -87,12 +87,12 @@ async fn look_at_all(scheme: &'static str) {
 
 #[tokio::test]
 async fn every_page_fits_every_screen_in_light() {
-    look_at_all("light").await;
+    Box::pin(look_at_all("light")).await;
 }
 
 #[tokio::test]
 async fn every_page_fits_every_screen_in_dark() {
-    look_at_all("dark").await;
+    Box::pin(look_at_all("dark")).await;
 }
 
 /// Over a slow network a page arrives in pieces and is shown in one.

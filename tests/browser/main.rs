@@ -12,9 +12,6 @@ mod axe;
 mod browser;
 mod buttons;
 mod code;
-#[path = "../common/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "the other suites need more of it")]
-mod common;
 mod device;
 mod elsewhere;
 mod looks;

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use crate::account::enter;
 use crate::browser::{Browser, browse};
-use crate::common::{spawn, token_in};
 use crate::device::{IPHONE, WINDOWS};
 use crate::plain::{focus, press};
+use deeplink_testing::{spawn, token_in};
 
 /// The link in the newest mail, as a path.
 async fn mailed_link(browser: &Browser, count: usize) -> String {
@@ -24,12 +24,12 @@ async fn begin(browser: &Browser) {
     browser.until_it_says("h1", "Sign in").await;
     browser.fill("email", "somebody-new@example.com").await;
     browser.click("form button").await;
-    browser.until_it_says("h1", "Check your mail").await;
+    browser.until_it_says("h1", "Check your email").await;
     browser.open(&browser.service(&mailed_link(browser, 1).await)).await;
     browser.click("form button").await;
     browser.until_it_says("h1", "Overview").await;
     assert_eq!(browser.path().await, "/account");
-    browser.until_it_says(".steps li:first-child a", "Make a key").await;
+    browser.until_it_says(".steps li:first-child a", "Create an API key").await;
 
     browser.click(".steps li:first-child a").await;
     browser.until_it_says("h1", "Keys").await;
@@ -42,7 +42,7 @@ async fn begin(browser: &Browser) {
     browser.until_it_says("h1", "Keys").await;
 
     browser.open(&browser.service("/account")).await;
-    browser.until_it_says(".steps li.done a", "Make a key").await;
+    browser.until_it_says(".steps li.done a", "Create an API key").await;
     browser.click(".steps li:not(.done) a").await;
     browser.until_it_says("h1", "New link").await;
     browser.fill("web-url", "https://shop.example.com/sale").await;
@@ -94,7 +94,7 @@ async fn s19_a_reload_neither_shows_nor_makes_a_key() {
         assert_eq!(count().await, before + 1);
         browser.command("Page.reload", json!({})).await;
         browser.until("location.search === '?done=key-shown' && document.readyState === 'complete'").await;
-        assert!(browser.text(".notice").await.starts_with("That form was sent already."));
+        assert!(browser.text(".notice").await.starts_with("That form was already submitted."));
         let page: String = browser.eval("document.documentElement.outerHTML").await;
         assert!(!page.contains(&secret) && page.contains(&secret[..18]));
         for (way, there) in [("history.back()", "''"), ("history.forward()", "'?done=key-shown'")] {
@@ -141,7 +141,7 @@ async fn the_keyboard_is_enough() {
         // The way around can be skipped.
         press(browser, "Tab", 9).await;
         let skip: String = browser.eval("document.activeElement.textContent").await;
-        assert_eq!(skip, "Skip to the content");
+        assert_eq!(skip, "Skip to content");
         press(browser, "Enter", 13).await;
         browser.until("document.activeElement.id === 'content'").await;
         tab_to(browser, "web-url").await;

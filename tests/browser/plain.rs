@@ -6,9 +6,9 @@ use thirtyfour::By;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::browser::{Browser, PATIENCE, browse};
-use crate::common::spawn;
 use crate::device::{ANDROID, Device, IPAD, IPHONE, SMALL_IPHONE, WINDOWS};
 use crate::scene;
+use deeplink_testing::spawn;
 
 fn link() -> Value {
     json!({

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::common::World;
+use deeplink_testing::World;
 
 /// A page to look at.
 pub(crate) struct Scene {

@@ -1,20 +1,23 @@
 //! What the page's script does: the timer, the correction of an iPad, the clipboard.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use crate::browser::{Browser, browse};
-use crate::common::{Role, spawn};
 use crate::device::{ANDROID, IPAD, IPHONE, MAC};
+use deeplink_testing::{Role, spawn};
 
 const APP: &str = "shop://promo/1";
 const STORE: &str = "https://apps.apple.com/app/id123456789";
 const WEB: &str = "https://shop.example.com/promo";
 
-/// Longer than the timer of 1,500 ms takes.
-const AFTER_THE_TIMER: Duration = Duration::from_millis(1_900);
+/// Longer than the timer of 1,500 ms takes, in milliseconds.
+const AFTER_THE_TIMER: u32 = 1_600;
+
+/// Lets so many milliseconds pass by the clock of the page's own timers: each that was begun before and is shorter has ended.
+async fn pass(browser: &Browser, millis: u32) {
+    let () =
+        browser.eval(&format!("new Promise((done) => setTimeout(() => setTimeout(done, 0, null), {millis}))")).await;
+}
 
 /// Opens a page that stays where it is whatever is tapped.
 async fn open_held(browser: &Browser, url: &str) {
@@ -53,7 +56,7 @@ async fn the_timer_goes_to_the_fallback_after_1500_ms() {
             )
             .await;
         browser.until("seen.went.length >= 3").await;
-        sleep(AFTER_THE_TIMER).await;
+        pass(browser, AFTER_THE_TIMER).await;
         let went = browser.went().await;
         assert_eq!(went.iter().map(|(url, _)| url.as_str()).collect::<Vec<_>>(), [APP, APP, STORE]);
         assert!(went[2].1 - went[1].1 >= 1_480, "{went:?}");
@@ -61,7 +64,7 @@ async fn the_timer_goes_to_the_fallback_after_1500_ms() {
         for (id, target) in [("alone", APP), ("https", "https://app.example.com/p")] {
             open_held(browser, &browser.service(&format!("/r/{id}"))).await;
             browser.tap("open").await;
-            sleep(AFTER_THE_TIMER).await;
+            pass(browser, AFTER_THE_TIMER).await;
             assert_eq!(browser.went().await.iter().map(|(url, _)| url.as_str()).collect::<Vec<_>>(), [target]);
         }
     })
@@ -76,9 +79,13 @@ async fn is_covered_in_time(browser: &Browser) -> bool {
     browser.driver.switch_to_window(page.clone()).await.expect("the page is in front");
     browser.until("document.visibilityState === 'visible'").await;
     browser.tap("open").await;
+    let begun = format!("(setTimeout(() => {{ seen.isOver = true; }}, {AFTER_THE_TIMER}), null)");
+    let () = browser.eval(&begun).await;
     browser.driver.switch_to_window(app).await.expect("now it is covered");
-    sleep(AFTER_THE_TIMER).await;
+    pass(browser, AFTER_THE_TIMER).await;
     browser.driver.switch_to_window(page).await.expect("back again");
+    // Timers of a page that is covered may be late, and come in their order.
+    browser.until("seen.isOver === true").await;
     let covered: Option<u64> = browser.eval("seen.hidden.at(-1) ?? null").await;
     let tapped = browser.went().await[0].1;
     covered.is_some_and(|at| (tapped..tapped + 1_400).contains(&at))
@@ -105,7 +112,7 @@ async fn the_timer_stops_when_the_page_is_left() {
                   dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })), null)",
             )
             .await;
-        sleep(AFTER_THE_TIMER).await;
+        pass(browser, AFTER_THE_TIMER).await;
         assert_eq!(browser.went().await.len(), 1, "{:?}", browser.went().await);
     })
     .await;
@@ -157,7 +164,7 @@ async fn an_ipad_in_desktop_mode_is_corrected_and_a_mac_is_not() {
         browser.until("seen.went.length === 1").await;
         let to_the_alternate = "https://alt.example.com/spring-42?utm_source=poster&os=ios";
         assert_eq!(browser.went().await[0].0, to_the_alternate);
-        sleep(AFTER_THE_TIMER).await;
+        pass(browser, AFTER_THE_TIMER).await;
         assert_eq!(browser.went().await.len(), 1, "no timer");
     })
     .await;
@@ -184,7 +191,7 @@ async fn a_tap_on_the_way_to_the_store_copies_the_link() {
         let tapped = async |url: &str, id: &str| {
             open_held(browser, url).await;
             let _: Value = browser.eval("navigator.clipboard.writeText('nothing yet')").await;
-            sleep(Duration::from_millis(100)).await;
+            pass(browser, 100).await;
             assert_eq!(on_it().await, "nothing yet", "never without a tap");
             browser.tap(id).await;
             browser.until("seen.went.length > 0").await;
@@ -204,7 +211,7 @@ async fn a_tap_on_the_way_to_the_store_copies_the_link() {
         ] {
             browser.be(device, "light").await;
             tapped(url, id).await;
-            sleep(Duration::from_millis(100)).await;
+            pass(browser, 100).await;
             assert_eq!(on_it().await, "nothing yet", "{id}");
         }
         browser.be(IPHONE, "light").await;

@@ -11,8 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::account::enter;
 use crate::browser::{Browser, PATIENCE, browse};
-use crate::common::{Role, World, eventually, spawn_with};
 use crate::device::WINDOWS;
+use deeplink_testing::{Role, World, eventually, spawn_with};
 
 const EXAMPLE: &str = include_str!("../../examples/web/index.html");
 

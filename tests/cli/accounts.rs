@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::dl::{Dl, mode};
 use crate::server::Server;
 use crate::terminal::Screen;
+use deeplink_testing::dl::{Dl, mode};
 
 /// Somebody who has signed in by mail, without a terminal.
 fn signed_in(server: &Server, name: &str) -> Dl {
@@ -40,16 +40,14 @@ fn p3_a_new_person_signs_in_without_a_keyring_and_makes_a_link() {
     let server = Server::start();
     let line = format!("login --email you@example.com --base-url {}", server.url);
     let screen = Screen::open(Dl::new(), &line);
-    screen.wait_for("Mail sent. Paste the link, do not press Continue there: ");
+    screen.wait_for("Mail sent. Paste the link, without pressing Continue there: ");
     let link = server.mailed_link("you@example.com", "/v1/auth/callback");
     screen.send(&format!("{link}\n"));
     let (code, text, dl) = screen.leave();
     assert_eq!(code, Some(0), "{text}");
     let file = dl.config("credentials.toml");
-    let notice = format!(
-        "no keyring (there is no session bus): the key is in a file that only you can read, {}",
-        file.display()
-    );
+    let notice =
+        format!("no keyring (no session bus): the key is in a file that only you can read, {}", file.display());
     assert!(text.contains(&notice), "{text}");
     assert!(text.contains("Signed in as you@example.com; key dl_live_"), "{text}");
     assert!(!text.contains(link.rsplit('=').next().expect("a token")), "{text}");
@@ -60,6 +58,12 @@ fn p3_a_new_person_signs_in_without_a_keyring_and_makes_a_link() {
     assert_eq!(dl.run("links resolve spring-42").ok(), "302\thttps://example.com/p/42\n");
     let who = dl.run("whoami -o json").json();
     assert_eq!((&who["scope"], &who["accepted"]), (&"account".into(), &true.into()));
+    assert_eq!((&who["plan"], &who["usage"]["links"]), (&"free".into(), &1.into()));
+    assert_eq!(dl.run("billing status --fields links,max_links").ok(), "1\t50\n");
+    assert!(
+        dl.run("billing cancel --yes").fails(9).contains("error[processor_not_configured]"),
+        "nothing is sold here"
+    );
     let token = dl.run("token").ok().to_owned();
     assert!(dl.run("keys list").ok().contains("\ttrue\t") && !dl.run("keys list").stdout.contains(token.trim()));
     // The link worked once.
@@ -181,7 +185,7 @@ fn a_publishable_key_belongs_to_a_verified_domain() {
     assert!(dl.run("pk create go.example.com").fails(3).contains("domain_not_found"));
     let claim = dl.run("domains add go.example.com -o json").json();
     assert!(dl.run("pk create go.example.com").fails(3).contains("domain_not_verified"));
-    let text = |field: &str| claim[field].as_str().expect("a text").to_owned();
+    let text = |field: &str| claim[field].as_str().expect("a string").to_owned();
     dns.txt(&text("txt_record"), &[&text("verification_token")]);
     dl.run("domains verify go.example.com --wait 1m").ok();
     let key = dl.run("pk create go.example.com").ok().trim_end().to_owned();

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::dl::{Dl, KEY};
-use crate::double::{Answer, Double, with_links};
+use deeplink_testing::dl::{Dl, KEY};
+use deeplink_testing::double::{Answer, Double, with_links};
 
 #[test]
 fn fields_make_a_body_and_posts_are_keyed() {

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double, FINGERPRINT, app};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, FINGERPRINT, app};
 
 const SECOND: &str = "AA:6D:E9:83:C5:73:06:50:D8:EE:B9:95:2F:34:FC:64:16:A0:83:42:E6:1D:BE:A8:8A:04:96:B2:3F:CF:44:E5";
 
@@ -88,7 +88,7 @@ fn a_replacement_says_so_and_what_is_gone() {
     app_0123456789abcdef01234567
     --- stderr
     note: com.example.app was registered already and is replaced; it now has name Store, no icon, no colour
-    warning: no longer there: icon https://example.com/i.png, colour #0a7cff; add it again with --icon --theme
+    warning: removed: icon https://example.com/i.png, colour #0a7cff; add it again with --icon --theme
     ");
     assert_eq!(dl.run("apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Store -q").stderr, "");
 }
@@ -151,8 +151,8 @@ fn delete_asks_for_a_yes() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("apps delete app_0123456789abcdef01234567"), @"
     --- stderr
-    error[needs_yes]: this needs a yes: Remove the app app_0123456789abcdef01234567?
-      hint: --yes answers it
+    error[needs_yes]: confirmation needed: Remove the app app_0123456789abcdef01234567?
+      hint: --yes confirms it
     --- exit 2
     ");
     assert!(double.requests().is_empty());

@@ -1,6 +1,6 @@
 //! Profiles and settings.
 
-use crate::dl::{Dl, KEY};
+use deeplink_testing::dl::{Dl, KEY};
 
 #[test]
 fn profiles_are_added_used_and_removed() {

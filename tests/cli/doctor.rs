@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::dl::{Dl, chmod};
-use crate::double::{Answer, Double, PUBLISHABLE, domain};
 use crate::server::Server;
+use deeplink_testing::dl::{Dl, chmod};
+use deeplink_testing::double::{Answer, Double, PUBLISHABLE, domain};
 
 /// A service on this machine, whose hosts nobody can reach.
 fn service() -> Double {
@@ -18,7 +18,7 @@ fn service() -> Double {
 }
 
 fn statuses(checks: &Value) -> Vec<(String, String)> {
-    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let text = |value: &Value| value.as_str().expect("a string").to_owned();
     checks.as_array().expect("checks").iter().map(|check| (text(&check["id"]), text(&check["status"]))).collect()
 }
 
@@ -31,7 +31,7 @@ fn an_account_on_this_machine_has_nothing_to_mend() {
         (r"http://127\.0\.0\.1:\d+", "http://HERE"), (r"\d+ ms", "N ms"), ("\t", "<TAB>"),
     ]}, {
         insta::assert_snapshot!(ran, @"
-        skip<TAB>config.files<TAB>default<TAB>no configuration: all comes from flags and variables<TAB>
+        skip<TAB>config.files<TAB>default<TAB>no configuration: everything comes from flags and variables<TAB>
         ok<TAB>config.key<TAB>default<TAB>dl_live_3fa91c07be... from DL_API_KEY, read in N ms<TAB>
         skip<TAB>config.pk<TAB>default<TAB>none is set in DL_PUBLISHABLE_KEY<TAB>
         ok<TAB>service.http<TAB>http://HERE<TAB>answers in N ms<TAB>
@@ -90,7 +90,7 @@ fn without_a_key_or_a_service_it_says_so_and_goes_on() {
     assert!(no_key.stdout.contains("ok\tservice.http") && no_key.stdout.contains("skip\taccount.key"), "{no_key}");
     let nothing = Dl::new().run("doctor");
     assert!(
-        nothing.code == Some(1) && nothing.stdout.contains("fail\tservice.http\tdefault\tno service is named"),
+        nothing.code == Some(1) && nothing.stdout.contains("fail\tservice.http\tdefault\tno service is configured"),
         "{nothing}"
     );
 }
@@ -98,7 +98,7 @@ fn without_a_key_or_a_service_it_says_so_and_goes_on() {
 #[test]
 fn a_directory_that_others_may_enter_is_a_warning() {
     let double = service();
-    let dl = Dl::new().stored("default", &double.url, crate::dl::KEY);
+    let dl = Dl::new().stored("default", &double.url, deeplink_testing::dl::KEY);
     let dir = dl.config("");
     chmod(&dir, 0o755);
     let ran = dl.run("doctor");
@@ -138,7 +138,7 @@ fn a_publishable_key_is_tried_without_reporting() {
 fn the_key_is_not_shown() {
     let double = service();
     let ran = Dl::at(&double.url).run("doctor -vv");
-    assert!(!ran.to_string().contains(&crate::dl::KEY[20..]), "{ran}");
+    assert!(!ran.to_string().contains(&deeplink_testing::dl::KEY[20..]), "{ran}");
 }
 
 /// In a table what is skipped for one reason is one line a host; scripts get a record a check.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double, Request, TOKEN, domain, verification};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, Request, TOKEN, domain, verification};
 
 fn willing() -> Double {
     Double::new(|request| match request.line().as_str() {
@@ -26,7 +26,7 @@ fn add_prints_the_domain_and_the_records_to_copy() {
     go.example.com
     --- stderr
 
-    write these two records, name and value, into DNS:
+    create these two records, name and value, in DNS:
 
       TXT    _deeplink-verify.go.example.com
              3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
@@ -63,7 +63,7 @@ fn where_the_service_has_no_name_no_cname_is_asked_for() {
     go.example.com
     --- stderr
 
-    write these two records, name and value, into DNS:
+    create these two records, name and value, in DNS:
 
       TXT    _deeplink-verify.go.example.com
              3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
@@ -78,13 +78,13 @@ fn where_the_service_has_no_name_no_cname_is_asked_for() {
     go.example.com
     --- stderr
 
-    write this record, name and value, into DNS:
+    create this record, name and value, in DNS:
 
       TXT    _deeplink-verify.go.example.com
              3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
 
-    no record can bring visitors to 127.0.0.1, the public host of the service: its operator gives it a name
-    that the world can reach, with --public-url or DEEPLINK_CNAME_TARGET
+    no record can route visitors to 127.0.0.1, the public host of the service: its operator must give it a name
+    that is publicly reachable, with --public-url or DEEPLINK_CNAME_TARGET
 
     then: dl domains verify go.example.com --wait 30m
     ");
@@ -175,7 +175,7 @@ fn what_is_not_verified_is_12_with_the_reason() {
     insta::assert_snapshot!(dl.run("domains verify go.example.com"), @"
     --- stderr
     error[domain_not_verified]: go.example.com is not verified: there is no TXT record at _deeplink-verify.go.example.com
-      hint: dl domains verify go.example.com --wait 30m goes on looking
+      hint: dl domains verify go.example.com --wait 30m keeps checking
     --- exit 12
     ");
 }
@@ -206,7 +206,7 @@ fn verify_shows_what_dns_has_and_what_it_needs() {
              3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
 
     error[domain_not_verified]: go.example.com is not verified: no TXT value at _deeplink-verify.go.example.com is the verification token
-      hint: dl domains verify go.example.com --wait 30m goes on looking
+      hint: dl domains verify go.example.com --wait 30m keeps checking
     --- exit 12
     ");
     let waited = dl.run("domains verify go.example.com --wait 1s");
@@ -261,8 +261,8 @@ fn delete_needs_a_yes_and_says_what_is_lost() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("domains delete go.example.com"), @"
     --- stderr
-    error[needs_yes]: this needs a yes: go.example.com is given up; where it is verified, every link on it stops working at once.
-      hint: --yes answers it
+    error[needs_yes]: confirmation needed: go.example.com is released; if it is verified, every link on it stops working at once.
+      hint: --yes confirms it
     --- exit 2
     ");
     assert!(double.requests().is_empty());

@@ -1,7 +1,7 @@
 //! `--dry-run` shows what would be sent, and sends nothing.
 
-use crate::dl::{Dl, KEY};
-use crate::double::{Answer, Double, SESSION, TOKEN};
+use deeplink_testing::dl::{Dl, KEY};
+use deeplink_testing::double::{Answer, Double, SESSION, TOKEN};
 
 #[test]
 fn nothing_is_sent_by_any_command() {
@@ -34,6 +34,10 @@ fn nothing_is_sent_by_any_command() {
         ("links resolve spring-42", "HEAD /r/spring-42\n"),
         ("signup --email you@example.com", "POST /v1/auth/signup\n{\"email\":\"you@example.com\"}\n"),
         ("whoami", "GET /v1/links?limit=1\n"),
+        ("billing status", "GET /v1/billing/status\n"),
+        ("billing checkout pro --open", "POST /v1/billing/stripe/checkout?tier=pro\n"),
+        ("billing portal", "POST /v1/billing/stripe/portal\n"),
+        ("billing cancel", "POST /v1/billing/cancel\n"),
         ("login --email you@example.com", "POST /v1/auth/signin\n{\"email\":\"you@example.com\"}\n"),
         ("session signout --session-file session.txt", "POST /v1/auth/signout\n"),
         ("team list", "GET /v1/auth/users\n"),
@@ -134,7 +138,7 @@ fn the_plan_of_an_import_reads_and_makes_nothing() {
       250 rows of one template in 3 requests (POST /v1/links/bulk, template and ids)
       3 rows that differ in 1 request (POST /v1/links/bulk, links; one by one where the service cannot take them so)
     --- stderr
-    note: --dry-run: nothing was made
+    note: --dry-run: nothing was created
     ");
     assert_eq!(double.lines(), ["GET /v1/links"]);
     assert_eq!(dl.run("links import links.csv -n -o json").json()["template_requests"], 3);

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use deeplink_client::qr_reader::read_png;
 
-use crate::authority::Authority;
-use crate::dl::Dl;
-use crate::double::{Answer, Double, FINGERPRINT};
 use crate::server::Server;
 use crate::signals::wait_for;
+use deeplink_doubles::authority::Authority;
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, FINGERPRINT};
 
 fn rows(prefix: &str, count: usize) -> String {
     let rows: Vec<String> =
@@ -31,7 +31,7 @@ fn a_new_user_makes_a_link() {
     let dl = server.user("you");
     let made = dl.run("links create https://example.com/p/42 --id spring-42 --action purchase --cta 'Buy now'");
     assert_eq!(made.ok(), format!("{}/r/spring-42\n", server.url));
-    assert!(made.stderr.starts_with("note: the link ends in 30d"), "{made}");
+    assert!(made.stderr.starts_with("note: the link expires in 30d"), "{made}");
     let taken = dl.run("links create https://example.com --id spring-42");
     assert!(taken.fails(6).starts_with(
         "error[link_id_taken]: the id \"spring-42\" is already in use (HTTP 409)\n  hint: dl links get spring-42, another --id, or --if-not-exists\n  request id: "
@@ -130,7 +130,7 @@ fn an_interrupted_import_is_resumed_and_each_row_is_there_once() {
     let output = child.wait_with_output().expect("dl ends");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("go on with: dl links import ") && stderr.contains("unsent"), "{stderr}");
+    assert!(stderr.contains("resume with: dl links import ") && stderr.contains("unsent"), "{stderr}");
     for kill in 1..=4 {
         let before = done(&dl);
         let mut child = begin(&dl);
@@ -157,7 +157,7 @@ fn a_domain_goes_from_a_claim_to_a_resolving_link() {
     let (server, dns) = Server::start_with_dns();
     let dl = server.user("you");
     let early = dl.run("links create https://example.com/early --id early-1");
-    assert!(early.ok().contains("/r/early-1") && early.stderr.contains("the link ends in 30d"), "{early}");
+    assert!(early.ok().contains("/r/early-1") && early.stderr.contains("the link expires in 30d"), "{early}");
 
     let claimed = dl.run("domains add go.example.com");
     assert_eq!(claimed.ok(), "go.example.com\n");
@@ -213,7 +213,7 @@ fn a_domain_goes_from_a_claim_to_a_resolving_link() {
         ("domain.txt", "ok the TXT record is there"),
         ("domain.route", "ok leads here (127.0.0.1)"),
         ("domain.tls", "ok valid for another 90 days"),
-        ("domain.robots", "ok /robots.txt bars nothing"),
+        ("domain.robots", "ok /robots.txt blocks nothing"),
         ("aasa.origin", "ok served, with ABCDE12345.com.example.app"),
         ("assetlinks.origin", "ok served, with com.example.app"),
         ("app.alternate", "warn no alternate domain: iOS opens no app from a page on the link's own host"),
@@ -336,7 +336,7 @@ fn a_partner_draws_the_links_that_are_theirs() {
     let ran = partner.run_with("links qr - --dir out --format svg", partner.run("links list --all -o id").ok());
     // There is no verified domain, so that both of them end.
     assert!(
-        ran.code == Some(0) && ran.stderr.starts_with("warning: 2 of 2 links end within 30 days: theirs-1"),
+        ran.code == Some(0) && ran.stderr.starts_with("warning: 2 of 2 links expire within 30 days: theirs-1"),
         "{ran}"
     );
     assert!(ran.stderr.ends_with("notice then\n2 codes in out\n"), "{ran}");

@@ -1,7 +1,7 @@
 //! What is said when something goes wrong.
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double, with_links};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, with_links};
 
 fn taken() -> Double {
     Double::new(|_| Answer::error(409, "link_id_taken", "the id \"spring-42\" is already in use"))
@@ -76,7 +76,7 @@ fn errors_before_any_request_are_json_too() {
     }
     let dl = dl.env("DL_OUTPUT", "json").env("DL_NO_INPUT", "maybe");
     assert_eq!(dl.run("ping").error()["code"], "usage");
-    let dl = Dl::new().stored("default", "http://127.0.0.1:1", crate::dl::KEY);
+    let dl = Dl::new().stored("default", "http://127.0.0.1:1", deeplink_testing::dl::KEY);
     dl.run("config set output json").ok();
     assert_eq!(dl.run("links get spring-42 --retries 0").error()["code"], "cannot_connect");
 }

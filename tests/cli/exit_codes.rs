@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double, link, with_links};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, link, with_links};
 
 /// The code for each HTTP status, with the code of the service that usually goes with it.
 const STATUSES: &[(u16, &str, i32)] = &[

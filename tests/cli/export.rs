@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::dl::{Dl, mode};
-use crate::double::{Answer, Double, link, with_links};
+use deeplink_testing::dl::{Dl, mode};
+use deeplink_testing::double::{Answer, Double, link, with_links};
 
 #[test]
 fn an_export_is_csv_or_jsonl() {
@@ -52,7 +52,7 @@ fn a_stopped_export_goes_on() {
     dl.file("links.csv.part", &format!("{part}torn,half a li"));
     let ran = dl.run("links export --out links.csv --resume");
     assert_eq!(ran.code, Some(0), "{ran}");
-    assert!(ran.stderr.starts_with("note: going on after 200 links\n"), "{ran}");
+    assert!(ran.stderr.starts_with("note: resuming after 200 links\n"), "{ran}");
     assert_eq!(dl.read("links.csv"), all.stdout);
     assert!(!dl.dir().join("links.csv.cursor").exists() && !dl.dir().join("links.csv.part").exists());
 }

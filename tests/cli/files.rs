@@ -4,8 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::dl::{Dl, KEY, chmod, mode};
-use crate::double::{Answer, Double, with_links};
+use deeplink_testing::dl::{Dl, KEY, chmod, mode};
+use deeplink_testing::double::{Answer, Double, with_links};
 
 fn every_file(dir: &Path, each: &mut dyn FnMut(&Path)) {
     for entry in std::fs::read_dir(dir).expect("a directory") {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::dl::Dl;
 use crate::server::Server;
+use deeplink_testing::dl::Dl;
 
 /// The counts of `dl stats` as one record.
 fn counts(dl: &Dl, line: &str) -> Value {
@@ -83,7 +83,7 @@ fn a_source_takes_conversions_until_its_address_is_dead() {
     assert_eq!(dl.run("stats spring-42 -o json").json()["funnel"]["conversions"], json!({"purchase": 1}));
     let rotated = dl.run(&format!("sources rotate {id} --yes")).ok().to_owned();
     assert!(rotated != address && rotated.contains("/in/"), "{rotated}");
-    assert!(nobody().run_with(send, &address).fails(5).contains("is dead"));
+    assert!(nobody().run_with(send, &address).fails(5).contains("no longer works"));
     nobody().run_with(send, &rotated).ok();
     assert_eq!(
         dl.run("sources list --reveal --fields webhook_url -o csv").ok().lines().nth(1),
@@ -100,7 +100,7 @@ fn an_app_reports_with_its_publishable_key() {
     let (server, dns) = Server::start_with_dns();
     let dl = server.user("you");
     let claim = dl.run("domains add go.example.com -o json").json();
-    let text = |field: &str| claim[field].as_str().expect("a text").to_owned();
+    let text = |field: &str| claim[field].as_str().expect("a string").to_owned();
     dns.txt(&text("txt_record"), &[&text("verification_token")]);
     dl.run("domains verify go.example.com --wait 1m").ok();
     dl.run("links create https://example.com/p/42 --id spring-42").ok();

@@ -4,13 +4,13 @@ use deeplink_core::qr::QrFormat;
 use deeplink_core::routes::{self, Credential};
 use serde_json::json;
 
-use crate::dl::Dl;
-use crate::double::{
-    Answer, Double, FINGERPRINT, PUBLISHABLE, SESSION, TOKEN, app, asset_links, association, domain, of_people,
-    qr_code, verification,
-};
 use crate::reports::{SECRET, SOURCE, of_reports};
 use crate::webhooks::{DELIVERY, WEBHOOK, of_webhooks};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{
+    Answer, Double, FINGERPRINT, PUBLISHABLE, SESSION, TOKEN, app, asset_links, association, domain, of_billing,
+    of_people, qr_code, verification,
+};
 
 /// Every command that has no further commands below it.
 pub(crate) fn leaves() -> Vec<String> {
@@ -78,6 +78,7 @@ fn signed_request(dl: &Dl) {
 #[test]
 fn every_example_works() {
     let double = Double::new(|request| match (request.method.as_str(), request.path()) {
+        _ if of_billing(request).is_some() => of_billing(request).expect("just seen"),
         _ if of_people(request).is_some() => of_people(request).expect("just seen"),
         _ if of_reports(request).is_some() => of_reports(request).expect("just seen"),
         _ if of_webhooks(request).is_some() => of_webhooks(request).expect("just seen"),
@@ -102,9 +103,10 @@ fn every_example_works() {
             201,
             &serde_json::json!({"link_id": "spring-42", "url": "https://go.example.com/spring-42", "expires_at": null}),
         ),
-        (_, "/v1/links") => {
-            Answer::json(200, &serde_json::json!({"links": [crate::double::link("spring-42")], "next_cursor": null}))
-        }
+        (_, "/v1/links") => Answer::json(
+            200,
+            &serde_json::json!({"links": [deeplink_testing::double::link("spring-42")], "next_cursor": null}),
+        ),
         (_, "/health" | "/ready") => Answer::new(200, r#"{"status":"ok"}"#),
         (_, path) if path.ends_with("/timeseries") => Answer::json(
             200,
@@ -115,14 +117,14 @@ fn every_example_works() {
         (_, path) if path.ends_with("/qr.png") => qr_code(QrFormat::Png),
         (_, path) if path.ends_with("/qr.svg") => qr_code(QrFormat::Svg),
         ("HEAD", _) => Answer::new(302, "").header("location", "https://example.com/"),
-        _ => Answer::json(200, &crate::double::link("spring-42")),
+        _ => Answer::json(200, &deeplink_testing::double::link("spring-42")),
     });
     for leaf in leaves() {
         for example in examples(&leaf) {
             let dl = Dl::new()
-                .stored("default", &double.url, crate::dl::KEY)
-                .stored("staging", &double.url, crate::dl::KEY)
-                .stored("local", &double.url, crate::dl::KEY)
+                .stored("default", &double.url, deeplink_testing::dl::KEY)
+                .stored("staging", &double.url, deeplink_testing::dl::KEY)
+                .stored("local", &double.url, deeplink_testing::dl::KEY)
                 .env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
             if leaf == "signup" {
                 // It leaves a key that is there alone.
@@ -141,7 +143,7 @@ fn every_example_works() {
                 dl.file(name, content);
             }
             for (name, content) in [
-                ("key.txt", crate::dl::KEY),
+                ("key.txt", deeplink_testing::dl::KEY),
                 ("session.txt", SESSION),
                 ("link.txt", TOKEN),
                 ("invitation.txt", &format!("{}/v1/auth/verify?token={TOKEN}\n", double.url)),
@@ -158,7 +160,7 @@ fn every_example_works() {
                 // It goes on until it is ended; `webhook_tools` sends it something.
                 let port = if example.contains("--stream") { "" } else { "--port 0" };
                 let ran = dl.run(&format!("{} {port} --timeout 300ms", example.trim_start_matches("dl ")));
-                assert!(ran.fails(12).contains("events came in time"), "{example}: {ran}");
+                assert!(ran.fails(12).contains("events arrived in time"), "{example}: {ran}");
                 continue;
             }
             if example.contains("--out-file s.txt") {
@@ -166,7 +168,7 @@ fn every_example_works() {
             }
             if leaf.starts_with("imports show") || leaf.starts_with("imports resume") {
                 // There is no run of that name; that the line is understood is what counts.
-                assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("there is no run "), "{example}");
+                assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("no run named "), "{example}");
                 continue;
             }
             if leaf == "login" && !example.contains("-stdin") && !example.contains("--with-key") {
@@ -181,7 +183,7 @@ fn every_example_works() {
             for (name, script) in [("docker", "cat >/dev/null"), ("man", "cat >/dev/null"), ("xdg-open", "exit 0")] {
                 let path = known.join(name);
                 std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
-                crate::dl::chmod(&path, 0o755);
+                deeplink_testing::dl::chmod(&path, 0o755);
             }
             // The example's own address is not there; everything else is as it would be typed.
             let line = example
@@ -245,6 +247,10 @@ fn every_route_has_a_command() {
         "delete_credential" => {
             "affiliates creds delete aff_0123456789abcdef01234567 skid_0123456789abcdef01234567 --yes"
         }
+        "billing_status" => "billing status",
+        "create_checkout" => "billing checkout pro",
+        "create_portal" => "billing portal",
+        "cancel_subscription" => "billing cancel --yes",
         "list_links" => "links list",
         "create_link" => "links create https://example.com",
         "bulk_create_links" => "links bulk --template t.json --count 1",
@@ -294,7 +300,7 @@ fn every_route_has_a_command() {
         "send_to_source" => format!("{base}/in/{SECRET}"),
         _ => String::new(),
     };
-    for route in routes::ALL.iter().filter(|route| route.credential != Credential::Browser) {
+    for route in routes::ALL.iter().filter(|route| route.credential.is_for_programs()) {
         // A create looks first whether it will replace an app; a mailed link must have been asked for.
         let first = match route.operation {
             "create_app" => Some("GET /v1/apps"),
@@ -381,7 +387,7 @@ fn exit_codes_are_listed() {
       4  no key, a refused key, or a key stored for another origin (401, 403)
       5  not found (404)
       6  conflict, such as an id in use (409)
-      7  the plan's limit is reached (402)
+      7  the plan's limit is reached, or a payment is asked for (402)
       8  too many requests, retries included (429)
       9  network, TLS, timeout or a failing service (5xx)
      10  partial success: some worked, some did not
@@ -390,7 +396,7 @@ fn exit_codes_are_listed() {
     130  stopped by Ctrl-C (SIGINT)
     143  stopped by SIGTERM
 
-    Of several ids all are tried: all fail alike gives that code, anything mixed gives 10.
+    With several ids, all are tried: 0 if all succeed; if all fail the same way, that code; anything mixed gives 10.
     ");
 }
 
@@ -399,7 +405,7 @@ fn help_of_a_command_is_its_help() {
     let dl = Dl::new();
     assert_eq!(dl.run("help links create").ok(), dl.run("links create --help").ok());
     assert_eq!(dl.run("help").ok(), dl.run("--help").ok());
-    assert!(dl.run("help nothing").fails(2).contains("there is no command or topic"));
+    assert!(dl.run("help nothing").fails(2).contains("no command or topic named"));
 }
 
 #[test]

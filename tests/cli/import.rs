@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double, link};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, link};
 
 /// A service that makes every link but those called `taken-…`.
 fn service() -> Double {
@@ -71,7 +71,7 @@ fn invalid_rows_keep_everything_back() {
     links.csv:4: web_url: must start with http:// or https:// [invalid_url]
     links.csv:5: custom_id "good-1": also on line 2 [duplicate_custom_id_in_batch]
     error: 3 of 4 rows are invalid, nothing was sent
-      hint: mend the rows, or those in bad.csv and import it
+      hint: fix the rows, or those in bad.csv and import that file
     --- exit 3
     "#);
     insta::assert_snapshot!(dl.read("bad.csv").replace("\r\n", "\n"), @r#"
@@ -150,7 +150,10 @@ fn refused_rows_are_named_and_collected() {
     dl.file("links.csv", "custom_id,web_url\ngood-1,https://example.com/1\ntaken-1,https://example.com/2\n");
     let ran = dl.run("links import links.csv --on-error continue --rejects bad.csv");
     assert!(ran.fails(10).contains("links.csv:3: \"taken-1\": ") && ran.stderr.contains("[link_id_taken]"), "{ran}");
-    assert!(ran.stderr.contains("error: not all of links.csv came through: 1 rejected; what was made stays"), "{ran}");
+    assert!(
+        ran.stderr.contains("error: not all rows of links.csv were imported: 1 rejected; created links stay"),
+        "{ran}"
+    );
     assert!(dl.read("bad.csv").contains("taken-1,https://example.com/2,"));
     let skipped = dl.run("links import links.csv --on-conflict skip --restart -o json");
     assert_eq!(skipped.json()["skipped"], 1);
@@ -207,7 +210,7 @@ fn what_stops_a_run_decides_its_code() {
         dl.file("links.csv", "custom_id,web_url\nrow-1,https://example.com\n");
         let ran = dl.run("links import links.csv");
         assert!(ran.fails(exit).contains(&format!("error[{code}]: no (HTTP {status})")), "{ran}");
-        assert!(ran.stderr.contains("hint: go on with: dl links import ") && ran.says("unsent 1"), "{ran}");
+        assert!(ran.stderr.contains("hint: resume with: dl links import ") && ran.says("unsent 1"), "{ran}");
     }
     let double = Double::new(|request| match request.method.as_str() {
         "POST" => Answer::error(429, "rate_limited", "slow down").header("retry-after", "2"),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::dl::{Dl, KEY};
-use crate::double::{Answer, Double};
+use deeplink_testing::dl::{Dl, KEY};
+use deeplink_testing::double::{Answer, Double};
 
 /// A service that makes links once it has been told to.
 fn moody() -> (Double, Arc<AtomicBool>) {
@@ -35,14 +35,14 @@ fn a_refused_run_is_resumed_by_name_or_by_the_same_command() {
         let dl = Dl::at(&double.url);
         dl.file("links.csv", "custom_id,web_url\nspring-1,https://example.com/1\nspring-2,https://example.com/2\n");
         let ran = dl.run("links import links.csv");
-        assert!(ran.fails(7).contains("hint: go on with: dl links import "), "{ran}");
+        assert!(ran.fails(7).contains("hint: resume with: dl links import "), "{ran}");
         let run = dl.run("imports list -o id").ok().trim().to_owned();
         assert_eq!(dl.run("imports list --fields file,state,done,rows").ok(), "links.csv\tunfinished\t0\t2\n");
         assert_eq!(dl.run(&format!("imports show {} -o json", &run[..10])).json()["state"], "unfinished");
         willing.store(true, Ordering::SeqCst);
         let ran = dl.run(&resume.replace("RUN", &run));
         assert_eq!(ran.code, Some(0), "{ran}");
-        assert!(ran.stderr.contains("note: going on: run ") && ran.says("created 2"), "{ran}");
+        assert!(ran.stderr.contains("note: resuming: run ") && ran.says("created 2"), "{ran}");
         assert_eq!(dl.run("imports list --fields run,state,done").ok(), format!("{run}\tfinished\t2\n"));
         assert!(dl.run(&format!("imports resume {run}")).fails(2).contains("has finished"));
     }
@@ -58,8 +58,8 @@ fn another_content_or_service_is_refused_unless_restarted() {
     willing.store(true, Ordering::SeqCst);
     let before = double.requests().len();
     let ran = dl.run("links import links.csv");
-    assert!(ran.fails(3).starts_with("note: going on") || ran.stderr.starts_with("error[run_changed]:"), "{ran}");
-    assert!(ran.stderr.contains("error[run_changed]: ") && ran.stderr.contains("--restart begins anew"), "{ran}");
+    assert!(ran.fails(3).starts_with("note: resuming") || ran.stderr.starts_with("error[run_changed]:"), "{ran}");
+    assert!(ran.stderr.contains("error[run_changed]: ") && ran.stderr.contains("--restart starts over"), "{ran}");
     assert!(double.requests()[before..].iter().all(|request| request.method == "GET"), "nothing was made");
     dl.run("links import links.csv --restart").ok();
 }
@@ -74,11 +74,11 @@ fn the_line_to_go_on_with_is_complete() {
         format!("--map Ref=custom_id --base-url {} --journal kept --on-conflict skip --max-wait 20m", double.url);
     let ran = dl.run(&format!("links import 'my links.csv' {flags}"));
     let line =
-        ran.fails(7).lines().find_map(|line| line.strip_prefix("  hint: go on with: dl ")).expect("a line").to_owned();
+        ran.fails(7).lines().find_map(|line| line.strip_prefix("  hint: resume with: dl ")).expect("a line").to_owned();
     assert!(line.contains("my links.csv'") && line.contains(" --max-wait 1200000ms"), "{line}");
     willing.store(true, Ordering::SeqCst);
     let ran = dl.run(&line);
-    assert!(ran.code == Some(0) && ran.says("note: going on: run ") && ran.says("created 1"), "{line}: {ran}");
+    assert!(ran.code == Some(0) && ran.says("note: resuming: run ") && ran.says("created 1"), "{line}: {ran}");
 }
 
 #[test]
@@ -107,5 +107,5 @@ fn a_run_belongs_to_its_profile() {
     let run = dl.run("imports list -o id").ok().trim().to_owned();
     assert!(dl.run(&format!("imports resume {run}")).fails(2).contains("--profile other"));
     dl.run(&format!("imports resume {run} --profile other")).fails(7);
-    assert!(dl.run("imports show nothing").fails(2).contains("there is no run"));
+    assert!(dl.run("imports show nothing").fails(2).contains("no run named"));
 }

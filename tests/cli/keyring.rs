@@ -3,10 +3,10 @@
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use crate::dl::{Dl, KEY};
-use crate::double::{Double, with_links};
-use crate::signals::PATIENCE;
 use crate::terminal::Screen;
+use deeplink_doubles::wait::PATIENCE;
+use deeplink_testing::dl::{Dl, KEY};
+use deeplink_testing::double::{Double, with_links};
 
 /// A bus to which anybody can talk, and which only counts who does.
 struct SilentBus(UnixListener);

@@ -1,7 +1,7 @@
 //! Which key is used, and where it may go.
 
-use crate::dl::{Dl, KEY, OTHER_KEY, chmod};
-use crate::double::{Double, with_links};
+use deeplink_testing::dl::{Dl, KEY, OTHER_KEY, chmod};
+use deeplink_testing::double::{Double, with_links};
 
 /// A key that says which source it came from.
 fn key(of: usize) -> String {
@@ -67,7 +67,7 @@ fn without_a_key_the_error_says_what_was_tried() {
     let stderr = ran.fails(4).replace(&*dl.dir().to_string_lossy(), "HOME");
     insta::assert_snapshot!(stderr, @r"
     error[no_key]: no secret key: --api-key-file is not given, DL_API_KEY and DL_API_KEY_FILE are not set, and profile default has none in HOME/config/credentials.toml
-      hint: dl login keeps one, or set DL_API_KEY
+      hint: dl login stores one, or set DL_API_KEY
     ");
     let ran = dl.env("DL_API_KEY", "").run("links list");
     assert!(ran.fails(4).contains("DL_API_KEY is empty"), "{ran}");
@@ -109,7 +109,7 @@ fn what_cannot_be_a_key_is_refused() {
     let double = with_links(1);
     let dl = Dl::new().env("DL_BASE_URL", &double.url);
     for (text, why) in [
-        ("", "there is no key"),
+        ("", "no key found"),
         ("dl_live_a b", "white space"),
         ("dl_live_a\n\n", "white space"),
         ("dl_live_a\u{7}", "control characters"),
@@ -123,7 +123,7 @@ fn what_cannot_be_a_key_is_refused() {
     assert!(double.requests().is_empty());
     let file = dl.secret_file("key", "another-form\r\n");
     let ran = dl.run(&format!("links list --api-key-file {}", file.display()));
-    assert!(ran.stderr.contains("does not look like one: dl_live_ and 48 hex digits"), "{ran}");
+    assert!(ran.stderr.contains("does not look like a key: dl_live_ and 48 hex digits"), "{ran}");
     assert_eq!(bearer(&double).as_deref(), Some("another-form"));
 }
 
@@ -156,7 +156,7 @@ fn key_files_of_others_are_refused() {
 
 #[test]
 fn public_commands_need_and_send_no_key() {
-    let double = Double::new(|_| crate::double::Answer::new(200, r#"{"status":"ok"}"#));
+    let double = Double::new(|_| deeplink_testing::double::Answer::new(200, r#"{"status":"ok"}"#));
     let dl = Dl::new().env("DL_BASE_URL", &double.url).env("DL_API_KEY", KEY);
     for line in
         ["ping", "ping --ready", "links resolve spring-42", "links resolve spring-42 --as ios", "api GET /health"]

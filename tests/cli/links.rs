@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double, link};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, link};
 
 /// A service that makes and changes whatever it is asked to.
 fn willing() -> Double {
@@ -212,7 +212,7 @@ fn bulk_of_more_than_a_request_holds_goes_in_batches() {
     assert!(one.ok().lines().all(|id| id.len() == 8 && !two.ok().contains(id)), "each run makes ids of its own");
 }
 
-/// What a link says to a program.
+/// A link as programs see it.
 fn resolved(status: &str) -> Answer {
     Answer::json(
         200,
@@ -302,21 +302,21 @@ fn resolve_says_which_link_is_not_there() {
     insta::with_settings!({filters => vec![("http://[0-9.:]+", "http://HOST"), ("request id: .*", "request id: ID")]}, {
         insta::assert_snapshot!(dl.run("links resolve nope"), @r#"
         --- stderr
-        error[not_found]: there is no link "nope" at http://HOST (HTTP 404)
+        error[not_found]: no link "nope" at http://HOST (HTTP 404)
           hint: ids are case-sensitive; dl links list shows what this account has
           request id: ID
         --- exit 5
         "#);
         insta::assert_snapshot!(dl.run("links resolve nope --host go.example.com"), @r#"
         --- stderr
-        error[not_found]: there is no link "nope" at go.example.com (HTTP 404)
+        error[not_found]: no link "nope" at go.example.com (HTTP 404)
           hint: is go.example.com verified, and the link on it? dl domains list, dl links list
           request id: ID
         --- exit 5
         "#);
         insta::assert_snapshot!(dl.run(&format!("links resolve {}/nope", double.url)), @"
         --- stderr
-        error[not_found]: there is no link at http://HOST/nope (HTTP 404)
+        error[not_found]: no link at http://HOST/nope (HTTP 404)
           hint: ids are case-sensitive; dl links list shows what this account has
           request id: ID
         --- exit 5

@@ -1,7 +1,7 @@
 //! Signing in, signing up, signing out, and who one is.
 
-use crate::dl::{Dl, KEY, OTHER_KEY, mode};
-use crate::double::{Answer, Double, secret_key, signed_up, with_links};
+use deeplink_testing::dl::{Dl, KEY, OTHER_KEY, mode};
+use deeplink_testing::double::{Answer, Double, secret_key, signed_up, with_links};
 
 fn kept(dl: &Dl) -> String {
     std::fs::read_to_string(dl.config("credentials.toml")).unwrap_or_default()
@@ -156,7 +156,7 @@ fn a_key_that_cannot_be_stored_is_printed() {
     });
     let ran = dl.run(&format!("signup --email you@example.com --base-url {}", double.url));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), format!("{KEY}\n").as_str()), "{ran}");
-    assert!(ran.stderr.contains("it is printed above, once") && !ran.stderr.contains(KEY), "{ran}");
+    assert!(ran.stderr.contains("it is printed above and not shown again") && !ran.stderr.contains(KEY), "{ran}");
 }
 
 /// A store that cannot take a key is found before anything is asked of the service.
@@ -192,8 +192,8 @@ fn p3_the_file_in_place_of_a_keyring_is_announced() {
     let double = with_links(0);
     let bus = ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere/bus");
     for (variables, why) in [
-        (&[][..], "there is no session bus"),
-        (&[("XDG_RUNTIME_DIR", "/nowhere")], "there is no session bus"),
+        (&[][..], "no session bus"),
+        (&[("XDG_RUNTIME_DIR", "/nowhere")], "no session bus"),
         (&[bus, ("DL_KEYRING", "off")], "DL_KEYRING is off"),
         (&[bus, ("CI", "true")], "CI is true"),
         // There is an address, and nobody at it.
@@ -228,7 +228,7 @@ fn a_key_in_a_keyring_that_is_away_is_not_replaced() {
     for line in ["links list", "whoami", "token", "logout"] {
         let ran = dl.run(line);
         let what = "error[keyring_unavailable]: the key of profile default is in the keyring, and that cannot be used: \
-                    there is no session bus";
+                    no session bus";
         assert!(line == "logout" || ran.fails(4).starts_with(what), "{line}: {ran}");
         assert!(!ran.stdout.contains(OTHER_KEY), "{ran}");
     }
@@ -278,12 +278,13 @@ fn whoami_names_the_scope() {
     let (full, scoped) = (reply(false), reply(true));
     let who = Dl::at(&full.url).run("whoami -o json").json();
     assert_eq!((&who["scope"], &who["key_id"]), (&"account".into(), &"skid_000000000000000000000002".into()));
-    assert_eq!(full.lines(), ["GET /v1/links", "GET /v1/auth/secret-keys"]);
+    assert_eq!(full.lines(), ["GET /v1/links", "GET /v1/auth/secret-keys", "GET /v1/billing/status"]);
     let who = Dl::at(&scoped.url).run("whoami -o json").json();
     assert_eq!((&who["scope"], who.get("key_id")), (&"affiliate".into(), None));
+    assert_eq!(scoped.lines(), ["GET /v1/links", "GET /v1/auth/secret-keys"], "a partner's key has no plan");
     // A service that cannot say it takes the key all the same.
     let ran = Dl::at(&with_links(0).url).run("whoami -o json");
-    assert!(ran.json()["accepted"] == true && ran.stderr.starts_with("warning: the service does not say"), "{ran}");
+    assert!(ran.json()["accepted"] == true && ran.stderr.starts_with("warning: the service does not report"), "{ran}");
 }
 
 /// One keyring entry that cannot be forgotten does not keep the others.

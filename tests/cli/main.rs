@@ -6,17 +6,10 @@
 mod accounts;
 mod api;
 mod apps;
-#[path = "../common/authority.rs"]
-#[expect(dead_code, reason = "other suites ask it for more")]
-mod authority;
+mod billing;
 mod config;
-mod dl;
-#[path = "../common/dns.rs"]
-#[expect(dead_code, reason = "other suites ask it for more")]
-mod dns;
 mod doctor;
 mod domains;
-mod double;
 mod dry_run;
 mod end_to_end;
 mod errors;
@@ -31,7 +24,7 @@ mod keyring;
 mod keys;
 mod links;
 mod login;
-mod once;
+mod new_secrets;
 mod output;
 mod people;
 mod ping;

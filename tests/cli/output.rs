@@ -1,7 +1,7 @@
 //! The forms of a result. All but the table are stable.
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double, link, with_links};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, link, with_links};
 
 #[test]
 fn a_list_off_a_terminal_is_tab_separated_and_whole() {
@@ -107,7 +107,7 @@ fn fields_choose_and_order() {
     );
     let ran = dl.run("links list --fields link_id,nothing");
     assert!(
-        ran.fails(2).contains("there is no field \"nothing\" here")
+        ran.fails(2).contains("unknown field \"nothing\"")
             && ran.stderr.contains("hint: the fields are link_id, url, "),
         "{ran}"
     );
@@ -136,7 +136,7 @@ fn a_create_prints_one_line() {
     let dl = Dl::at(&double.url);
     let ran = dl.run("links create https://example.com");
     assert_eq!(ran.ok(), "https://go.example.com/AB12CD34\n");
-    assert!(ran.stderr.starts_with("note: the link ends 2099-01-01 (2099-01-01T00:00:00.000Z)"), "{ran}");
+    assert!(ran.stderr.starts_with("note: the link expires 2099-01-01 (2099-01-01T00:00:00.000Z)"), "{ran}");
     assert_eq!(dl.run("links create https://example.com -o id").ok(), "AB12CD34\n");
     assert_eq!(
         dl.run("links create https://example.com -o csv").ok(),

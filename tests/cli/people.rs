@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::dl::{Dl, OTHER_KEY, mode};
-use crate::double::{Answer, Double, PUBLISHABLE, affiliate, of_people, secret_key, user};
 use crate::terminal::Screen;
+use deeplink_testing::dl::{Dl, OTHER_KEY, mode};
+use deeplink_testing::double::{Answer, Double, PUBLISHABLE, affiliate, of_people, secret_key, user};
 
 const AFFILIATE: &str = "aff_0123456789abcdef01234567";
 
@@ -143,7 +143,7 @@ fn a_new_key_is_printed_once_or_goes_into_a_file() {
         dl.file("there.txt", "mine");
         assert!(run("-o id").fails(2).contains("--out-file FILE keeps it"));
         assert!(run("--fields id -o json").fails(2).contains("--out-file FILE keeps it"));
-        assert!(run("--out-file there.txt").fails(2).contains("there.txt is there already"));
+        assert!(run("--out-file there.txt").fails(2).contains("there.txt already exists"));
         assert!(run("--out-file nowhere/new.txt").fails(1).contains("nowhere/new.txt"));
         assert_eq!((double.requests().len(), dl.read("there.txt").as_str()), (before, "mine"), "{line}");
     }
@@ -197,14 +197,14 @@ fn refusals_have_their_codes_and_say_what_to_do() {
             429,
             "request_pending",
             8,
-            "mailed before, unless five wrong ones have ended it; another can be asked for in 9 min",
+            "mailed before, unless five wrong tries have disabled it; another can be requested in 9 min",
         ),
         ("keys request --email you@example.com", 409, "key_limit", 6, "dl keys delete ID makes room"),
         ("keys request --email you@example.com", 403, "not_a_member", 4, "dl team list shows who may"),
         ("keys request --email you@example.com", 403, "user_unverified", 4, "must be confirmed first"),
         ("keys request --email you@example.com", 503, "secret_keys_not_configured", 9, "ask its operator"),
         ("keys confirm --email you@example.com --code-stdin", 400, "invalid_code", 3, "the newest mail has the code"),
-        ("keys confirm --email you@example.com --code-stdin", 429, "too_many_attempts", 8, "this code is dead"),
+        ("keys confirm --email you@example.com --code-stdin", 429, "too_many_attempts", 8, "this code no longer works"),
         ("keys delete skid_0123456789abcdef01234567 --yes", 409, "key_in_use", 6, "dl keys rotate replaces it"),
         ("keys delete skid_0123456789abcdef01234567 --yes", 409, "last_key", 6, "make another key first"),
         ("keys delete skid_0123456789abcdef01234567 --yes", 404, "not_found", 5, "dl keys list shows"),
@@ -256,13 +256,13 @@ fn what_hurts_is_asked_about() {
         ),
         (
             "keys delete skid_000000000000000000000002",
-            "Whatever uses the key dl_live_7777777777... (never used) is refused at once.",
+            "Anything that uses the key dl_live_7777777777... (never used) is refused at once.",
             "skid_000000000000000000000002\n",
             0,
             2,
         ),
-        ("keys delete skid_000000000000000000000002", "Type skid_000000000000000000000002 to go on: ", "y\n", 2, 1),
-        ("affiliates delete aff_0123456789abcdef01234567", "Type partner to go on: ", "partner\n", 0, 2),
+        ("keys delete skid_000000000000000000000002", "Type skid_000000000000000000000002 to continue: ", "y\n", 2, 1),
+        ("affiliates delete aff_0123456789abcdef01234567", "Type partner to continue: ", "partner\n", 0, 2),
         ("affiliates delete aff_0123456789abcdef01234567", "\"Partner\" is deleted.", "Partner\n", 2, 1),
     ] {
         let before = double.requests().len();
@@ -279,7 +279,7 @@ fn what_hurts_is_asked_about() {
         "affiliates creds delete aff_0123456789abcdef01234567 skid_ffffffffffffffffffffffff",
     ] {
         let (code, text) = Screen::open(Dl::at(&double.url), line).end();
-        assert!(code == Some(5) && text.contains("list") && text.contains("shows what there is"), "{line}: {text}");
+        assert!(code == Some(5) && text.contains("list") && text.contains("lists the valid ids"), "{line}: {text}");
     }
     let dl = Dl::at(&double.url);
     let before = double.requests().len();
@@ -290,7 +290,7 @@ fn what_hurts_is_asked_about() {
         "keys delete skid_0123456789abcdef01234567",
         "affiliates delete aff_0123456789abcdef01234567",
     ] {
-        assert!(dl.run(line).fails(2).contains("--yes answers it"), "{line}");
+        assert!(dl.run(line).fails(2).contains("--yes confirms it"), "{line}");
     }
     assert_eq!(double.requests().len(), before);
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Whether the service answers.
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double};
 
 #[test]
 fn ping_says_what_the_service_says() {

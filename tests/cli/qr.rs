@@ -10,9 +10,9 @@ use std::time::Duration;
 use deeplink_client::mock::fixtures;
 use deeplink_core::qr::QrFormat;
 
-use crate::dl::{Dl, mode};
-use crate::double::{Answer, Double, Request, link, qr_code};
 use crate::signals::{send, wait_for};
+use deeplink_testing::dl::{Dl, mode};
+use deeplink_testing::double::{Answer, Double, Request, link, qr_code};
 
 /// A service with every link but `gone`, and one code for all: that of `spring-42`.
 pub(crate) fn service() -> Double {
@@ -81,7 +81,7 @@ fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
     let asked = double.requests().len();
     dl.file("code.png", "mine");
     let ran = dl.run("links qr spring-42 --out code.png");
-    assert_eq!(ran.fails(2), "error[file_exists]: code.png is there already\n  hint: --force replaces what is there\n");
+    assert_eq!(ran.fails(2), "error[file_exists]: code.png already exists\n  hint: --force replaces it\n");
     assert_eq!((dl.read("code.png").as_str(), double.requests().len()), ("mine", asked), "nothing was even asked");
     dl.run("links qr spring-42 --out code.png --force").ok();
     assert_eq!(fs::read(at("code.png")).expect("a file"), png);
@@ -91,7 +91,7 @@ fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
     std::os::unix::fs::symlink("new.svg", at("dangling.svg")).expect("a link");
     std::os::unix::fs::symlink("nowhere/new.svg", at("lost.svg")).expect("a link");
     dl.file("code.svg", "mine");
-    assert!(dl.run("links qr spring-42 --out link.svg").fails(2).contains("link.svg is there already"));
+    assert!(dl.run("links qr spring-42 --out link.svg").fails(2).contains("link.svg already exists"));
     assert_eq!(dl.read("code.svg"), "mine");
     dl.run("links qr spring-42 --out link.svg --force").ok();
     dl.run("links qr spring-42 --out dangling.svg").ok();
@@ -100,7 +100,7 @@ fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
         (svg.clone(), svg)
     );
     assert!(["link.svg", "dangling.svg"].iter().all(|link| at(link).is_symlink()));
-    assert!(dl.run("links qr spring-42 --out lost.svg").fails(2).contains("there is no directory nowhere"));
+    assert!(dl.run("links qr spring-42 --out lost.svg").fails(2).contains("no such directory: nowhere"));
 
     // Where stdout is a file, /dev/stdout is that file, and what was in it before stays.
     let script = format!("(echo first; {} links qr spring-42 --out /dev/stdout) >all", env!("CARGO_BIN_EXE_dl"));
@@ -132,9 +132,9 @@ fn a_directory_gets_a_file_for_each_link() {
     );
     assert_eq!(double.requests().len(), 6, "an id that is given twice has one file");
     let ran = dl.run("links qr third-3 new-4 --dir a/b --format svg");
-    assert!(ran.fails(2).contains("a/b/third-3.svg is there already"), "{ran}");
+    assert!(ran.fails(2).contains("a/b/third-3.svg already exists"), "{ran}");
     let ran = dl.run("links qr third-3 new-4 first-1 --dir a/b --format svg");
-    assert!(ran.fails(2).contains("2 files are there already, such as a/b/third-3.svg"), "{ran}");
+    assert!(ran.fails(2).contains("2 files already exist, such as a/b/third-3.svg"), "{ran}");
     assert_eq!((names(&dir).len(), double.requests().len()), (3, 6));
     dl.run("links qr third-3 new-4 --dir a/b --format svg --force").ok();
     // One link has the columns that several have.
@@ -144,10 +144,10 @@ fn a_directory_gets_a_file_for_each_link() {
     assert_eq!(names(&dir), ["first-1.svg", "new-4.svg", "second-2.svg", "third-3.png", "third-3.svg"]);
     let none = dl.run_with("links qr - --dir empty", "\n");
     assert_eq!((none.ok(), names(dl.dir())), ("", vec!["a".to_owned()]));
-    assert_eq!(none.stderr, "note: stdin holds no ids, so there is nothing to draw\n0 codes in empty\n");
+    assert_eq!(none.stderr, "note: no ids on stdin; nothing to draw\n0 codes in empty\n");
     for line in ["links qr -", "links qr - --show", "links qr - --out x.png"] {
         let none = dl.run_with(line, "");
-        assert!(none.ok().is_empty() && none.says("note: stdin holds no ids"), "{none}");
+        assert!(none.ok().is_empty() && none.says("note: no ids on stdin"), "{none}");
     }
 }
 
@@ -203,7 +203,7 @@ fn what_does_not_say_the_links_address_is_not_kept() {
     for line in ["--out bad.png", "--out bad.svg", "--out kept.png --force", "--dir out", "--out -", ""] {
         let ran = dl.run(&format!("links qr other-1 --verify {line}"));
         assert!(ran.fails(11).starts_with(
-            "error[qr_mismatch]: the code says \"https://go.example.com/spring-42\", and the link is https://go.example.com/other-1\n"
+            "error[qr_mismatch]: the code reads \"https://go.example.com/spring-42\", but the link is https://go.example.com/other-1\n"
         ), "{line}: {ran}");
         assert_eq!(ran.stdout, "", "{line}");
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use deeplink_core::qr::QrFormat;
 
-use crate::dl::{Dl, Ran};
-use crate::double::{Answer, Double, Request, link, qr_code};
+use deeplink_testing::dl::{Dl, Ran};
+use deeplink_testing::double::{Answer, Double, Request, link, qr_code};
 
 /// A service that has every link: `expired-…`, `flagged-…` and `disabled-…` are that, and `ends-DAY` ends then.
 pub(crate) fn answer(request: &Request) -> Answer {
@@ -75,7 +75,7 @@ fn links_that_have_ended_or_will_are_named_wherever_a_code_goes() {
     }
     for to in ["--out x.png --force", "--dir out --force", "| cat", "--show"] {
         let ran = bash(&dl, &format!("dl links qr ends-30 {to} >/dev/null"));
-        assert!(ran.code == Some(0) && ran.stderr.starts_with("warning: the link ends in 30d ("), "{to}: {ran}");
+        assert!(ran.code == Some(0) && ran.stderr.starts_with("warning: the link expires in 30d ("), "{to}: {ran}");
     }
     // Of many, each that has ended is named, and those that will end have one line together.
     let ran = dl.run("links qr fine-1 expired-1 ends-30 ends-7 flagged-2 fine-2 --dir many -o csv");
@@ -85,11 +85,11 @@ fn links_that_have_ended_or_will_are_named_wherever_a_code_goes() {
     assert_eq!(lines.len(), 4, "{ran}");
     assert_eq!(lines[0], "warning: expired-1 is expired: the code leads to a notice");
     assert_eq!(lines[1], "warning: flagged-2 is flagged: the code leads to a notice");
-    assert!(lines[2].starts_with("warning: 2 of 6 links end within 30 days: ends-7 first, on 20"), "{ran}");
+    assert!(lines[2].starts_with("warning: 2 of 6 links expire within 30 days: ends-7 first, on 20"), "{ran}");
     let json = dl.run("links qr disabled-1 ends-2 --dir many -o json").json();
     assert_eq!((&json[0]["status"], &json[0]["expires_at"]), (&"disabled".into(), &().into()));
     assert!(json[1]["expires_at"].as_str().is_some_and(|end| end.ends_with('Z')), "{json}");
-    assert!(dl.run("links qr fine-1 ends-1 --show").says("1 of 2 links ends within 1 day: ends-1 first"));
+    assert!(dl.run("links qr fine-1 ends-1 --show").says("1 of 2 links expires within 1 day: ends-1 first"));
     assert_eq!(dl.run("links qr expired-1 ends-3 --dir many --force -q").stderr, "");
 }
 
@@ -121,7 +121,7 @@ fn a_link_that_cannot_be_looked_at_does_not_cost_its_code() {
         _ => answer(request),
     });
     let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
-    let warned = "warning: could not look whether the link ends: something broke (HTTP 500)\n";
+    let warned = "warning: could not check whether the link expires: something broke (HTTP 500)\n";
     for line in ["dl links qr lost-1 | cat >piped.png", "dl links qr lost-1 --out file.png >/dev/null"] {
         let ran = bash(&dl, line);
         assert_eq!((ran.ok(), ran.stderr.as_str()), ("", warned), "{line}");
@@ -156,19 +156,19 @@ fn what_is_there_is_skipped_and_not_asked_for() {
     fs::write(dl.dir().join("out/link-001.png"), "mine").expect("a file");
     let before = double.requests().len();
     let ran = dl.run_with("links qr - --dir out --skip-existing -o id", &ids(4));
-    assert_eq!((ran.ok(), ran.stderr.as_str()), ("link-002\nlink-003\n", "2 codes in out; 2 were there already\n"));
+    assert_eq!((ran.ok(), ran.stderr.as_str()), ("link-002\nlink-003\n", "2 codes in out; 2 already existed\n"));
     assert_eq!((double.requests().len() - before, dl.read("out/link-001.png").as_str()), (4, "mine"));
     let ran = dl.run_with("links qr - --dir out --skip-existing", &ids(4));
-    assert_eq!((ran.ok(), ran.stderr.as_str()), ("", "0 codes in out; 4 were there already\n"));
+    assert_eq!((ran.ok(), ran.stderr.as_str()), ("", "0 codes in out; 4 already existed\n"));
     let ran = dl.run_with("links qr - --dir out", &ids(4));
-    assert!(ran.fails(2).contains("hint: --skip-existing leaves what is there, --force replaces it"), "{ran}");
+    assert!(ran.fails(2).contains("hint: --skip-existing keeps existing files, --force replaces them"), "{ran}");
     // What is no file is no code.
     fs::create_dir(dl.dir().join("out/link-004.png")).expect("a directory");
     let before = double.requests().len();
     for flag in ["--skip-existing", "--force", ""] {
         let ran = dl.run_with(&format!("links qr - --dir out {flag}"), &ids(5));
         assert!(
-            ran.fails(2).contains("--dir: out/link-004.png is there and is no file\n  hint: move it away"),
+            ran.fails(2).contains("--dir: out/link-004.png exists and is not a file\n  hint: move it away"),
             "{ran}"
         );
     }
@@ -189,7 +189,7 @@ fn the_last_of_several_is_still_one_of_several() {
     let ran = dl.run("links qr fine-1 gone-1 --dir out --skip-existing -o json");
     assert_eq!((ran.stdout.as_str(), &ran.error()["items"][0]["id"]), ("[]\n", &"gone-1".into()), "{ran}");
     let ran = dl.run("links qr fine-1 ends-30 --dir out --skip-existing");
-    assert!(ran.stderr.starts_with("warning: 1 of 1 link ends within 30 days: ends-30 first"), "{ran}");
+    assert!(ran.stderr.starts_with("warning: 1 of 1 link expires within 30 days: ends-30 first"), "{ran}");
     // A single id keeps its own failure.
     let ran = dl.run("links qr gone-1 --dir out --skip-existing");
     assert!(ran.fails(5).starts_with("error[not_found]: there is no such link (HTTP 404)\n"), "{ran}");
@@ -259,7 +259,7 @@ fn a_full_disk_ends_a_batch_with_its_counts() {
     assert!(ran.fails(10).starts_with("error: cannot write out/link-003.png: file too large"), "{ran}");
     assert!(
         ran.stderr.ends_with(
-            "; 3 of 100 written, 1 failed, 96 not tried\n  hint: the same command with --skip-existing goes on\n"
+            "; 3 of 100 written, 1 failed, 96 not tried\n  hint: the same command with --skip-existing continues\n"
         ),
         "{ran}"
     );

@@ -2,9 +2,9 @@
 
 use deeplink_core::qr::QrOptions;
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double};
 use crate::qr::{answer, names, run, service};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double};
 
 #[test]
 fn every_flag_is_a_parameter() {
@@ -72,9 +72,9 @@ fn what_breaks_a_rule_is_named_by_its_flag_and_not_sent() {
         ("--format png --out a.SVG", "leave --format out, or let the name end in .png"),
         (
             "--out a.jpg",
-            "--out: no code can be a .jpg hint: let the name end in .png or .svg, or say which with --format",
+            "--out: a code cannot be a .jpg hint: let the name end in .png or .svg, or say which with --format",
         ),
-        ("--out a.b.", "--out: no code can be a . "),
+        ("--out a.b.", "--out: a code cannot be a . "),
         ("--skip-existing", "--skip-existing goes with --dir DIR"),
         ("--skip-existing --out a.png", "--skip-existing goes with --dir DIR"),
         ("--skip-existing --dir b --force", "cannot be used with"),
@@ -88,13 +88,13 @@ fn what_breaks_a_rule_is_named_by_its_flag_and_not_sent() {
         ("-o json", "-o and --fields list files"),
         ("-o id --out -", "-o and --fields list files"),
         ("--fields id", "-o and --fields list files"),
-        ("--show --out x.png -o json", "-o and --fields list files, and a drawing takes their place"),
-        ("--out x.png --fields id,size", "--fields: there is no field \"size\" here"),
+        ("--show --out x.png -o json", "-o and --fields list files, and a drawing replaces them"),
+        ("--out x.png --fields id,size", "--fields: unknown field \"size\""),
         ("other-1", "2 codes do not fit into one file"),
         ("other-1 --out x.png", "2 codes do not fit into one file"),
         (
             "--out nowhere/x.png",
-            "--out: there is no directory nowhere hint: make it first; --dir DIR makes its directory",
+            "--out: no such directory: nowhere hint: create it first; --dir DIR creates its directory",
         ),
         ("--out .", "--out: . is a directory hint: --dir . writes ID.png into it"),
         ("--out nodir/", "--out: nodir/ is a directory hint: --dir nodir/ writes ID.png into it"),
@@ -134,6 +134,12 @@ fn what_the_service_refuses_is_named_by_its_flag_with_what_it_takes() {
             "logo",
             "logo: larger than 512 KiB",
             "--logo: larger than 512 KiB\n  hint: at most 4,096 px a side, 16 megapixels, 512 KiB\n",
+        ),
+        (
+            "logo",
+            "logo: lossless WebP and WebP with compressed transparency are not supported; use PNG",
+            "--logo: lossless WebP and WebP with compressed transparency are not supported; use PNG\n  \
+             hint: save it as a PNG, or as a lossy WebP without transparency\n",
         ),
         ("logo", "logo: not a PNG, JPEG or WebP image", "--logo: not a PNG, JPEG or WebP image\n  hint: an SVG or GIF"),
         ("bgColor", "bgColor: made later", "--bg-color: made later\n"),

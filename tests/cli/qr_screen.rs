@@ -2,10 +2,10 @@
 
 use deeplink_client::qr_reader::read_luma;
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double, link};
 use crate::server::Server;
 use crate::terminal::Screen;
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, link};
 
 const URL: &str = "https://go.example.com/spring-42";
 const LINE: &str = "links qr spring-42";
@@ -163,7 +163,7 @@ fn a_link_of_the_service_is_read_from_the_terminal() {
     let url = format!("{}/r/spring-42", server.url);
     let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with("\u{1b}[38;5;16")).collect();
     assert!(
-        code == Some(0) && shown.contains(&format!("\n{url}\n")) && shown.contains("the link ends in 30d"),
+        code == Some(0) && shown.contains(&format!("\n{url}\n")) && shown.contains("the link expires in 30d"),
         "{shown}"
     );
     assert_eq!(Photo::of(&lines, DARK).read(), Some(url), "{shown}");
@@ -215,7 +215,7 @@ fn a_low_terminal_gets_the_code_and_a_hint() {
         assert!(code == Some(0) && shown.lines().any(|line| line == URL), "{shown}");
         let needs = match locale {
             "C" => "needs 35 rows (half of that where the locale is UTF-8), and the terminal has 34",
-            _ => "needs 19 rows, and the terminal has 18: make it higher, or --out FILE",
+            _ => "needs 19 rows, and the terminal has 18: enlarge it, or use --out FILE",
         };
         assert_eq!(shown.contains(needs), !fits, "{shown}");
         assert_eq!(shown.contains("note:") || shown.contains("note\u{1b}"), !fits, "{shown}");
@@ -254,7 +254,7 @@ fn show_draws_into_a_pipe_too() {
 #[test]
 fn a_drawing_and_a_file_go_together() {
     let double = Double::new(|request| match request.path() {
-        "/v1/links/spring-42/qr.png" => crate::double::qr_code(deeplink_core::qr::QrFormat::Png),
+        "/v1/links/spring-42/qr.png" => deeplink_testing::double::qr_code(deeplink_core::qr::QrFormat::Png),
         _ => Answer::json(200, &link("spring-42")),
     });
     let dl = user(&double, "C.UTF-8");
@@ -271,7 +271,7 @@ fn a_drawing_and_a_file_go_together() {
 fn no_image_goes_to_a_terminal() {
     let double = Double::new(|request| match request.path().rsplit_once("qr.") {
         Some((_, "svg")) => Answer::new(200, "<svg>\u{1b}]0;x\u{7}</svg>").header("content-type", "image/svg+xml"),
-        Some(_) => crate::double::qr_code(deeplink_core::qr::QrFormat::Png),
+        Some(_) => deeplink_testing::double::qr_code(deeplink_core::qr::QrFormat::Png),
         None => Answer::json(200, &link("spring-42")),
     });
     for line in ["--out -", "--out - --format png", "--out /dev/tty", "--out /dev/stdout"] {
@@ -301,7 +301,7 @@ fn what_a_drawing_leaves_out_and_where_the_link_leads_is_said() {
             "a plain code; --format, --dot-type, --hide-logo apply with --out FILE",
         ),
         ("links qr spring-42 --format png", "a plain code; --format applies"),
-        ("links qr ends-1", "the link ends 2099-01-01"),
+        ("links qr ends-1", "the link expires 2099-01-01"),
         ("links qr ended-1", "ended-1 is expired: the code leads to a notice"),
     ] {
         let (code, shown) = Screen::open(user(&double, "C.UTF-8"), line).end();
@@ -320,7 +320,7 @@ fn a_hostile_address_moves_nothing() {
         found["url"] = HOSTILE.into();
         match request.path() {
             "/v1/links/spring-42" => Answer::json(200, &found),
-            _ => crate::double::qr_code(deeplink_core::qr::QrFormat::Png),
+            _ => deeplink_testing::double::qr_code(deeplink_core::qr::QrFormat::Png),
         }
     });
     let (code, shown) = Screen::open(user(&double, "C.UTF-8"), LINE).end();

@@ -5,10 +5,10 @@ use std::io::{BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::dl::{Dl, Ran};
-use crate::double::{Answer, Double, Request};
 use crate::qr_batch::{answer, files, ids};
 use crate::signals::{send, wait_for};
+use deeplink_testing::dl::{Dl, Ran};
+use deeplink_testing::double::{Answer, Double, Request};
 
 /// Starts a line with the file `ids` on stdin, if there is one, and both outputs kept.
 fn start(dl: &Dl, line: &str) -> Child {
@@ -37,7 +37,7 @@ fn after_ctrl_c_the_same_command_goes_on() {
     let double = Double::new(stuck_at_five);
     let dl = Dl::at(&double.url);
     for (flag, how) in [
-        ("--skip-existing", "the same command with --skip-existing goes on"),
+        ("--skip-existing", "the same command with --skip-existing continues"),
         // What is there may be old: only the beginning is sure.
         ("--force", "the same command starts again from the beginning"),
     ] {
@@ -67,7 +67,7 @@ fn after_ctrl_c_a_reader_who_has_left_hides_nothing() {
     }
     drop(stdout);
     let ended = interrupt(child);
-    assert_eq!(ended.stderr, "5 of 30 written; the same command with --skip-existing goes on\n");
+    assert_eq!(ended.stderr, "5 of 30 written; the same command with --skip-existing continues\n");
 }
 
 /// In JSON, what failed before the signal is told in the record at the end.
@@ -90,7 +90,7 @@ fn after_ctrl_c_json_tells_what_had_failed() {
         if form == "table" {
             assert!(ended.says("error[not_found]: link-001: there is no such link"), "{ended}");
             assert!(ended.says("error[connection_broken]: link-004: "), "{ended}");
-            assert!(ended.stderr.ends_with("3 of 30 written; the same command with --skip-existing goes on\n"));
+            assert!(ended.stderr.ends_with("3 of 30 written; the same command with --skip-existing continues\n"));
             continue;
         }
         let error = ended.error();
@@ -101,7 +101,7 @@ fn after_ctrl_c_json_tells_what_had_failed() {
             (
                 &"interrupted".into(),
                 &"stopped by Ctrl-C (SIGINT); 3 of 30 written, 2 failed, 25 not tried".into(),
-                &"the same command with --skip-existing goes on".into()
+                &"the same command with --skip-existing continues".into()
             ),
         );
         assert_eq!(ended.stderr.lines().count(), 1, "{ended}");
@@ -118,7 +118,7 @@ fn after_ctrl_c_the_last_of_several_goes_on_too() {
     let dl = Dl::at(&double.url);
     dl.run("links qr fine-1 --dir out").ok();
     for (line, says) in
-        [("fine-1 slow-1", "0 of 1 written; the same command with --skip-existing goes on\n"), ("slow-1", "")]
+        [("fine-1 slow-1", "0 of 1 written; the same command with --skip-existing continues\n"), ("slow-1", "")]
     {
         let asked = || double.lines().iter().filter(|line| line.contains("slow-1/")).count();
         let before = asked();
@@ -126,6 +126,13 @@ fn after_ctrl_c_the_last_of_several_goes_on_too() {
         wait_for("the request is out", || asked() > before);
         assert_eq!(interrupt(child).stderr, says, "{line}");
     }
+}
+
+/// Whether one of a command's threads opens a pipe that nobody reads, as the kernel tells.
+fn waits_for_a_reader(child: &Child) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten().filter_map(Result::ok);
+    let waits_in = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("wchan")).unwrap_or_default();
+    threads.map(waits_in).any(|function| function == "wait_for_partner")
 }
 
 /// A pipe that nobody reads keeps no signal from ending the program.
@@ -138,8 +145,7 @@ fn a_pipe_without_a_reader_hides_no_signal() {
         let before = double.requests().len();
         let mut child = start(&dl, "links qr fine-1 --out pipe.png");
         wait_for("the image and the link are asked for", || double.requests().len() == before + 2);
-        // Until it stands before the pipe.
-        std::thread::sleep(Duration::from_millis(500));
+        wait_for("it stands before the pipe", || waits_for_a_reader(&child));
         send(&child, signal);
         wait_for("dl ends", || child.try_wait().expect("a child").is_some());
         assert_eq!(child.wait().expect("a code").code(), Some(code));

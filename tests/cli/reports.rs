@@ -3,7 +3,7 @@
 use deeplink_client::mock::fixtures;
 use serde_json::{Value, json};
 
-use crate::double::{Answer, Double, Request};
+use deeplink_testing::double::{Answer, Double, Request};
 
 /// Id of [`source`].
 pub(crate) const SOURCE: &str = "src_0123456789abcdef01234567";

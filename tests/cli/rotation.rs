@@ -1,8 +1,8 @@
 //! A new key in place of the stored one.
 
-use crate::dl::{Dl, KEY, OTHER_KEY};
-use crate::double::Answer;
 use crate::sign_in::service;
+use deeplink_testing::dl::{Dl, KEY, OTHER_KEY};
+use deeplink_testing::double::Answer;
 
 /// The whole of a rotation: a code, a new key that is kept and tried, and the old one deleted with it.
 #[test]
@@ -48,7 +48,7 @@ fn a_rotation_that_stops_leaves_a_key_that_works() {
         ran.ok().starts_with("skid_")
             && ran
                 .stderr
-                .contains("note: this takes the code that was mailed before, unless five wrong ones have ended it"),
+                .contains("note: this takes the code that was mailed before, unless five wrong tries have disabled it"),
         "{ran}"
     );
     let last = double.requests().into_iter().next_back().expect("a request");

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::dl::{Dl, KEY, OTHER_KEY};
-use crate::double::{Answer, Double, PUBLISHABLE};
 use crate::reports::{EVENT, converted, service};
+use deeplink_testing::dl::{Dl, KEY, OTHER_KEY};
+use deeplink_testing::double::{Answer, Double, PUBLISHABLE};
 
 const ATTRIBUTE: &str = "sdk attribute spring-42 --install install-1 --app-version 2.4.0";
 const IDENTIFY: &str = "sdk identify --install install-1 --user user-7";
@@ -125,12 +125,12 @@ fn the_earlier_form_has_no_use_for_another_key() {
     for line in ["sdk click spring-42 --legacy", &format!("{ATTRIBUTE} --legacy")] {
         let ran = dl.run(line);
         assert!(ran.fails(4).starts_with("error[no_key]: no publishable key"), "{ran}");
-        assert!(ran.says("hint: dl pk create go.example.com makes one"), "{ran}");
+        assert!(ran.says("hint: dl pk create go.example.com creates one"), "{ran}");
     }
     let odd = Dl::at(&double.url).env("DL_PUBLISHABLE_KEY", KEY).run("sdk click spring-42");
     assert!(odd.code == Some(3) && !odd.to_string().contains(&KEY[18..]), "{odd}");
     let dl = dl.env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
-    assert!(dl.run(&format!("{ATTRIBUTE} --legacy --os iOS")).fails(2).contains("knows nothing of the device"));
+    assert!(dl.run(&format!("{ATTRIBUTE} --legacy --os iOS")).fails(2).contains("has no device fields"));
     assert!(double.requests().is_empty());
     let refused = Double::new(|_| Answer::error(401, "invalid_key", "the key is not known"));
     let ran = Dl::at(&refused.url).env("DL_PUBLISHABLE_KEY", PUBLISHABLE).run("sdk click spring-42 -vv");

@@ -1,8 +1,8 @@
 //! No secret comes in as an argument, and none goes out where it does not belong.
 
-use crate::dl::{Dl, KEY, words};
-use crate::double::{Answer, Double};
 use crate::help::leaves;
+use deeplink_testing::dl::{Dl, KEY, words};
+use deeplink_testing::double::{Answer, Double};
 
 /// P1: no flag takes a secret value. The names that sound like one take a file.
 #[test]

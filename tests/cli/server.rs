@@ -12,10 +12,11 @@ use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
-use crate::authority::{Authority, Identity};
-use crate::dl::Dl;
-use crate::dns::Dns;
-use crate::signals::PATIENCE;
+use deeplink_doubles::authority::{Authority, Identity};
+use deeplink_doubles::dns::Dns;
+use deeplink_doubles::machine;
+use deeplink_doubles::wait::PATIENCE;
+use deeplink_testing::dl::Dl;
 
 /// A running service.
 pub(crate) struct Server {
@@ -49,7 +50,7 @@ impl Server {
     }
 
     fn start_in(runtime: Runtime, adjust: impl FnOnce(&mut Config)) -> Self {
-        let home = tempfile::tempdir().expect("a directory");
+        let home = machine::directory();
         let mut config = Config::for_tests(home.path());
         adjust(&mut config);
         let running = runtime.block_on(start(config, Clock::system())).expect("the service starts");

@@ -1,7 +1,7 @@
 //! Flag over variable over profile over default.
 
-use crate::dl::{Dl, KEY};
-use crate::double::{Answer, Double, with_links};
+use deeplink_testing::dl::{Dl, KEY};
+use deeplink_testing::double::{Answer, Double, with_links};
 
 #[test]
 fn output_comes_from_flag_variable_profile_default() {
@@ -106,13 +106,13 @@ fn an_unknown_profile_names_the_known_ones() {
     let dl = Dl::new().stored("one", "http://127.0.0.1:1", KEY).stored("two", "http://127.0.0.1:1", KEY);
     insta::assert_snapshot!(dl.run("links list --profile three"), @r#"
     --- stderr
-    error[no_base_url]: there is no profile "three"
+    error[no_base_url]: no profile named "three"
       hint: --base-url, DL_BASE_URL, or one of the profiles one, two
     --- exit 2
     "#);
     insta::assert_snapshot!(Dl::new().run("links list"), @r"
     --- stderr
-    error[no_base_url]: no service is named
+    error[no_base_url]: no service is configured
       hint: dl login --base-url https://dl.example.com, or --base-url, or DL_BASE_URL
     --- exit 2
     ");

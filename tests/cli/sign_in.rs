@@ -3,10 +3,12 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::dl::{Dl, KEY, OTHER_KEY, mode};
-use crate::double::{Answer, Double, PUBLISHABLE, Request, SESSION, TOKEN, me, of_people, see_other, signed_up_with};
 use crate::signals::{send, wait_for};
 use crate::terminal::Screen;
+use deeplink_testing::dl::{Dl, KEY, OTHER_KEY, mode};
+use deeplink_testing::double::{
+    Answer, Double, PUBLISHABLE, Request, SESSION, TOKEN, me, of_people, see_other, signed_up_with,
+};
 
 /// The steps of a sign-in, in order.
 const STEPS: [&str; 6] = [
@@ -55,7 +57,7 @@ fn the_mailed_link_becomes_a_key() {
         );
         assert!(ran.stderr.ends_with(&end), "{ran}");
         assert!(
-            ran.stderr.starts_with("mail sent to you@example.com; its link is awaited on stdin\nwarning: no keyring"),
+            ran.stderr.starts_with("mail sent to you@example.com; waiting for its link on stdin\nwarning: no keyring"),
             "{ran}"
         );
         let requests = double.requests().split_off(before);
@@ -174,7 +176,10 @@ fn a_session_that_cannot_be_ended_is_a_warning() {
         let double = service(move |request| (request.line() == STEPS[5]).then(answer));
         let start = Instant::now();
         let ran = Dl::new().env("DL_RETRIES", "0").run_with(&login(&double), &link(&double));
-        assert!(ran.ok().is_empty() && ran.stderr.contains("warning: the session of this sign-in goes on"), "{ran}");
+        assert!(
+            ran.ok().is_empty() && ran.stderr.contains("warning: the session of this sign-in stays valid"),
+            "{ran}"
+        );
         assert!(start.elapsed() < Duration::from_secs(25), "the end of a session is not waited for");
     }
 }
@@ -192,7 +197,7 @@ fn a_key_that_cannot_be_stored_is_printed_and_the_session_ends() {
     });
     let ran = dl.run_with(&login(&double), &link(&double));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), format!("{OTHER_KEY}\n").as_str()), "{ran}");
-    assert!(ran.stderr.contains("it is printed above, once") && !ran.stderr.contains(OTHER_KEY), "{ran}");
+    assert!(ran.stderr.contains("it is printed above and not shown again") && !ran.stderr.contains(OTHER_KEY), "{ran}");
     assert_eq!(double.lines().last().map(String::as_str), Some(STEPS[5]));
 }
 
@@ -210,7 +215,7 @@ fn wrong_input_and_a_missing_terminal_send_nothing() {
         (at("login --email you@example.com --link-stdin --api-key-file key"), 2, "dl login --with-key keeps the key"),
         (at("team accept"), 2, "--link-stdin reads it from stdin"),
         (at("keys confirm --email you@example.com"), 2, "--code-stdin reads it from stdin"),
-        ("login --email you@example.com --link-stdin".to_owned(), 2, "no service is named"),
+        ("login --email you@example.com --link-stdin".to_owned(), 2, "no service is configured"),
     ] {
         let ran = dl.run(&line);
         assert!(ran.fails(code).contains(says), "{line}: {ran}");
@@ -278,7 +283,7 @@ fn a_link_is_pasted_unseen_and_may_be_pasted_again() {
         spent.then(|| see_other("/signin?error=link_expired", None))
     });
     let other = TOKEN.replace('3', "4");
-    let question = "Mail sent. Paste the link, do not press Continue there: ";
+    let question = "Mail sent. Paste the link, without pressing Continue there: ";
     let screen = Screen::open(Dl::new(), &format!("login --base-url {}", double.url));
     screen.wait_for("E-mail address: ");
     screen.send("you@example.com\n");
@@ -327,7 +332,7 @@ fn an_invitation_is_accepted_with_its_link() {
     let dl = Dl::new().env("DL_BASE_URL", &double.url);
     let invitation = format!("{}/v1/auth/verify?token={TOKEN}\n", double.url);
     let ran = dl.run_with("team accept --link-stdin", &invitation);
-    assert!(ran.ok().is_empty() && ran.stderr.starts_with("you belong to the team now"), "{ran}");
+    assert!(ran.ok().is_empty() && ran.stderr.starts_with("you are now in the team"), "{ran}");
     assert_eq!(dl.run_with("team accept --link-stdin -o json", &invitation).json()["status"], "accepted");
     let request = &double.requests()[0];
     assert_eq!(
@@ -356,7 +361,7 @@ fn a_session_of_a_browser_is_of_use_too() {
         assert!(request.header("authorization").is_none());
     }
     let before = double.requests().len();
-    crate::dl::chmod(&file, 0o644);
+    deeplink_testing::dl::chmod(&file, 0o644);
     assert!(dl.run("session me --session-file session.txt").fails(4).contains("chmod 600"));
     for text in ["", "nonsense", KEY, &SESSION[1..]] {
         let ran = dl.run_with("session me --session-file -", text);
@@ -373,12 +378,12 @@ fn a_key_in_place_of_an_address_is_told_where_it_goes() {
     screen.wait_for("E-mail address: ");
     screen.send(&format!("{KEY}\n"));
     let (code, text) = screen.end();
-    assert!(code == Some(3) && text.contains("dl login --with-key takes one unseen"), "{text}");
+    assert!(code == Some(3) && text.contains("dl login --with-key reads one without echo"), "{text}");
     let screen = Screen::open(Dl::new(), "login");
     screen.wait_for("Base URL of the service: ");
     screen.send(&format!("{KEY}\n"));
     let (code, text) = screen.end();
-    assert!(code == Some(2) && text.contains("dl login --with-key takes one unseen"), "{text}");
+    assert!(code == Some(2) && text.contains("dl login --with-key reads one without echo"), "{text}");
     assert!(double.requests().is_empty());
 }
 

@@ -1,11 +1,12 @@
 //! Ctrl-C, SIGTERM, and readers who leave.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double, with_links};
+use deeplink_doubles::wait::{PATIENCE, eventually_blocking};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, with_links};
 
 /// Sends a signal such as `-INT`.
 pub(crate) fn send(child: &Child, signal: &str) {
@@ -13,27 +14,18 @@ pub(crate) fn send(child: &Child, signal: &str) {
     assert!(status.success());
 }
 
-/// As long as something may take on a machine that does much else.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-
 /// Waits until something is so.
-pub(crate) fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+pub(crate) fn wait_for(what: &str, is: impl FnMut() -> bool) {
+    eventually_blocking(what, PATIENCE, is);
 }
 
-/// Waits until a command listens for signals: an earlier one would end it without a code.
-pub(crate) fn wait_until_it_listens(child: &Child) {
-    const INT_AND_TERM: u64 = 1 << (2 - 1) | 1 << (15 - 1);
-    wait_for("it listens for signals", || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-        caught & INT_AND_TERM == INT_AND_TERM
-    });
+/// Waits until a command has read what stands on its stdin and wants more. It listens for signals before it reads. What is
+/// given back keeps it waiting.
+pub(crate) fn wait_until_it_reads(child: &mut Child) -> ChildStdin {
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(b"-").expect("there is room in a pipe");
+    wait_for("it reads", || rustix::io::ioctl_fionread(&stdin).expect("a pipe") == 0);
+    stdin
 }
 
 /// The exit code of a command that ends.
@@ -95,10 +87,7 @@ fn a_signal_ends_the_wait_for_stdin() {
         let dl = Dl::at(&double.url);
         dl.secret_file("s.txt", "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n");
         let mut child = dl.command(line).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("dl starts");
-        let stdin = child.stdin.take().expect("a pipe");
-        wait_until_it_listens(&child);
-        // It listens before it reads: a moment is enough, and a signal before that ends it as well.
-        std::thread::sleep(Duration::from_millis(300));
+        let stdin = wait_until_it_reads(&mut child);
         send(&child, signal);
         assert_eq!((end_of(&mut child), double.requests().len()), (Some(code), 0), "{line}");
         drop(stdin);
@@ -118,7 +107,7 @@ fn the_second_ctrl_c_ends_an_import_at_once() {
     wait_for("the batch is out", || double.lines().contains(&"POST /v1/links/bulk".to_owned()));
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     send(&child, "-INT");
-    hear(&mut stderr, "stopping: waiting for what is under way");
+    hear(&mut stderr, "stopping: waiting for requests in flight");
     let start = Instant::now();
     send(&child, "-INT");
     assert_eq!(child.wait().expect("dl ends").code(), Some(130));

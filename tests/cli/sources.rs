@@ -6,11 +6,11 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::dl::{Dl, KEY, mode};
-use crate::double::{Answer, Double, Gate};
 use crate::reports::{EVENT, SECRET, SOURCE, converted, of_reports, service, source};
 use crate::signals::{hear, left, send, wait_for};
 use crate::terminal::Screen;
+use deeplink_testing::dl::{Dl, KEY, mode};
+use deeplink_testing::double::{Answer, Double, Gate};
 
 #[test]
 fn an_address_is_shown_when_it_is_made_and_cut_from_then_on() {
@@ -39,7 +39,7 @@ fn an_address_is_shown_when_it_is_made_and_cut_from_then_on() {
     cut["webhook_url"] = format!("{}/in/...", double.url).into();
     assert_eq!(listed, json!({"sources": [cut]}));
     let none = Double::new(|_| Answer::new(200, r#"{"sources":[]}"#));
-    assert!(Dl::at(&none.url).run("sources list").says("no sources yet; dl sources create NAME makes one"));
+    assert!(Dl::at(&none.url).run("sources list").says("no sources yet; dl sources create NAME creates one"));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_source_gets_a_new_address() {
         double.lines(),
         [format!("GET /v1/sources/{SOURCE}"), format!("DELETE /v1/sources/{SOURCE}"), "POST /v1/sources".into()]
     );
-    assert!(dl.run(&format!("sources rotate {SOURCE}")).fails(2).contains("--yes answers it"));
+    assert!(dl.run(&format!("sources rotate {SOURCE}")).fails(2).contains("--yes confirms it"));
     assert_eq!(double.requests().len(), 3, "nothing is asked for before the yes");
     let held = dl.run(&format!("sources rotate {SOURCE} -n --out-file source.txt"));
     assert_eq!(
@@ -86,7 +86,7 @@ fn a_source_gets_a_new_address() {
         _ => of_reports(request).expect("a source"),
     });
     let ran = Dl::at(&half.url).run(&format!("sources rotate {SOURCE} --yes"));
-    assert!(ran.fails(9).contains("the old one is deleted; make it again: dl sources create Shop"), "{ran}");
+    assert!(ran.fails(9).contains("the old one is deleted; create it again: dl sources create Shop"), "{ran}");
 }
 
 /// The line that makes a source again can be pasted, whatever its name.
@@ -102,7 +102,7 @@ fn a_name_like_a_flag_is_made_again() {
         _ => of_reports(request).expect("a source"),
     });
     let ran = Dl::at(&half.url).run(&format!("sources rotate {SOURCE} --yes"));
-    assert!(ran.fails(3).contains("make it again: dl sources create -- --foo"), "{ran}");
+    assert!(ran.fails(3).contains("create it again: dl sources create -- --foo"), "{ran}");
     let double = service();
     Dl::at(&double.url).run("sources create -- --foo").ok();
     assert_eq!(double.only().json()["name"], "--foo");
@@ -192,7 +192,7 @@ fn the_second_signal_says_what_may_be_gone() {
     for (slow, second, code) in [("DELETE", "-INT", 130), ("POST", "-TERM", 143)] {
         let (output, stderr, _) = interrupted(slow, "-INT", Some(second));
         assert_eq!(output.status.code(), Some(code), "{slow}: {stderr}");
-        let said = "the source Shop may be deleted; look whether it is there: dl sources list; \
+        let said = "the source Shop may be deleted; check whether it exists: dl sources list; \
                     if not: dl sources create Shop";
         assert!(stderr.contains(said) && !stderr.contains("a key may have been made"), "{slow}: {stderr}");
     }
@@ -202,9 +202,9 @@ fn the_second_signal_says_what_may_be_gone() {
 fn what_is_lost_is_asked_about() {
     let double = service();
     for (line, question, answer, code, sent) in [
-        ("delete", "Delete the source Shop? Its address is dead at once. [y/N] ", "y\n", 0, 2),
+        ("delete", "Delete the source Shop? Its address stops working at once. [y/N] ", "y\n", 0, 2),
         ("delete", "[y/N] ", "\n", 2, 1),
-        ("rotate", "Give the source Shop a new address? The old one is dead at once. [y/N] ", "y\n", 0, 3),
+        ("rotate", "Give the source Shop a new address? The old one stops working at once. [y/N] ", "y\n", 0, 3),
         ("rotate", "[y/N] ", "n\n", 2, 1),
     ] {
         let before = double.requests().len();
@@ -216,7 +216,7 @@ fn what_is_lost_is_asked_about() {
     }
     let before = double.requests().len();
     let dl = Dl::at(&double.url);
-    assert!(dl.run(&format!("sources delete {SOURCE}")).fails(2).contains("--yes answers it"));
+    assert!(dl.run(&format!("sources delete {SOURCE}")).fails(2).contains("--yes confirms it"));
     assert_eq!(double.requests().len(), before);
     assert_eq!(dl.run(&format!("sources delete {SOURCE} --yes -o json")).json()["deleted"], true);
     let gone = Double::new(|_| Answer::error(404, "not_found", "no"));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::dl::{Dl, chmod};
+use deeplink_testing::dl::{Dl, chmod};
 
 #[test]
 fn version_and_help_need_no_configuration() {

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double};
 use crate::reports::{CSV, report, service};
 use crate::terminal::{Screen, plain};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double};
 
 #[test]
 fn a_report_is_what_the_service_answered() {
@@ -195,7 +195,7 @@ fn people_see_bars_and_shares() {
     spring-42     120         31          12            3        9  ████████████████
     spring-43     120         31          12            3        9  ████████████████
 
-    more columns: -o csv or a wider window
+    more columns: -o csv or a wider terminal
     ");
     insta::assert_snapshot!(shown("stats spring-42 --group-by day", 40, true, false), @r"
     spring-42, by the last touch
@@ -205,7 +205,7 @@ fn people_see_bars_and_shares() {
     2026-11-19       0          0
     2026-11-20     120         31  █████████
 
-    more columns: -o csv or a wider window
+    more columns: -o csv or a wider terminal
     ");
     insta::assert_snapshot!(shown("stats spring-42 --group-by referer_host", 40, false, false), @r"
     spring-42, by the last touch

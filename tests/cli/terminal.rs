@@ -4,13 +4,13 @@ use std::io::{Read, Write};
 use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pty_process::blocking::Pty;
 
-use crate::dl::{Dl, KEY};
-use crate::double::{Answer, Double, domain, link, verification, with_links};
-use crate::signals::PATIENCE;
+use deeplink_doubles::wait::{PATIENCE, eventually_blocking};
+use deeplink_testing::dl::{Dl, KEY};
+use deeplink_testing::double::{Answer, Double, domain, link, verification, with_links};
 
 /// `dl` on a terminal, of 40 rows if nothing else is said.
 pub(crate) struct Screen {
@@ -67,11 +67,10 @@ impl Screen {
 
     /// Waits until this was shown so often.
     pub(crate) fn wait_for_times(&self, times: usize, text: &str) {
-        let start = Instant::now();
-        while self.text().matches(text).count() < times {
-            assert!(start.elapsed() < PATIENCE, "waiting for {text:?}: {}", self.text());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        eventually_blocking(&format!("{text:?} is shown"), PATIENCE, || {
+            let seen = self.text();
+            if seen.matches(text).count() < times { Err(seen) } else { Ok(()) }
+        });
     }
 
     /// Whether the terminal shows what is typed.
@@ -188,7 +187,7 @@ fn a_table_has_headings_relative_times_and_whole_ids() {
     );
     assert!(lines[2].starts_with("a-longer-id-of-a-link  https://go.example.com/a-longer-id-of-a-link  "), "{text}");
     assert!(
-        !text.contains("2026-11-20T09:30:00.000Z") && text.contains("there are more: --all, or --cursor more"),
+        !text.contains("2026-11-20T09:30:00.000Z") && text.contains("more are available: --all, or --cursor more"),
         "{text}"
     );
     assert!(lines[1].chars().count() <= 120, "{text}");
@@ -256,7 +255,7 @@ fn a_question_is_asked_and_answered() {
     for dl in [Dl::at(&double.url).env("DL_NO_INPUT", "yes"), Dl::at(&double.url)] {
         let flag = if dl.variables().iter().any(|(name, _)| name == "DL_NO_INPUT") { "" } else { " --no-input" };
         let (code, text) = Screen::open(dl, &format!("links delete spring-1 spring-2{flag}")).end();
-        assert!(code == Some(2) && text.contains("--yes answers it"), "{text}");
+        assert!(code == Some(2) && text.contains("--yes confirms it"), "{text}");
     }
 }
 
@@ -280,12 +279,12 @@ fn what_would_be_lost_is_named_before_it_goes() {
             1,
         ),
         ("apps delete app_0123456789abcdef01234567", "[y/N] ", "\n", 2, 0),
-        ("domains delete go.example.com", "Type go.example.com to go on: ", "go.example.com\n", 0, 2),
-        ("domains delete GO.EXAMPLE.COM.", "Type go.example.com to go on: ", "go.example.com\n", 0, 2),
+        ("domains delete go.example.com", "Type go.example.com to continue: ", "go.example.com\n", 0, 2),
+        ("domains delete GO.EXAMPLE.COM.", "Type go.example.com to continue: ", "go.example.com\n", 0, 2),
         ("domains delete go.example.com", "Every link on go.example.com stops working at once.", "\n", 2, 1),
-        ("domains delete new.example.com", "is claimed but not verified: no link lives on it.", "\n", 2, 1),
-        ("domains delete alt.example.com", "Landing pages no longer lead over alt.example.com", "\n", 2, 1),
-        ("domains delete go.example.com", "to go on: ", "yes\n", 2, 1),
+        ("domains delete new.example.com", "is claimed but not verified: it serves no links.", "\n", 2, 1),
+        ("domains delete alt.example.com", "Landing pages no longer go over alt.example.com", "\n", 2, 1),
+        ("domains delete go.example.com", "to continue: ", "yes\n", 2, 1),
     ] {
         let before = double.requests().len();
         let screen = Screen::open(Dl::at(&double.url), line);
@@ -370,7 +369,7 @@ fn ctrl_c_at_a_question_is_130() {
 fn ctrl_c_ends_a_wait_with_130() {
     let double = Double::new(|_| Answer::json(200, &verification(Some("there is no TXT record"))));
     let screen = Screen::open(Dl::at(&double.url), "domains verify go.example.com --wait 10m");
-    screen.wait_for("looking again in 15 s, for another 10 min");
+    screen.wait_for("checking again in 15 s, for another 10 min");
     screen.send("\u{3}");
     assert_eq!(screen.end().0, Some(130));
     assert_eq!(double.lines(), ["POST /v1/domains/go.example.com/verify", "GET /v1/domains"]);

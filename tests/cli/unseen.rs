@@ -1,13 +1,12 @@
 //! What is typed and must not be seen: keys, links and tokens at a terminal.
 
 use std::process::Stdio;
-use std::time::Duration;
 
-use crate::dl::{Dl, KEY};
-use crate::double::{SESSION, with_links};
 use crate::sign_in::service;
-use crate::signals::{end_of, send, wait_for, wait_until_it_listens};
+use crate::signals::{end_of, send, wait_for, wait_until_it_reads};
 use crate::terminal::Screen;
+use deeplink_testing::dl::{Dl, KEY};
+use deeplink_testing::double::{SESSION, with_links};
 
 /// What holds a terminal's output back, and what lets it go on.
 const HOLD: &str = "\u{13}";
@@ -61,10 +60,9 @@ fn a_secret_on_stdin_is_typed_unseen_and_waited_for_with_signals() {
     let dl = Dl::new().env("DL_BASE_URL", &double.url);
     for line in ["session me --session-file -", "login --with-key", "links list --api-key-file -"] {
         let mut child = dl.command(line).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("dl starts");
-        wait_until_it_listens(&child);
-        // It reads what nobody types.
-        std::thread::sleep(Duration::from_millis(300));
+        let stdin = wait_until_it_reads(&mut child);
         send(&child, "-INT");
         assert_eq!(end_of(&mut child), Some(130), "{line}");
+        drop(stdin);
     }
 }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::dl::{Dl, words};
-use crate::double::{Answer, Double};
 use crate::server::Server;
 use crate::signals::{send, wait_for};
 use crate::webhook_tools::{OTHER, SECRET, with_secret};
 use crate::webhooks::of_webhooks;
+use deeplink_testing::dl::{Dl, words};
+use deeplink_testing::double::{Answer, Double};
 
 /// A `dl` that listens, and where.
 struct Listening {
@@ -90,26 +90,23 @@ fn what_is_triggered_arrives() {
 fn listening_ends_as_it_was_told_to() {
     let dl = with_secret();
     let (code, rows, said) = Listening::start(&dl, "--timeout 300ms --count 1").end();
-    assert!(code == Some(12) && rows.is_empty() && said.contains("0 of 1 events came in time"), "{said}");
+    assert!(code == Some(12) && rows.is_empty() && said.contains("0 of 1 events arrived in time"), "{said}");
     let listening = Listening::start(&dl, "--strict");
     let to = format!("{}/", listening.address);
     dl.run(&format!("webhooks trigger click --to {to} --secret-file s.txt --tamper body")).ok();
     let (code, rows, said) = listening.end();
-    assert!(code == Some(11) && rows.len() == 1 && said.contains("the service did not sign"), "{said}");
+    assert!(code == Some(11) && rows.len() == 1 && said.contains("was not signed by the service"), "{said}");
     let listening = Listening::start(&dl, "--strict");
     let mut stream = std::net::TcpStream::connect(listening.address.trim_start_matches("http://")).expect("it listens");
     std::io::Write::write_all(&mut stream, b"GET /favicon.ico HTTP/1.1\r\nhost: x\r\n\r\n").expect("written");
     let (code, rows, said) = listening.end();
-    assert!(
-        code == Some(11) && rows.len() == 1 && said.contains("no event of the service: events are posted"),
-        "{said}"
-    );
+    assert!(code == Some(11) && rows.len() == 1 && said.contains("is not an event of the service: use POST"), "{said}");
     let listening = Listening::start(&dl, "--strict");
     dl.file("odd", "[]");
     let ran = dl.run(&format!("webhooks trigger click --body odd --to {} --secret-file s.txt", listening.address));
     assert!(ran.fails(1).contains("400"), "{ran}");
     let (code, rows, said) = listening.end();
-    assert!(code == Some(11) && rows.len() == 1 && said.contains("a signed request came that is no event"), "{said}");
+    assert!(code == Some(11) && rows.len() == 1 && said.contains("a signed request is not an event"), "{said}");
     let program = Double::new(|_| Answer::new(500, ""));
     let listening = Listening::start(&dl, &format!("--strict --count 1 --forward-to {}", program.url));
     let ran = dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt", listening.address));
@@ -136,7 +133,7 @@ fn requests_that_cannot_be_kept_end_it() {
     let dl = with_secret();
     dl.file("taken", "");
     let ran = dl.run("webhooks listen --port 0 --secret-file s.txt --save taken");
-    assert!(ran.fails(1).contains("taken is there already and is no folder"), "before anything is taken: {ran}");
+    assert!(ran.fails(1).contains("taken already exists and is not a directory"), "before anything is taken: {ran}");
     assert!(!ran.stderr.contains("listening"), "{ran}");
     let listening = Listening::start(&dl, "--save kept");
     std::fs::remove_dir(dl.dir().join("kept")).expect("an empty folder");
@@ -256,7 +253,7 @@ fn the_stream_reaches_a_local_program() {
     user.run("webhooks verify --headers h.txt --body b.json --secret-file s.txt --max-age 5m --event click").ok();
     let row: Value = serde_json::from_str(&row).expect("JSON");
     assert_eq!((row["id"].as_str(), row["verdict"].as_str()), (request.header("webhook-id"), Some("valid")));
-    let refused = Dl::new().env("DL_BASE_URL", &server.url).env("DL_API_KEY", crate::dl::KEY);
+    let refused = Dl::new().env("DL_BASE_URL", &server.url).env("DL_API_KEY", deeplink_testing::dl::KEY);
     let ran = refused.run("webhooks listen --stream --save kept");
     assert!(ran.code == Some(4) && !ran.stderr.contains("whsec_") && !ran.stderr.contains("0 valid"), "{ran}");
 }
@@ -279,10 +276,7 @@ fn a_stream_that_is_refused_says_so() {
     let ran = dl.run(&format!("webhooks listen --stream --forward-to {} -o jsonl", program.url));
     assert_eq!((ran.fails(4).lines().count() > 1, ran.stdout.lines().count()), (true, 2), "{ran}");
     assert!(ran.says("2 valid, 2 taken by the program") && program.requests().len() == 2, "{ran}");
-    assert!(
-        ran.says("connected events are signed with whsec_") && ran.says("the connection is lost; trying again"),
-        "{ran}"
-    );
+    assert!(ran.says("connected events are signed with whsec_") && ran.says("connection lost; reconnecting"), "{ran}");
     for (status, code) in [(401, 4), (403, 4), (429, 8)] {
         let service = Double::new(move |_| Answer::error(status, "refused", "no").header("retry-after", "0"));
         let ran = Dl::at(&service.url).run("webhooks listen --stream --retries 0");
@@ -300,8 +294,8 @@ fn a_stream_says_how_its_connection_does() {
     });
     let ran = Dl::at(&service.url).run("webhooks listen --stream -o id");
     let said: Vec<&str> = ran.fails(4).lines().collect();
-    let (lost, again) = ("the connection is lost; trying again", "connected again");
-    assert_eq!(said[..5], ["asking for events; Ctrl-C ends it", "connected", lost, again, lost], "{ran}");
+    let (lost, again) = ("connection lost; reconnecting", "reconnected");
+    assert_eq!(said[..5], ["streaming events; Ctrl-C to stop", "connected", lost, again, lost], "{ran}");
     assert!(!ran.stderr.contains("whsec_") && ran.says("2 valid"), "{ran}");
     let nobody = Dl::new().env("DL_BASE_URL", &service.url);
     let ran = nobody.run("webhooks listen --stream --forward-to http://127.0.0.1:1/");
@@ -328,7 +322,7 @@ fn what_is_triggered_can_be_watched_and_ends_in_time() {
     );
     let odd = Double::new(|_| Answer::new(400, "{\"why\":\"no\u{1b}[1m such type\"}\n"));
     let ran = dl.run(&to(&odd.url));
-    assert!(ran.fails(1).contains("answered 400") && ran.says("hint: it says: {\"why\":\"no"), "{ran}");
+    assert!(ran.fails(1).contains("answered 400") && ran.says("hint: its answer: {\"why\":\"no"), "{ran}");
     let ran = dl.run(&format!("{} --tamper body -vv", to(&odd.url)));
     for said in ["> POST http://127.0.0.1:", "> webhook-signature: v1,", "< 400 in ", "< {\"why\":"] {
         assert!(ran.code == Some(0) && ran.stderr.contains(said), "{said}: {ran}");
@@ -385,7 +379,7 @@ fn requests_that_are_refused_are_told() {
     assert_eq!(
         told,
         [
-            (Some(405), Some("evt_x"), Some("events are posted")),
+            (Some(405), Some("evt_x"), Some("use POST")),
             (Some(413), None, Some("the body is longer than 1 MiB")),
             (Some(401), Some("evt_forged"), Some("the signature does not match")),
             (Some(200), None, None),

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use deeplink_core::signature::{Signer, WebhookSecret};
 use serde_json::Value;
 
-use crate::dl::{Dl, Ran};
+use deeplink_testing::dl::{Dl, Ran};
 
 pub(crate) const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 pub(crate) const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -56,9 +56,9 @@ fn a_signature_is_checked_and_a_wrong_one_explained() {
     // Space around one secret says nothing against what another one signed.
     verify(&hex, BODY, &format!("{OTHER} \n{SECRET}\n"), "").ok();
     for (signature, body, secret, why) in [
-        (hex.clone(), format!("{BODY}\n"), SECRET.to_owned(), "an added newline"),
-        (hex.clone(), format!("{BODY}\r\n"), SECRET.to_owned(), "an added newline"),
-        (hex.clone(), BODY.replace("\":", "\": "), SECRET.to_owned(), "parsed and written again"),
+        (hex.clone(), format!("{BODY}\n"), SECRET.to_owned(), "an extra newline"),
+        (hex.clone(), format!("{BODY}\r\n"), SECRET.to_owned(), "an extra newline"),
+        (hex.clone(), BODY.replace("\":", "\": "), SECRET.to_owned(), "parsed and serialized again"),
         (base64, BODY.to_owned(), SECRET.to_owned(), "in base64"),
         (hex.to_uppercase(), BODY.to_owned(), SECRET.to_owned(), "in upper-case hex"),
         (format!("sha256={hex}"), BODY.to_owned(), SECRET.to_owned(), "\"sha256=\" before it"),
@@ -192,8 +192,8 @@ fn a_standard_signature_that_is_wrong_is_explained() {
     verify(&good, BODY, SECRET, "").ok();
     verify(&format!("v1,{} {good}", "A".repeat(44)), BODY, SECRET, "").ok();
     for (signature, body, secret, why) in [
-        (good.clone(), format!("{BODY}\n"), SECRET.to_owned(), "an added newline"),
-        (good.clone(), BODY.replace("\":", "\": "), SECRET.to_owned(), "parsed and written again"),
+        (good.clone(), format!("{BODY}\n"), SECRET.to_owned(), "an extra newline"),
+        (good.clone(), BODY.replace("\":", "\": "), SECRET.to_owned(), "parsed and serialized again"),
         (good.clone(), BODY.to_owned(), format!("{SECRET} \n"), "space around the secret"),
         (good[3..].to_owned(), BODY.to_owned(), SECRET.to_owned(), "lacks its version"),
         (standard(SECRET.as_bytes(), BODY), BODY.to_owned(), SECRET.to_owned(), "keyed with the text of the secret"),
@@ -218,7 +218,7 @@ fn a_standard_signature_that_is_wrong_is_explained() {
         assert!(ran.fails(2).contains(&format!("needs the header {gone}, which is not there")), "{ran}");
         dl.file("h.txt", &rest);
         let ran = dl.run(line);
-        let what = if gone == "webhook-signature" { "there is no signature" } else { gone };
+        let what = if gone == "webhook-signature" { "no signature in the headers" } else { gone };
         assert!(ran.fails(2).starts_with("error[no_signature]") && ran.says(what), "{ran}");
     }
 }
@@ -304,7 +304,7 @@ fn samples_of_a_seed_are_the_same_bytes() {
         let ran = dl.run(&format!("webhooks sample click --set {unknown}=5"));
         assert!(ran.code == Some(0) && ran.says(&format!("--set {unknown}: the service sends no click with")), "{ran}");
     }
-    assert!(dl.run("webhooks sample click --set =5").fails(2).contains("\"\" is no member"));
+    assert!(dl.run("webhooks sample click --set =5").fails(2).contains("\"\" is not a member"));
     assert_eq!(dl.run("webhooks sample attribute --legacy").json()["event"], "attribution");
     assert!(dl.run("webhooks sample conversion --legacy").json()["data"]["link_id"].is_string());
     for (line, code) in

@@ -9,9 +9,9 @@ use deeplink_core::webhook::{
 };
 use serde_json::{Value, json};
 
-use crate::dl::{Dl, mode};
-use crate::double::{Answer, Double, Request};
 use crate::terminal::{Screen, plain};
+use deeplink_testing::dl::{Dl, mode};
+use deeplink_testing::double::{Answer, Double, Request};
 
 /// The id of the webhook.
 pub(crate) const WEBHOOK: &str = "wh_0123456789abcdef01234567";
@@ -71,7 +71,10 @@ fn a_secret_is_shown_once_and_nowhere_else() {
     let made = dl.run("webhooks create --url https://hooks.example.com/ --event click --event attribution -vv");
     assert_eq!(made.ok(), format!("{}\n", secret()));
     assert!(!made.stderr.contains(&secret()) && made.says("note: attribution is called attribute now"), "{made}");
-    assert!(made.says(&format!("made {0}; dl webhooks test {0} sends it", fixtures::webhook_detail("").id)), "{made}");
+    assert!(
+        made.says(&format!("created {0}; dl webhooks test {0} sends it", fixtures::webhook_detail("").id)),
+        "{made}"
+    );
     let sent = double.only().json();
     assert_eq!(sent, json!({"url": "https://hooks.example.com/", "events": ["click", "attribute"]}));
     let ran = dl.run("webhooks create --url https://hooks.example.com/ --all-events --out-file s.txt");
@@ -79,10 +82,10 @@ fn a_secret_is_shown_once_and_nowhere_else() {
     assert!(ran.says("the secret is in s.txt"), "{ran}");
     assert_eq!((dl.read("s.txt"), mode(&dl.dir().join("s.txt"))), (format!("{}\n", secret()), 0o600));
     let hidden = dl.run("webhooks create --url https://hooks.example.com/ --all-events -o id");
-    assert!(hidden.fails(2).contains("the secret is shown this once"), "{hidden}");
+    assert!(hidden.fails(2).contains("the secret is shown only once"), "{hidden}");
     let asked = dl.run(&format!("webhooks rotate-secret {WEBHOOK}"));
     assert!(
-        asked.fails(2).contains("--yes answers it") && asked.says("the one before it, if it was changed less"),
+        asked.fails(2).contains("--yes confirms it") && asked.says("the one before it, if it was changed less"),
         "{asked}"
     );
     assert_eq!(dl.run(&format!("webhooks rotate-secret {WEBHOOK} --yes -o json")).json()["secret"], secret());
@@ -163,7 +166,7 @@ fn what_is_managed_is_sent_as_it_is_said() {
         assert!(ran.stderr.starts_with("error[invalid_event]: there is no event \"sale\"; there are click"), "{ran}");
     }
     let ran = dl.run(&format!("webhooks update {WEBHOOK} --active false"));
-    assert!(ran.says("note: nothing is sent to it; what waited is given up"), "{ran}");
+    assert!(ran.says("note: nothing is sent to it; pending deliveries are canceled"), "{ran}");
 }
 
 /// What is said where nothing comes of a request: a filter that narrows nothing, a webhook that is off or not there.

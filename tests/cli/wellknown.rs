@@ -1,7 +1,7 @@
 //! The association files as a host serves them.
 
-use crate::dl::Dl;
-use crate::double::{Answer, Double, FINGERPRINT, asset_links, association};
+use deeplink_testing::dl::Dl;
+use deeplink_testing::double::{Answer, Double, FINGERPRINT, asset_links, association};
 
 fn host() -> Double {
     Double::new(|request| match request.path() {

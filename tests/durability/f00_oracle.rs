@@ -1,12 +1,9 @@
 //! The oracle itself: a check that cannot fail would say nothing.
 
-use std::time::Duration;
-
 use sqlx::{AssertSqlSafe, Executor};
-use tokio::time::sleep;
 
 use crate::home::Home;
-use crate::journal::Outcome;
+use crate::journal::{Kind, Outcome};
 use crate::load::{BULK, Client, Load, Mix};
 use crate::machine::{alone, seed};
 use crate::node::Node;
@@ -21,7 +18,7 @@ async fn f0_the_oracle_finds_what_is_lost_doubled_torn_refused_or_never_sent() {
     let home = Home::new().await;
     let node = Node::start(&home).await;
     let load = Load::start((0..4).map(|number| Client::new(&home, &node, seed, number, Mix::ALL)).collect());
-    sleep(Duration::from_millis(800)).await;
+    load.go_on(100, &[Kind::Write, Kind::Visit]).await;
     let mut clients = load.end().await;
     for client in &mut clients {
         // One of each at least that nobody touches, however little was done so far.

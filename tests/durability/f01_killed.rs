@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep};
 use crate::home::Home;
 use crate::load::{Client, Load, Mix};
 use crate::machine::{alone, say, seed};
-use crate::meter::Meter;
 use crate::node::Node;
 use crate::{oracle, store};
+use deeplink_doubles::meter::Meter;
 
 const ROUNDS: usize = 10;
 /// Of a machine that is so slow that ten rounds say too little.
@@ -31,7 +31,7 @@ async fn f1_killed_ten_times_under_load_it_keeps_every_acknowledged_write_and_ev
     let seed = seed();
     let mut random = Random::seeded(seed);
     let home = Home::new().await;
-    let meter = Meter::start(&home);
+    let meter = Meter::start(home.beside("page"));
     let mut node = Node::start(&home).await;
     let mut clients: Vec<_> = (0..CLIENTS).map(|number| Client::new(&home, &node, seed, number, Mix::ALL)).collect();
     let (mut open, mut round) = (0, 0);

@@ -8,10 +8,11 @@ use crate::home::{Database, Home};
 use crate::journal::{Kind, Timing};
 use crate::load::{Client, Load, Mix, assert_as_before, percentile};
 use crate::locker::Locker;
-use crate::machine::{PATIENCE, alone, eventually, say, seed};
-use crate::meter::Meter;
+use crate::machine::{alone, say, seed};
 use crate::node::Node;
 use crate::{oracle, store};
+use deeplink_doubles::meter::Meter;
+use deeplink_doubles::wait::{PATIENCE, eventually};
 
 const DISK_MEBIBYTES: u32 = 64;
 const FULL_FOR: Duration = Duration::from_secs(3);
@@ -43,7 +44,7 @@ async fn f4_with_a_full_disk_writes_are_refused_and_redirects_go_on_until_there_
     let seed = seed();
     let home = Home::on_small_disk(DISK_MEBIBYTES).await;
     let room = home.room.as_ref().expect("a small disk");
-    let meter = Meter::start(&home);
+    let meter = Meter::start(home.beside("page"));
     let mut node = Node::start(&home).await;
     let load = Load::start(clients(&home, &node, seed, &[[Mix::CREATE; 8], [Mix::VISIT; 8]].concat()).await);
     let began = Instant::now();
@@ -133,7 +134,7 @@ async fn f4_clicks_that_no_file_can_take_wait_in_memory_for_the_database() {
     let seed = seed();
     let home = Home::beside_small_disk(4).await;
     let room = home.room.as_ref().expect("a small disk");
-    let meter = Meter::start(&home);
+    let meter = Meter::start(home.beside("page"));
     let node = Node::start(&home).await;
     let load = Load::start(clients(&home, &node, seed, &[Mix::VISIT; 8]).await);
     let began = Instant::now();
@@ -141,7 +142,7 @@ async fn f4_clicks_that_no_file_can_take_wait_in_memory_for_the_database() {
     room.fill();
     let locker = Locker::lock(&home.database).await;
     let locked = Instant::now();
-    sleep(Duration::from_millis(1_500)).await;
+    load.go_on(400, &[Kind::Visit]).await;
     eventually("many clicks wait", PATIENCE, || async {
         let in_memory = node.figure("deeplink_clicks_in_memory").await;
         if in_memory >= 200 { Ok(()) } else { Err(format!("{in_memory}")) }

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::hooked::{Hooked, Makers, install, is_tap};
-use crate::machine::{alone, eventually, say, seed};
-use crate::meter::Meter;
-use crate::receiver::Say;
+use crate::machine::{alone, say, seed};
 use crate::store::{self, Delivery};
+use deeplink_doubles::meter::Meter;
+use deeplink_doubles::receiver::Say;
+use deeplink_doubles::wait::eventually;
 
 /// Far longer than a build for tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -166,6 +167,7 @@ async fn f11_killed_between_attempts_the_schedule_goes_on_where_it_was() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g5_attempts_come_at_their_times_and_end_with_a_success() {
     const EXACT: Duration = Duration::from_millis(500);
+    const SECOND: Duration = Duration::from_secs(1);
     let _alone = alone();
     let calls = Mutex::new(0);
     let (mut hooked, node) = Hooked::new(move |heard, _| {
@@ -176,7 +178,7 @@ async fn g5_attempts_come_at_their_times_and_end_with_a_success() {
         Say::Status(if heard.path == "/fails" || *calls < 3 { 500 } else { 204 })
     })
     .await;
-    let meter = Meter::start(&hooked.home);
+    let meter = Meter::start(hooked.home.beside("page"));
     for path in ["/works", "/fails"] {
         let hook = hooked.hook(&node, path, &["click"]).await;
         hooked.ask(&node, "POST", &format!("/v1/webhooks/{hook}/test"), &json!({}), 200).await;
@@ -185,18 +187,20 @@ async fn g5_attempts_come_at_their_times_and_end_with_a_success() {
         let heard = hooked.receiver.heard();
         heard.into_iter().filter(|post| post.path == path).map(|post| post.at).collect::<Vec<_>>()
     };
-    eventually("five attempts", PATIENCE, || async {
-        let count = heard("/fails").len();
-        if count >= 5 { Ok(()) } else { Err(format!("{count}")) }
-    })
-    .await;
-    // Whatever else there was would come by now.
-    sleep(Duration::from_secs(1)).await;
+    // Each has an end that is stored, and then there is nothing left to send.
+    all_settled(&hooked, 2).await;
     let posts = heard("/fails");
     assert_eq!(posts.len(), 5);
-    for (at, due) in posts.iter().zip([0, 0, 1, 6, 31].map(Duration::from_secs)) {
-        // What the machine took from an attempt, or from the note of it, moves all that come after it.
-        let (away, lost) = (at.duration_since(posts[0]), 2 * meter.lost(posts[0].into(), (*at).into()));
+    let first = posts[0];
+    let (mut before, mut due, mut lost) = (first, Duration::ZERO, Duration::ZERO);
+    for (at, wait) in posts.into_iter().zip([0, 0, 1, 5, 25].map(Duration::from_secs)) {
+        // What the machine took from an attempt since it was due, a second at least, or in the second in which the one before
+        // was noted, moves this one and all that come after it. In between, nobody waits for the machine.
+        let noted = (before + SECOND).min(at);
+        let began = at.checked_sub(SECOND).unwrap_or(before).min(before + wait).max(noted);
+        lost += 2 * (meter.lost(before, noted) + meter.lost(began, at));
+        (before, due) = (at, due + wait);
+        let away = at.duration_since(first);
         assert!(
             away + EXACT >= due && away <= due + EXACT + lost,
             "{away:?} and not {due:?}, of which {lost:?} were lost"

@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::hooked::Hooked;
-use crate::machine::{alone, eventually, say};
+use crate::machine::{alone, say};
 use crate::node::Node;
-use crate::receiver::Say;
 use crate::wire::{Fate, Request, Wire};
+use deeplink_doubles::receiver::Say;
+use deeplink_doubles::wait::eventually;
 
 const MIB: u64 = 1 << 20;
 /// Far longer than a build for tests takes on a busy machine.

@@ -8,11 +8,12 @@ use crate::home::Home;
 use crate::journal::Kind;
 use crate::load::{Client, Load, Mix};
 use crate::locker::Locker;
-use crate::machine::{PATIENCE, alone, eventually, seed};
-use crate::meter::Meter;
+use crate::machine::{alone, seed};
 use crate::node::Node;
 use crate::wire::{Fate, Request, Wire};
 use crate::{oracle, store};
+use deeplink_doubles::meter::Meter;
+use deeplink_doubles::wait::{PATIENCE, eventually};
 
 /// A change by an operator's command shows within this time.
 const SHOWN_WITHIN: Duration = Duration::from_secs(5);
@@ -27,7 +28,7 @@ async fn f15_a_second_server_is_told_who_holds_the_file_and_operators_work_besid
     let _alone = alone();
     let seed = seed();
     let home = Home::with_file().await;
-    let meter = Meter::start(&home);
+    let meter = Meter::start(home.beside("page"));
     let node = Node::start(&home).await;
     let mut shown = Client::new(&home, &node, seed, 0, Mix::CREATE);
     shown.prepare(1).await;
@@ -85,7 +86,7 @@ async fn f15_a_second_server_is_told_who_holds_the_file_and_operators_work_besid
 /// would be refused: nobody waits behind the command.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f15_an_operators_command_waits_longer_than_a_write_of_the_server() {
-    let _alone = alone();
+    // It measures nothing and mostly waits, so it takes no turn.
     let home = Home::with_file().await;
     let locker = Locker::lock(&home.database).await;
     let made = tokio::spawn({

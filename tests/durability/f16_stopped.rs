@@ -5,17 +5,19 @@ use std::time::Duration;
 use deeplink_core::secret::Random;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::home::Home;
 use crate::journal::Kind;
 use crate::load::{Client, Load, Mix};
-use crate::machine::{PATIENCE, alone, say, seed};
-use crate::meter::Meter;
+use crate::machine::{alone, say, seed};
 use crate::node::Node;
 use crate::wire::{Fate, Request, Wire};
 use crate::{oracle, store};
+use deeplink_doubles::meter::Meter;
+use deeplink_doubles::wait::PATIENCE;
 
 const CLIENTS: u64 = 64;
 /// From the signal until `/ready` says so, which tells a load balancer to go elsewhere.
@@ -47,7 +49,7 @@ async fn f16_five_stops_at_full_load_cut_no_admitted_request_and_lose_nothing() 
     let seed = seed();
     let mut random = Random::seeded(seed);
     let home = Home::new().await;
-    let meter = Meter::start(&home);
+    let meter = Meter::start(home.beside("page"));
     let mut node = Node::start(&home).await;
     let mut clients: Vec<_> = (0..CLIENTS).map(|number| Client::new(&home, &node, seed, number, Mix::ALL)).collect();
     for stop in [Stop::Plain, Stop::Twice, Stop::Plain, Stop::BesideHung, Stop::Plain] {
@@ -56,11 +58,12 @@ async fn f16_five_stops_at_full_load_cut_no_admitted_request_and_lose_nothing() 
             _ => Some(hang(&home, &node).await),
         };
         let load = Load::start(clients);
-        load.go_on(200, &[Kind::Write]).await;
-        sleep(Duration::from_millis(400 + random.below(600))).await;
-        let watching = watch_ready(&node);
-        // The watch has asked at least once before the signal.
-        sleep(Duration::from_millis(100)).await;
+        // At another moment each time.
+        let writes = 600 + usize::try_from(random.below(600)).expect("a count");
+        load.go_on(writes, &[Kind::Write]).await;
+        let (watching, asked) = watch_ready(&node);
+        // Before the signal it has been answered, or it has come to its end.
+        drop(asked.await);
         let signalled = Instant::now();
         node.terminate();
         let unready = watching.await.expect("the watch comes to its end").duration_since(signalled);
@@ -118,14 +121,21 @@ async fn hang(home: &Home, node: &Node) -> TcpStream {
     socket
 }
 
-/// Asks on and on whether the server is ready, and gives the moment of the first no.
-fn watch_ready(node: &Node) -> JoinHandle<Instant> {
+/// Asks on and on whether the server is ready, and gives the moment of the first no. Also tells of the first yes.
+fn watch_ready(node: &Node) -> (JoinHandle<Instant>, oneshot::Receiver<()>) {
     let address = node.address;
-    tokio::spawn(async move {
+    let (yes, asked) = oneshot::channel();
+    let watching = tokio::spawn(async move {
+        let mut yes = Some(yes);
         let mut wire = Wire::to(address);
         loop {
             match wire.send(&Request::get("/ready")).await {
-                Fate::Answered(answer) if answer.status == 200 => sleep(Duration::from_millis(5)).await,
+                Fate::Answered(answer) if answer.status == 200 => {
+                    if let Some(yes) = yes.take() {
+                        let _ = yes.send(());
+                    }
+                    sleep(Duration::from_millis(5)).await;
+                }
                 Fate::Answered(answer) => {
                     assert_eq!((answer.status, &*answer.code()), (503, "database_unavailable"));
                     return Instant::now();
@@ -134,5 +144,6 @@ fn watch_ready(node: &Node) -> JoinHandle<Instant> {
                 Fate::TurnedAway | Fate::Cut(_) => return Instant::now(),
             }
         }
-    })
+    });
+    (watching, asked)
 }

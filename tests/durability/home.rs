@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use deeplink_doubles::machine;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::process::Command;
 use url::Url;
 
-use crate::machine;
 use crate::room::Room;
 
 const SERVER: &str = env!("CARGO_BIN_EXE_deeplink-server");
@@ -35,9 +34,9 @@ pub(crate) enum Database {
 impl Home {
     /// On the database that the run is about.
     pub(crate) async fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        let database = match machine::postgres() {
-            Some(server) => Database::Postgres(new_name(server)),
+        let dir = machine::directory_on_disk();
+        let database = match machine::new_postgres_database("deeplink_durability") {
+            Some(url) => Database::Postgres(url),
             None => Database::Sqlite(dir.path().join("data/deeplink.db")),
         };
         Self::furnish(dir, database, None).await
@@ -45,7 +44,7 @@ impl Home {
 
     /// On a SQLite file, for what happens to files only.
     pub(crate) async fn with_file() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = machine::directory_on_disk();
         let database = Database::Sqlite(dir.path().join("data/deeplink.db"));
         Self::furnish(dir, database, None).await
     }
@@ -60,8 +59,8 @@ impl Home {
     /// Everything but the database on a small disk.
     pub(crate) async fn beside_small_disk(mebibytes: u32) -> Self {
         let (dir, room) = small_disk(mebibytes).await;
-        let database = match machine::postgres() {
-            Some(server) => Database::Postgres(new_name(server)),
+        let database = match machine::new_postgres_database("deeplink_durability") {
+            Some(url) => Database::Postgres(url),
             None => Database::Sqlite(dir.path().join("deeplink.db")),
         };
         Self::furnish(dir, database, Some(room)).await
@@ -139,19 +138,11 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 async fn small_disk(mebibytes: u32) -> (TempDir, Room) {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = machine::directory_on_disk();
     let data = dir.path().join("data");
     std::fs::create_dir(&data).expect("the data directory");
     let room = Room::open(&data, mebibytes).await;
     (dir, room)
-}
-
-/// A database that is not there yet; the server makes it.
-fn new_name(mut server: Url) -> Url {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    server.set_path(&format!("deeplink_durability_{}_{number}", std::process::id()));
-    server
 }
 
 /// A test's database goes with it.

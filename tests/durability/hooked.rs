@@ -12,12 +12,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::authority::{Authority, Identity};
 use crate::home::Home;
 use crate::load::BROWSER;
 use crate::node::Node;
-use crate::receiver::{Heard, Receiver, Say};
 use crate::wire::{Answer, Fate, Request, Wire};
+use deeplink_doubles::authority::{Authority, Identity};
+use deeplink_doubles::receiver::{Heard, Receiver, Say};
 
 /// What the receiver's certificate is for.
 const HOST: &str = "127.0.0.2";

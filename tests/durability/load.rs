@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::home::Home;
 use crate::journal::{Creation, Journal, Kind, Outcome, Timing, Visit, address, referer};
-use crate::machine::PATIENCE;
 use crate::node::Node;
 use crate::wire::{Answer, Fate, Request, Wire};
+use deeplink_doubles::wait::PATIENCE;
 
 /// What somebody's browser says of itself.
 pub(crate) const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0";

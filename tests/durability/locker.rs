@@ -6,8 +6,8 @@ use sqlx::{Executor, SqliteConnection};
 use tokio::time::{Instant, sleep};
 
 use crate::home::Database;
-use crate::machine::PATIENCE;
 use crate::store::{self, Conn};
+use deeplink_doubles::wait::PATIENCE;
 
 /// Holds the lock until it is released.
 pub(crate) struct Locker(Conn);

@@ -9,21 +9,14 @@
 //! The tests take turns, since each wants the machine for itself. Each prints its seed, and `DURABILITY_SEED` runs it
 //! with that seed again.
 
-#[path = "../common/authority.rs"]
-#[expect(dead_code, reason = "other suites ask it for more")]
-mod authority;
 mod home;
 mod hooked;
 mod journal;
 mod load;
 mod locker;
 mod machine;
-mod meter;
 mod node;
 mod oracle;
-#[path = "../api/deliveries/receiver.rs"]
-#[expect(dead_code, reason = "the tests of deliveries ask it for more")]
-mod receiver;
 mod report;
 mod room;
 mod store;

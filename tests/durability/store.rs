@@ -10,8 +10,8 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::time::timeout;
 
 use crate::home::{Database, Home};
-use crate::machine::{PATIENCE, eventually};
 use crate::report::Reported;
+use deeplink_doubles::wait::{PATIENCE, eventually};
 
 /// A connection beside the server's.
 pub(crate) enum Conn {
@@ -184,6 +184,16 @@ pub(crate) async fn wait_for_spilled(home: &Home) -> Duration {
     eventually("all spilled clicks are stored", PATIENCE, || async {
         let files = home.spill_files();
         if files.is_empty() { Ok(()) } else { Err(format!("{files:?}")) }
+    })
+    .await
+}
+
+/// The same for the clicks that are spilled now: on a busy machine others may be spilled at any time.
+pub(crate) async fn wait_for_spilled_so_far(home: &Home) -> Duration {
+    let before = home.spill_files();
+    eventually("the clicks that were spilled are stored", PATIENCE, || async {
+        let left: Vec<_> = home.spill_files().into_iter().filter(|file| before.contains(file)).collect();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     })
     .await
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::machine::PATIENCE;
+use deeplink_doubles::wait::PATIENCE;
 
 /// A server that stops waits a little longer than this before it closes a connection that nothing comes on.
 const MAY_BE_CLOSED: Duration = Duration::from_millis(250);

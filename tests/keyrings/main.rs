@@ -6,13 +6,6 @@
 //! cargo test --test keyrings
 //! ```
 
-#[path = "../cli/dl.rs"]
-#[expect(dead_code, reason = "another suite asks it for more")]
-mod dl;
-#[path = "../cli/double.rs"]
-#[expect(dead_code, reason = "another suite asks it for more")]
-mod double;
-
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
@@ -20,8 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use dl::{Dl, KEY, OTHER_KEY};
-use double::{Double, with_links};
+use deeplink_testing::dl::{Dl, KEY, OTHER_KEY};
+use deeplink_testing::double::{Double, with_links};
 
 /// Begins a session: a bus, and a keyring that is opened with a password. `$DL` is the command.
 const BEGIN: &str = r#"
@@ -113,7 +106,7 @@ fn a_key_is_kept_in_the_keyring_and_used_from_there() {
     assert!(text.contains("\"key_source\":\"profile default in the keyring\""), "{text}");
     assert!(double.requests().iter().all(|request| request.header("authorization") == Some(&format!("Bearer {KEY}"))));
     // Without a session there is no keyring, and no other key takes the place of this one.
-    assert!(dl.run("links list").fails(4).contains("there is no session bus"));
+    assert!(dl.run("links list").fails(4).contains("no session bus"));
 
     let (_, text) = session(&dl, "a password", "$DL logout; $DL token; echo $?");
     assert!(

@@ -9,7 +9,7 @@ use crate::cases::{Case, EDGES, sample};
 use crate::logos::Artwork;
 use crate::readers::{each_is_read, rxing};
 
-/// The sample is always the same; another number gives another.
+/// Seed of the sample.
 const SEED: u64 = 20_260_701;
 const SAMPLES: usize = 600;
 

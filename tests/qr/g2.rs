@@ -1,4 +1,4 @@
-//! Square frames, which every reader knows.
+//! Square frames, which every reader reads.
 
 use deeplink_core::qr::CornerSquareType;
 

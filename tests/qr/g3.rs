@@ -9,7 +9,7 @@ use crate::cases::{Case, EDGES, LENGTHS, sample, spread};
 use crate::logos::Artwork;
 use crate::readers::{each_is_read, rqrr, rxing};
 
-/// The sample is always the same; another number gives another.
+/// Seed of the sample.
 const SEED: u64 = 20_260_702;
 const SAMPLES: usize = 240;
 

@@ -1,4 +1,4 @@
-//! Every style after what happens to pictures between the screen, the printer and the camera.
+//! Every style with the distortions of printers, messengers and cameras.
 
 use deeplink_core::secret::Random;
 
@@ -9,7 +9,7 @@ use crate::readers::{each, reads, rxing};
 const SEED: u64 = 20_260_703;
 
 #[test]
-fn g4_worn_pictures_of_every_style_are_read() {
+fn g4_distorted_images_of_every_style_are_read() {
     let random = &mut Random::seeded(SEED);
     let mut worn = Vec::new();
     for options in styles() {

@@ -21,7 +21,7 @@ fn g5_light_on_dark_is_read_from_the_inverted_picture() {
     each(&light_on_dark(), read).is_perfect("light on dark");
 }
 
-/// What a client is told when it checks a code: no false alarm, also where the contrast is as small as it may be.
+/// The client's check of a code gives no false alarm, even at the lowest contrast.
 #[test]
 fn g5_the_clients_reader_reads_what_is_drawn() {
     let read = |case: &Case| match read_png(&case.draw()) {

@@ -1,4 +1,4 @@
-//! Two pixels for each module, which is as small as a PNG gets.
+//! Two pixels per module, the minimum of a PNG.
 
 use deeplink_core::qr::QrLevel;
 use deeplink_core::secret::Random;

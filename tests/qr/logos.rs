@@ -1,4 +1,4 @@
-//! Logos as people have them, painted here: of several aspects, opaque and with holes, lettered, striped and plain.
+//! Generated logos: of several aspects, opaque and with holes, lettered, striped and plain.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ pub(crate) const ASPECTS: [(u32, u32); 4] = [(1, 1), (3, 1), (1, 3), (8, 1)];
 /// Pixels of the shorter side.
 const SIDE: u32 = 48;
 
-/// What is to be seen.
+/// What it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subject {
     /// Letters, as of a name or a mark.
     Letters,
-    /// Diagonal stripes of black, white and colours, as much like modules as a logo gets.
+    /// Diagonal stripes of black, white and colours, which resemble modules.
     Stripes,
-    /// A disc, as wide and high as the picture.
+    /// A disc that fills the image.
     Disc,
-    /// Shades that run into each other, as in a photograph; where it is not opaque, of something round.
+    /// Gradients as in a photograph; of a round object if it is not opaque.
     Shades,
-    /// Nothing to be seen.
+    /// An empty image.
     Nothing,
 }
 
-/// A picture for the middle of a code.
+/// A logo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Artwork {
     aspect: (u32, u32),
@@ -67,19 +67,19 @@ impl Artwork {
         ASPECTS.iter().flat_map(|&aspect| [true, false].map(|opaque| Self { aspect, opaque, subject })).collect()
     }
 
-    /// Where it would be.
+    /// Its URL.
     pub(crate) fn url(self) -> String {
         format!("https://example.com/{self}.png")
     }
 
-    /// Back from [`Artwork::url`].
+    /// The reverse of [`Artwork::url`].
     pub(crate) fn from_url(url: &str) -> Result<Self, String> {
         let others = [Self::discs(), Self::shaded(), Self::empty()].concat();
         let mut all = Self::all().into_iter().chain(others);
         all.find(|artwork| artwork.url() == url).ok_or_else(|| format!("{url} is not painted here"))
     }
 
-    /// The picture; what is transparent has no ground, and some of it lets half of what is behind through.
+    /// The image; a transparent one has no background, and parts of it are half transparent.
     pub(crate) fn paint(self) -> Logo {
         let (width, height) = (self.aspect.0 * SIDE, self.aspect.1 * SIDE);
         let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));

@@ -1,7 +1,7 @@
 //! Every code that is drawn can be scanned: styles, sizes, logos and colours are drawn and read back, by two readers in
-//! this process. Three more readers, and every combination instead of a sample, are `tests/qr-matrix`'s.
+//! this process. `tests/qr-matrix` adds three more readers and every combination instead of a sample.
 //!
-//! What was not read stands in the failure as the request that draws it.
+//! A failure names the request of each code that was not read.
 
 mod cases;
 mod colours;

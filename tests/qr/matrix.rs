@@ -9,13 +9,14 @@ mod pictures;
 #[expect(dead_code, reason = "the suite needs more of it")]
 mod readers;
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::io::{BufWriter, ErrorKind, Write, stdout};
 use std::path::Path;
 use std::{env, fs, io};
 
 use deeplink_core::colour::Rgb;
-use deeplink_core::qr::{CornerSquareType, QrFormat, QrLevel, QrShape};
+use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape};
 use deeplink_core::secret::Random;
 use image::imageops::replace;
 use image::{GrayImage, RgbImage};
@@ -33,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["draw"] => match draw_all(&mut BufWriter::new(stdout().lock())) {
-            // Whoever reads has seen enough.
+            // The reader of the pictures has stopped.
             Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(()),
             other => Ok(other?),
         },
@@ -43,11 +44,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Each picture is a line of JSON about it, with what rxing made of it, and then its pixels: one byte of luma each.
+/// Each picture is a line of JSON about it, with what rxing read, and then its pixels: one byte of luma each. Before a
+/// code with square frames comes the plain code that OpenCV's reading of it is compared with.
 fn draw_all(to: &mut impl Write) -> io::Result<()> {
     let (random, chance) = (&mut Random::seeded(SEED), &mut Random::seeded(SEED + 1));
     let other = &mut Random::seeded(SEED + 2);
+    let mut drawn = HashSet::new();
     let mut put = |gate: &str, case: &Case| {
+        if is_compared(gate, case) {
+            let plain = plain(case);
+            if drawn.insert(plain.to_string()) {
+                put(to, "plain", &plain, &seen(&plain)[0])?;
+            }
+        }
         for picture in seen(case) {
             put(to, gate, case, &picture)?;
         }
@@ -98,13 +107,27 @@ fn with_margin(case: &Case, margin: u32) -> Case {
     Case { options: case.options.clone().margin(margin), ..case.clone() }
 }
 
+/// Whether OpenCV, which reads no rounded frame, is to read it as often as a plain code.
+fn is_compared(gate: &str, case: &Case) -> bool {
+    matches!(gate, "G1" | "G3") && case.style().corner_square_type == CornerSquareType::Square
+}
+
+/// The same text as large, with the same level and margin, as any generator draws it: squares in black and white.
+fn plain(case: &Case) -> Case {
+    let style = case.style();
+    let options = QrOptions::new().dot_type(DotType::Square).corner_square_type(CornerSquareType::Square);
+    let options = options.corner_dot_type(CornerDotType::Square).shape(QrShape::Square);
+    let options = options.size(style.size).level(style.level).margin(style.margin);
+    Case { options, ..Case::new(case.content.clone()) }
+}
+
 fn put(to: &mut impl Write, gate: &str, case: &Case, picture: &GrayImage) -> io::Result<()> {
     let about = json!({
         "gate": gate,
         "request": case.to_string(),
         "text": case.content,
         "background": case.style().background.luma(),
-        "square": case.style().corner_square_type == CornerSquareType::Square,
+        "plain": is_compared(gate, case).then(|| plain(case).to_string()),
         "version": case.version(),
         "logo": case.artwork.map(|artwork| artwork.to_string()),
         "rxing": reads(rxing, picture, &case.content).err(),

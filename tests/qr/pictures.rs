@@ -1,4 +1,4 @@
-//! Pictures as a reader gets them: grey pixels, drawn or rasterised, and what happens to them on the way.
+//! Images as readers receive them: grey pixels, drawn or rasterised, with and without distortions.
 
 use deeplink_core::colour::Rgb;
 use deeplink_core::qr::QrFormat;
@@ -9,7 +9,7 @@ use resvg::usvg::{Options, Tree};
 
 use crate::cases::Case;
 
-/// What a case looks like: a PNG as it is, an SVG at its own size and at twice that.
+/// The image of a case: a PNG as it is, an SVG at its own size and at twice that.
 pub(crate) fn seen(case: &Case) -> Vec<GrayImage> {
     in_colour(case).iter().map(grey).collect()
 }
@@ -39,7 +39,7 @@ pub(crate) fn rasterised(svg: &[u8], scale: u16) -> RgbImage {
     DynamicImage::ImageRgba8(rgba).into_rgb8()
 }
 
-/// Luma as ITU-R BT.601 weighs it: what cameras give and readers take.
+/// Luma by ITU-R BT.601, as cameras give it to readers.
 pub(crate) fn grey(picture: &RgbImage) -> GrayImage {
     let mut luma = Vec::with_capacity(picture.as_raw().len() / 3);
     let (mut last, mut seen) = ([0; 3], Rgb([0; 3]).luma());
@@ -60,7 +60,7 @@ pub(crate) fn inverted(picture: &GrayImage) -> GrayImage {
     picture.into_luma8()
 }
 
-/// What most of the lighter pixels are: the edge says nothing where an eye stands at it.
+/// The most frequent of the lighter colours: without a margin the edge may belong to an eye.
 pub(crate) fn background(picture: &GrayImage) -> Luma<u8> {
     let mut seen = [0_usize; 256];
     for &luma in picture.as_raw() {
@@ -99,7 +99,7 @@ pub(crate) fn scaled(picture: &GrayImage, scale: f32) -> GrayImage {
     DynamicImage::ImageLuma8(picture.clone()).resize_exact(width, height, FilterType::Triangle).into_luma8()
 }
 
-/// What a camera, a printer or a messenger does to a picture.
+/// Distortions by cameras, printers and messengers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wear {
     /// Out of focus: a Gaussian blur of 0.4 modules.
@@ -117,7 +117,7 @@ pub(crate) enum Wear {
 impl Wear {
     pub(crate) const ALL: [Self; 5] = [Self::Blurred, Self::Compressed, Self::Turned, Self::Leaning, Self::Faded];
 
-    /// The picture as it is after that; a module is `module` pixels wide.
+    /// The distorted image; a module is `module` pixels wide.
     pub(crate) fn on(self, picture: &GrayImage, module: f32) -> GrayImage {
         match self {
             Self::Blurred => DynamicImage::ImageLuma8(picture.clone()).blur(0.4 * module).into_luma8(),

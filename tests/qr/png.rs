@@ -1,4 +1,4 @@
-//! The bytes of a PNG: nothing but the picture, and modules that are whole pixels.
+//! The bytes of a PNG: no chunks beside the image, and whole pixels per module.
 
 use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions};
 use deeplink_core::secret::Random;
@@ -62,7 +62,7 @@ fn o1_a_png_is_its_pixels_and_nothing_else() {
     each(&cases, is_plain).is_perfect("PNG files");
 }
 
-/// O1: what is drawn without curves has none.
+/// O1: square modules have no anti-aliasing.
 #[test]
 fn o1_square_modules_are_flat_blocks() {
     let random = &mut Random::seeded(SEED);

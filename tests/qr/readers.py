@@ -22,11 +22,11 @@ from pyzbar import zbar_library
 
 PADDING = 40
 SCALES = (1.0, 0.5, 0.66, 0.8, 1.25, 1.5)
-MOST_MISSES = 40
+MAX_MISSES = 40
 
 
-# How ZBar tries harder: pixels between the lines that it scans, across and down. It joins what it finds on neighbouring
-# lines, and where a round pupil or frame leads it astray at one density it does not at another.
+# How ZBar tries harder: pixels between the lines that it scans, across and down. It joins the finder lines of neighbouring
+# scans, and a round pupil or frame that it misreads at one density it reads at another.
 DENSITIES = (1, 2, 3, 4)
 
 
@@ -104,7 +104,8 @@ def every(about):
 
 
 def square(about):
-    return about["square"]
+    """Square frames, of which each comes after the plain code it is compared with."""
+    return about["plain"] is not None
 
 
 def small(about):
@@ -115,21 +116,24 @@ def large(about):
     return about["version"] >= 7
 
 
-# Gate, what of it, reader (rxing has read already), how pictures are shown to it, percent that must be read if that is
-# demanded.
+# The demand on OpenCV, which misses plain codes too, more or fewer as the texts are: as many as of plain codes of the same
+# texts and sizes.
+AS_PLAIN = "plain"
+
+# Gate, part of it, reader (rxing has read already), how it retries, and the percentage that must be read, or AS_PLAIN.
 DEMANDS = [
     ("G1", every, "zxing-cpp", as_it_is_and_again, 100),
     ("G1", every, "rxing", None, 100),
     ("G1", every, "ZBar", as_it_is_and_again, 100),
-    ("G1", square, "OpenCV", larger, 99),
+    ("G1", square, "OpenCV", larger, AS_PLAIN),
     ("G1 as SVG", every, "zxing-cpp", as_it_is_and_again, 100),
     ("G1 as SVG", every, "rxing", None, 100),
     ("G1 as SVG", every, "ZBar", as_it_is_and_again, 100),
     ("G3", every, "zxing-cpp", as_it_is_and_again, 100),
     ("G3", every, "rxing", None, 100),
     ("G3", small, "ZBar", as_it_is_and_again, 100),
-    ("G3", large, "ZBar", as_it_is_and_again, None),
-    ("G3", square, "OpenCV", larger, 99),
+    ("G3", large, "ZBar", as_it_is_and_again, 90),
+    ("G3", square, "OpenCV", larger, AS_PLAIN),
     ("s = 2", every, "zxing-cpp", as_it_is_and_again, 99),
     ("s = 2", every, "rxing", None, 99),
     ("s = 2", every, "ZBar", as_it_is_and_again, 99),
@@ -137,10 +141,10 @@ DEMANDS = [
     ("light on dark", every, "zxing-cpp", as_it_is_and_again, 100),
     ("ratio 2 to 3", every, "zxing-cpp", as_it_is_and_again, 100),
 ]
-# What is demanded of nobody, and reported apart.
-WITH_HIDDEN_PATTERN = DEMANDS.index(("G3", large, "ZBar", as_it_is_and_again, None))
+# Reported by logo.
+WITH_HIDDEN_PATTERN = DEMANDS.index(("G3", large, "ZBar", as_it_is_and_again, 90))
 PARTS = {every: "", square: ", square frames", small: ", versions 1 to 6", large: ", versions from 7"}
-# As it reads by itself, and then as it tries harder.
+# Each with its default settings first, then the ones that try harder.
 READERS = {
     "zxing-cpp": [with_zxing],
     "ZBar": [with_zbar(density) for density in DENSITIES],
@@ -148,32 +152,34 @@ READERS = {
 }
 
 
+def read_in(ways, views, text):
+    """Tries each way on each view until something is read: number of tries, the way, and the miss if there is one."""
+    tries = 0
+    for way, read in enumerate(ways):
+        for view in views():
+            tries += 1
+            content = read(numpy.ascontiguousarray(view))
+            if content is not None:
+                return tries, way, None if content == text else f"read as {content!r}"
+    return tries, way, f"not read in {tries} tries"
+
+
 class Tally:
-    def __init__(self):
-        self.seen = self.at_once = self.harder = self.read = 0
+    def __init__(self, percent):
+        self.percent = percent
+        self.seen = self.at_once = self.harder = self.read = self.plain = 0
         self.seconds = 0.0
         self.misses = []
         # Seen and read, by logo.
         self.logos = collections.defaultdict(lambda: [0, 0])
 
     def add(self, about, ways, views):
-        """Has a picture read in each way, until there is something."""
         began = time.monotonic()
-        found, tries = None, 0
-        for way, read in enumerate(ways):
-            for view in views():
-                tries += 1
-                found = read(numpy.ascontiguousarray(view))
-                if found is not None:
-                    break
-            if found is not None:
-                break
-        if found == about["text"]:
+        tries, way, miss = read_in(ways, views, about["text"])
+        if miss is None:
             self.at_once += tries == 1
             self.harder += way > 0
-            self.count(about, None)
-        else:
-            self.count(about, f"not read in {tries} tries" if found is None else f"read as {found!r}")
+        self.count(about, miss)
         self.seconds += time.monotonic() - began
 
     def count(self, about, miss):
@@ -186,8 +192,14 @@ class Tally:
             self.misses.append(f"{about['request']} at {about['width']} px: {miss}")
             print(f"missed: {self.misses[-1]}", file=sys.stderr, flush=True)
 
-    def meets(self, percent):
-        return self.seen > 0 and (percent is None or (self.seen - self.read) * 100 <= self.seen * (100 - percent))
+    def demand(self):
+        """How many must be read, in words."""
+        return f"as plain codes: {share(self.plain, self.seen)}" if self.percent == AS_PLAIN else f"{self.percent} %"
+
+    def is_met(self):
+        if self.percent == AS_PLAIN:
+            return self.seen > 0 and self.read >= self.plain
+        return self.seen > 0 and (self.seen - self.read) * 100 <= self.seen * (100 - self.percent)
 
 
 def pictures(stream):
@@ -210,49 +222,49 @@ def zbar_version():
     return [number.value for number in numbers]
 
 
-def shared(read, seen):
+def share(read, seen):
     return f"{read} ({100 * read / max(seen, 1):.2f} %)"
 
 
 def report_logos(tally):
-    missed = tally.seen - tally.read
     yield "## ZBar and logos from version 7 on"
     yield ""
-    yield f"{missed} of {tally.seen} are not read, so nothing is demanded. Up to version 13 the alignment pattern in the middle lies"
-    yield "under the logo then. ZBar looks for it all the same, takes what is most like it nearby, and bends its grid to that:"
-    yield "a letter, an edge of the logo, or what is left of the pattern around a narrow hole. Seven sizes and"
-    yield "four densities do not change what it finds there, and it has no other setting that would. How often it happens"
-    yield "depends on the logo and on its hole. zxing-cpp and rxing read all of these codes."
+    yield f"{tally.seen - tally.read} of {tally.seen} are not read. Up to version 13 the logo hides the alignment pattern in the"
+    yield "middle. ZBar looks for it all the same, takes what resembles it most nearby and fits its grid to that: a letter,"
+    yield "an edge of the logo, or what is left of the pattern beside a narrow hole. Seven sizes and four densities do not"
+    yield "change that, and ZBar has no other setting that would. How often it happens depends on the logo and its hole."
+    yield "zxing-cpp and rxing read all of these codes."
     yield ""
-    yield "| Logo | Seen | Read |"
+    yield "| Logo | Codes | Read |"
     yield "|---|---|---|"
     for logo, (seen, read) in sorted(tally.logos.items()):
-        yield f"| {logo} | {seen} | {shared(read, seen)} |"
+        yield f"| {logo} | {seen} | {share(read, seen)} |"
     yield ""
 
 
 def report(tallies, minutes):
-    yield "# What four readers make of every code"
+    yield "# QR codes read by four readers"
     yield ""
     yield f"Written by `tests/qr-matrix` on {datetime.date.today()} with {versions()}, in {minutes:.0f} minutes."
     yield ""
-    yield "G1 is every combination of dots, frames, pupils, outline, level, length of the link, size and margin; G3 has"
-    yield "each style, level and length with eight lettered logos, and with one of eight striped ones, of eight discs, of"
-    yield "eight like photographs and of four empty ones. s is pixels for each module, 3 and more but where it is said."
-    yield "\"At once\" were read from the picture as it is, the others with background around it or at another size."
-    yield "\"Harder\" were read only after that: ZBar has scanned each line by then, and goes on with every second, third"
-    yield "and fourth; rxing tells dark from light by the surroundings of a pixel first and by the whole picture then,"
-    yield "which is not counted apart."
+    yield "G1 is every combination of dots, frames, pupils, outline, level, length of the link, size and margin. G3 has"
+    yield "each style, level and length with eight lettered logos, and with one each of eight striped logos, eight discs,"
+    yield "eight like photographs and four empty ones. s is pixels per module, at least 3 unless stated."
+    yield "\"At once\" counts codes read from the picture as it is, the others needed background around it or another size."
+    yield "\"Harder\" counts codes read only after that: ZBar has scanned every line by then, and goes on with every second,"
+    yield "third and fourth. rxing first compares a pixel with its surroundings, then with the whole picture; that is"
+    yield "not counted apart. OpenCV misses plain codes too, square dots, frames and pupils in black and white, more or"
+    yield "fewer as the texts are: so the demand is as many as it reads of plain codes of the same text, size, level and"
+    yield "margin in this run."
     yield ""
-    yield "| Codes | Reader | Seen | Read | At once | Harder | Demand | |"
+    yield "| Gate | Reader | Codes | Read | At once | Harder | Demand | |"
     yield "|---|---|---|---|---|---|---|---|"
-    for (gate, part, reader, _, percent), tally in zip(DEMANDS, tallies):
-        demand = "–" if percent is None else f"{percent} %"
-        met = "" if percent is None else "met" if tally.meets(percent) else "**missed**"
+    for (gate, part, reader, _, _), tally in zip(DEMANDS, tallies):
+        met = "met" if tally.is_met() else "**missed**"
         at_once = "" if reader == "rxing" else tally.at_once
         harder = tally.harder if len(READERS.get(reader, [])) > 1 else ""
-        share = shared(tally.read, tally.seen)
-        yield f"| {gate}{PARTS[part]} | {reader} | {tally.seen} | {share} | {at_once} | {harder} | {demand} | {met} |"
+        read = share(tally.read, tally.seen)
+        yield f"| {gate}{PARTS[part]} | {reader} | {tally.seen} | {read} | {at_once} | {harder} | {tally.demand()} | {met} |"
     yield ""
     yield from report_logos(tallies[WITH_HIDDEN_PATTERN])
     if not any(tally.misses for tally in tallies):
@@ -264,20 +276,27 @@ def report(tallies, minutes):
             yield ""
             yield f"{gate}{PARTS[part]}, {reader}: {len(tally.misses)}"
             yield ""
-            yield from (f"- `{miss}`" for miss in tally.misses[:MOST_MISSES])
-            if len(tally.misses) > MOST_MISSES:
-                yield f"- and {len(tally.misses) - MOST_MISSES} more"
+            yield from (f"- `{miss}`" for miss in tally.misses[:MAX_MISSES])
+            if len(tally.misses) > MAX_MISSES:
+                yield f"- and {len(tally.misses) - MAX_MISSES} more"
 
 
 def main():
     (path,) = sys.argv[1:]
-    tallies = [Tally() for _ in DEMANDS]
+    tallies = [Tally(demand[-1]) for demand in DEMANDS]
+    # Whether OpenCV read each plain code, by its request.
+    plain = {}
     began = time.monotonic()
     count = 0
     for about, picture in pictures(sys.stdin.buffer):
         count += 1
-        for (gate, part, reader, views, _), tally in zip(DEMANDS, tallies):
+        if about["gate"] == "plain":
+            views = functools.partial(larger, picture, about["background"])
+            plain[about["request"]] = read_in(READERS["OpenCV"], views, about["text"])[-1] is None
+        for (gate, part, reader, views, percent), tally in zip(DEMANDS, tallies):
             if gate == about["gate"] and part(about):
+                if percent == AS_PLAIN:
+                    tally.plain += plain[about["plain"]]
                 if reader == "rxing":
                     tally.count(about, about["rxing"])
                 else:
@@ -290,8 +309,8 @@ def main():
     print("\n".join(lines))
     for (gate, part, reader, _, _), tally in zip(DEMANDS, tallies):
         print(f"{gate}{PARTS[part]}, {reader}: {tally.seconds:.0f} s", file=sys.stderr)
-    if not all(tally.meets(demand[-1]) for demand, tally in zip(DEMANDS, tallies)):
-        sys.exit("qr-matrix: not every code was read as it must be")
+    if not all(tally.is_met() for tally in tallies):
+        sys.exit("qr-matrix: a gate is missed")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! Readers of codes, and who is asked to read what.
+//! Readers of codes.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,14 +14,14 @@ use crate::pictures::{padded, scaled, seen};
 
 /// Background around a picture that was not read as it is, in pixels.
 const PADDING: u32 = 40;
-/// The sizes at which it is looked at then.
+/// Scales of the retries.
 const SCALES: [f32; 6] = [1.0, 0.5, 0.66, 0.8, 1.25, 1.5];
 
 /// A reader: the text in a picture, if it finds one.
 pub(crate) type Read = fn(&GrayImage) -> Option<String>;
 
-/// rxing, a port of zxing-cpp with the older ZXing behind it, as ZXing's own programs try harder: what is dark is told
-/// by the surroundings of each pixel, and, if nothing is read then, by the whole picture.
+/// rxing, a port of zxing-cpp with the older ZXing behind it, as ZXing's own programs try harder: a pixel is dark
+/// compared with its surroundings or, if nothing is read then, with the whole image.
 pub(crate) fn rxing(picture: &GrayImage) -> Option<String> {
     let (width, height) = picture.dimensions();
     let source = || Luma8Source::new_with_slice(picture, width, height).ok();
@@ -63,19 +63,19 @@ pub(crate) fn reads(read: Read, picture: &GrayImage, text: &str) -> Result<(), S
         .unwrap_or_else(|| Err(format!("not read in {tries} tries")))
 }
 
-/// What came of many.
+/// Results of many cases.
 pub(crate) struct Outcome {
     tried: usize,
     misses: Vec<String>,
 }
 
 impl Outcome {
-    /// All of them.
+    /// All were read.
     pub(crate) fn is_perfect(&self, what: &str) {
         self.is_at_least(100, what);
     }
 
-    /// So many of a hundred.
+    /// At least this percentage was read.
     pub(crate) fn is_at_least(&self, percent: usize, what: &str) {
         let Self { tried, misses } = self;
         assert!(*tried > 0, "{what}: nothing was tried");

@@ -15,7 +15,7 @@ const SEED: u64 = 20_260_708;
 const SVG: &str = "http://www.w3.org/2000/svg";
 const XLINK: &str = "http://www.w3.org/1999/xlink";
 
-/// Samples of everything, some with colours and some with a logo.
+/// Samples of all options, some with colours and some with a logo.
 fn cases(count: usize) -> Vec<Case> {
     let random = &mut Random::seeded(SEED);
     let mut cases = sample(count, random);
@@ -36,7 +36,7 @@ fn cases(count: usize) -> Vec<Case> {
     cases
 }
 
-/// O2: the whole list of what may stand in the file.
+/// O2: every element and attribute that the file may have.
 #[test]
 fn o2_an_svg_has_a_background_three_paths_and_a_logo_at_most() {
     let outcome = each(&cases(120), |case| {
@@ -76,7 +76,7 @@ fn is_listed(case: &Case, file: &str) -> Result<(), String> {
     let mut logos = 0;
     for child in children {
         if child.children().next().is_some() || logos > 0 {
-            return Err(format!("something stands in or after {child:?}"));
+            return Err(format!("unexpected content in or after {child:?}"));
         }
         match child.tag_name().name() {
             "path" => {
@@ -137,7 +137,7 @@ fn is_embedded(image: Node<'_, '_>) -> Result<(), String> {
     numbers_are_short(&plain.into_iter().filter(|(name, _)| *name != "href").collect())
 }
 
-/// O3: at most three decimals, no exponent, no zero that says nothing; colours in lower case.
+/// O3: at most three decimals, no exponent, no redundant zeros; colours in lower case.
 fn numbers_are_short(attributes: &BTreeMap<&str, &str>) -> Result<(), String> {
     for (name, value) in attributes {
         let right = match *name {
@@ -167,7 +167,7 @@ fn is_short(number: &str) -> bool {
     whole_is_short && parts.all(|decimals| (1..=3).contains(&decimals.len()) && !decimals.ends_with('0'))
 }
 
-/// The two flags of an arc may stand against what follows: `a.5.5 0 012 3`.
+/// The two flags of an arc may be joined with what follows: `a.5.5 0 012 3`.
 fn flags(digits: &str) -> bool {
     let mut digits = digits.bytes();
     matches!((digits.next(), digits.next()), (Some(b'0'), Some(b'0' | b'1')))
@@ -196,7 +196,7 @@ fn o3_numbers_with_a_longer_form_are_found() {
 #[test]
 fn the_svg_is_the_same_picture_as_the_png() {
     let cases = cases(60).into_iter().enumerate().map(|(at, case)| {
-        // Whole pixels for each module, so that both stand at the same place.
+        // Whole pixels per module, so that both align.
         case.sized(Edge::Modules(if at % 2 == 0 { 6 } else { 9 }))
     });
     let cases: Vec<_> = cases.collect();
@@ -208,7 +208,7 @@ fn the_svg_is_the_same_picture_as_the_png() {
         let differences = || svg.as_raw().iter().zip(png.as_raw()).map(|(one, other)| u64::from(one.abs_diff(*other)));
         let mean = differences().sum::<u64>() * 1_000 / u64::try_from(svg.as_raw().len()).expect("few");
         let most = differences().max().unwrap_or_default();
-        // Pictures are resampled by whoever shows them.
+        // Viewers resample images differently.
         let is_same = mean < 2_550 && (most <= 128 || case.style().logo.is_some());
         if is_same { Ok(()) } else { Err(format!("{case}: {mean} thousandths, {most} at most")) }
     });

@@ -8,17 +8,17 @@ use deeplink_core::routes::{self, Credential};
 use http::Method;
 use serde_json::value::RawValue;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::net::Reads;
 use crate::output::{Format, Record};
 
 /// Send any request to the service and print the answer
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The path is relative to the base URL. An answer that is no success is printed too, and decides the exit code. Answers are \
+    "The path is relative to the base URL. An error answer is printed too, and decides the exit code. Answers are \
      shown as they are: keys and the addresses of sources whole.",
     &[
     "dl api GET /v1/links --query limit=5",
@@ -29,7 +29,7 @@ use crate::output::{Format, Record};
 pub(crate) struct Api {
     /// GET, POST, PUT, PATCH, DELETE or HEAD
     method: String,
-    /// Where to, such as /v1/links
+    /// Path, such as /v1/links
     path: String,
     /// Field of the JSON body, as text
     #[arg(short = 'f', long = "field", value_name = "K=V")]
@@ -52,7 +52,7 @@ pub(crate) struct Api {
     /// Follow next_cursor to the last page
     #[arg(long)]
     paginate: bool,
-    /// Key to send: sk, pk or none [default: what the path calls for]
+    /// Key to send: sk, pk or none [default: what the path needs]
     #[arg(long, value_name = "KEY", hide_possible_values = true)]
     auth: Option<Which>,
 }
@@ -188,7 +188,8 @@ fn called_for(path: &str) -> Which {
             }
         }
     };
-    let is_public = |route: &routes::Route| matches!(route.credential, Credential::Public | Credential::Browser);
+    let is_public =
+        |route: &routes::Route| route.credential == Credential::Public || !route.credential.is_for_programs();
     let public = |route: &routes::Route| is_public(route) && fits(route.path);
     if routes::ALL.iter().any(public) { Which::None } else { Which::Sk }
 }
@@ -209,7 +210,7 @@ fn print_body(ctx: &Context, reply: &RawReply) -> Outcome {
     }
 }
 
-/// The failure that an answer is, if it is none of success.
+/// The failure for an answer that is not a success.
 fn refused(ctx: &Context, path: &str, reply: &RawReply) -> Outcome {
     match reply.to_error() {
         None => Ok(()),
@@ -224,7 +225,7 @@ fn refused(ctx: &Context, path: &str, reply: &RawReply) -> Outcome {
     }
 }
 
-/// Where to look for what is not at this path.
+/// A hint for a path that was not found.
 fn what_there_is(path: &str) -> &'static str {
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let mut parts = path.split('/').skip(1);

@@ -3,8 +3,9 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::cli::{Cli, help};
+use crate::cli::Cli;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output::Out;
 
 /// Print the completion script of a shell

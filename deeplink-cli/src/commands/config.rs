@@ -3,10 +3,10 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::base_url::BaseUrl;
-use crate::cli::help;
 use crate::config::{Config, Profile};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::output::{self, Format};
 
 /// Read and change settings
@@ -21,17 +21,17 @@ enum Action {
     /// Show one setting, or all of them
     #[command(after_help = help("", &["dl config get", "dl config get base_url --profile staging"]))]
     Get {
-        /// Which one: active_profile, base_url or output
+        /// Name of the setting: active_profile, base_url or output
         #[arg(hide_possible_values = true)]
         key: Option<Setting>,
     },
-    /// Change a setting; an empty value takes it away
+    /// Change a setting; an empty value removes it
     #[command(after_help = help("", &[
         "dl config set output json",
         "dl config set base_url https://dl.example.com --profile staging",
     ]))]
     Set {
-        /// Which one: active_profile, base_url or output
+        /// Name of the setting: active_profile, base_url or output
         #[arg(hide_possible_values = true)]
         key: Setting,
         /// Its new value
@@ -51,7 +51,7 @@ enum Setting {
     /// Address of the service
     #[value(name = "base_url")]
     BaseUrl,
-    /// How results are printed
+    /// Output format
     #[value(name = "output")]
     Output,
 }
@@ -81,7 +81,7 @@ impl Setting {
         match self {
             Self::ActiveProfile => {
                 if let Some(name) = value.filter(|name| !config.profiles.contains_key(*name)) {
-                    return Err(Failure::usage(format!("there is no profile \"{name}\""))
+                    return Err(Failure::usage(format!("no profile named \"{name}\""))
                         .hint(format!("the profiles are {}", config.names()))
                         .into());
                 }

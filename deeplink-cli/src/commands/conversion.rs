@@ -28,7 +28,7 @@ pub(crate) struct Conversion {
     /// Currency of the amount, a code of ISO 4217 such as EUR
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
-    /// Name of your own for it: the same one within 30 days is the same conversion
+    /// Idempotency key: a repeat within 30 days is the same conversion
     #[arg(long, value_name = "NAME")]
     idempotency_key: Option<String>,
     /// Metadata entry, as text; may be repeated
@@ -37,7 +37,7 @@ pub(crate) struct Conversion {
     /// Metadata as a JSON object, or @FILE with one
     #[arg(long, value_name = "JSON|@FILE")]
     meta_json: Option<String>,
-    /// When it happened: RFC 3339, a date, or how long ago such as 2h; when it arrives if absent
+    /// When it happened: RFC 3339, a date, or how long ago such as 2h; the time of arrival if omitted
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     occurred_at: Option<Timestamp>,
 }
@@ -55,7 +55,7 @@ impl Conversion {
 }
 
 /// Prints what became of a conversion: in a table its event's id. One that was not stored is a failure.
-pub(crate) fn tell(ctx: &Context, sheet: &Sheet<'_>, convert: &Convert, reply: &Full<Converted>) -> Outcome {
+pub(crate) fn print(ctx: &Context, sheet: &Sheet<'_>, convert: &Convert, reply: &Full<Converted>) -> Outcome {
     let found = &reply.value;
     if found.event_id.is_some() || ctx.out.format.is_json() || sheet.fields.is_some() {
         sheet.created(&String::from_utf8_lossy(&reply.raw))?;
@@ -63,7 +63,7 @@ pub(crate) fn tell(ctx: &Context, sheet: &Sheet<'_>, convert: &Convert, reply: &
     if found.failed > 0 {
         let what = "the plan's events of this month are used up: the conversion was not stored";
         let failure = Failure::new(Exit::Payment, what).code("quota_exceeded");
-        return Err(failure.hint("take a larger plan, or send it again next month").into());
+        return Err(failure.hint("upgrade the plan, or send it again next month").into());
     }
     if found.deduped > 0 {
         ctx.console.note("it was stored before under this key: nothing was done");

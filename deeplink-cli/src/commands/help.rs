@@ -2,9 +2,10 @@
 
 use clap::{Args, CommandFactory};
 
-use crate::cli::{Cli, help};
+use crate::cli::Cli;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::output::Out;
 
 /// Show the help of a command, or of a topic: exit-codes
@@ -22,7 +23,7 @@ impl Help {
             for exit in Exit::ALL {
                 out.raw(format!("{:>3}  {}\n", exit.code(), exit.meaning()).as_bytes())?;
             }
-            out.raw(b"\nOf several ids all are tried: all fail alike gives that code, anything mixed gives 10.\n")?;
+            out.raw(b"\nWith several ids, all are tried: 0 if all succeed; if all fail the same way, that code; anything mixed gives 10.\n")?;
             return out.flush();
         }
         let mut command = Cli::command();
@@ -31,7 +32,7 @@ impl Help {
         let mut found = &mut command;
         for name in &self.topic {
             let unknown = || {
-                Failure::usage(format!("there is no command or topic \"{}\"", self.topic.join(" ")))
+                Failure::usage(format!("no command or topic named \"{}\"", self.topic.join(" ")))
                     .hint("dl --help lists the commands; the topic is exit-codes")
             };
             found = found.find_subcommand_mut(name).ok_or_else(unknown)?;

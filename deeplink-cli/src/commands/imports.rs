@@ -5,15 +5,15 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use deeplink_client::bulk::{FileJournal, RunInfo};
 
-use crate::cli::help;
 use crate::clock::{self, parse_duration};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::import::{self, Options, Policy, Saved, Want, journal_failure};
 use crate::output;
 use crate::progress::counted;
 
-/// See, resume and clear away imports
+/// Show, resume and remove imports
 #[derive(Debug, Args)]
 pub(crate) struct Imports {
     #[command(subcommand)]
@@ -28,16 +28,16 @@ enum Action {
     /// Show one import
     #[command(after_help = help("", &["dl imports show 20261120T0930", "dl imports show 20261120T0930 -o json"]))]
     Show {
-        /// Name of the run, or its beginning
+        /// Name of the run, or a prefix of it
         run: String,
     },
-    /// Go on with an import that was stopped
+    /// Resume an import that was stopped
     #[command(after_help = help("", &["dl imports resume 20261120T0930", "dl imports resume 20261120T0930 --on-error continue"]))]
     Resume(Box<Resume>),
     /// Remove the journals of finished imports
     #[command(after_help = help("", &["dl imports prune", "dl imports prune --older-than 30d --unfinished --yes"]))]
     Prune {
-        /// Only imports begun longer ago than this
+        /// Only imports started longer ago than this
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         older_than: Option<std::time::Duration>,
         /// Unfinished ones too: they cannot be resumed any more
@@ -48,14 +48,14 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Resume {
-    /// Name of the run, or its beginning
+    /// Name of the run, or a prefix of it
     run: String,
     #[command(flatten)]
     policy: Policy,
 }
 
 impl Imports {
-    pub(crate) fn minds_signals(&self) -> bool {
+    pub(crate) fn handles_signals(&self) -> bool {
         matches!(self.action, Action::Resume(_))
     }
 
@@ -82,15 +82,15 @@ impl Resume {
                 .into());
         }
         let Some(saved) = Saved::read(&run.command) else {
-            let what = format!("run {} was not begun by dl links import", run.run);
-            return Err(Failure::usage(what).hint("repeat the command that began it").into());
+            let what = format!("run {} was not started by dl links import", run.run);
+            return Err(Failure::usage(what).hint("repeat the command that started it").into());
         };
         if saved.profile != ctx.profile {
             let what = format!("run {} belongs to profile {}", run.run, saved.profile);
             return Err(Failure::usage(what).hint(format!("--profile {}", saved.profile)).into());
         }
         if crate::context::is_stdin(&saved.file) {
-            let what = format!("run {} read stdin, which is not there any more", run.run);
+            let what = format!("run {} read stdin, which is no longer available", run.run);
             return Err(Failure::usage(what).hint("pipe the same rows into dl links import -").into());
         }
         let options = Options { want: Want::Send, restart: false, journal: Some(dir) };
@@ -110,8 +110,10 @@ fn find(dir: &Path, name: &str) -> Outcome<RunInfo> {
     }
     match fitting.len() {
         1 => Ok(fitting.swap_remove(0)),
-        0 => Err(Failure::usage(format!("there is no run \"{name}\"")).hint("dl imports list").into()),
-        more => Err(Failure::usage(format!("{more} runs begin with \"{name}\"")).hint("give more of the name").into()),
+        0 => Err(Failure::usage(format!("no run named \"{name}\"")).hint("dl imports list").into()),
+        more => Err(Failure::usage(format!("{more} runs start with \"{name}\""))
+            .hint("give more characters of the name")
+            .into()),
     }
 }
 
@@ -139,7 +141,7 @@ fn list(ctx: &Context) -> Outcome {
         rows.push(&record(&run))?;
     }
     if rows.count() == 0 {
-        ctx.console.say("no imports; dl links import FILE begins one");
+        ctx.console.say("no imports; dl links import FILE starts one");
     }
     rows.finish(None)
 }

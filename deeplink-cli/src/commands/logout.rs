@@ -1,18 +1,18 @@
-//! `dl logout`: forgets keys. The keys themselves go on working; a key cannot delete itself.
+//! `dl logout`: forgets keys. The keys themselves keep working; a key cannot delete itself.
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::ids::Tally;
 use crate::output;
 
 /// Forget the stored key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "This is local: the key goes on working until it is deleted on the service.",
+    "This is local: the key keeps working until it is deleted on the service.",
     &["dl logout", "dl logout --all"]
 ))]
 pub(crate) struct Logout {

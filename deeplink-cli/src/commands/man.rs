@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
 
-use crate::cli::{Cli, help};
+use crate::cli::Cli;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::output::Out;
 
 /// Print the manual page, or write one page for each command

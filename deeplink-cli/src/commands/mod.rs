@@ -1,8 +1,34 @@
 //! One file for each command: its flags, and what it does.
 
+/// A noun with its commands, each of them a file with its flags and a `run`.
+macro_rules! commands {
+    ($(#[$doc:meta])* $noun:ident { $($command:ident($args:ty),)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, clap::Args)]
+        pub(crate) struct $noun {
+            #[command(subcommand)]
+            action: Action,
+        }
+
+        #[derive(Debug, clap::Subcommand)]
+        enum Action {
+            $($command($args),)+
+        }
+
+        impl $noun {
+            pub(crate) async fn run(self, ctx: &crate::context::Context) -> crate::error::Outcome {
+                match self.action {
+                    $(Action::$command(command) => command.run(ctx).await,)+
+                }
+            }
+        }
+    };
+}
+
 pub(crate) mod affiliates;
 pub(crate) mod api;
 pub(crate) mod apps;
+pub(crate) mod billing;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod conversion;
@@ -35,14 +61,14 @@ use crate::context::Context;
 use crate::error::Outcome;
 
 impl Command {
-    /// Whether the command looks after SIGINT and SIGTERM itself: it has work to bring to a good end.
-    pub(crate) fn minds_signals(&self) -> bool {
+    /// Whether the command handles SIGINT and SIGTERM itself, to finish its work.
+    pub(crate) fn handles_signals(&self) -> bool {
         match self {
-            Self::Links(links) => links.minds_signals(),
-            Self::Imports(imports) => imports.minds_signals(),
-            Self::Login(login) => login.minds_signals(),
-            Self::Keys(keys) => keys.minds_signals(),
-            Self::Webhooks(webhooks) => webhooks.minds_signals(),
+            Self::Links(links) => links.handles_signals(),
+            Self::Imports(imports) => imports.handles_signals(),
+            Self::Login(login) => login.handles_signals(),
+            Self::Keys(keys) => keys.handles_signals(),
+            Self::Webhooks(webhooks) => webhooks.handles_signals(),
             _ => false,
         }
     }
@@ -77,6 +103,7 @@ impl Command {
             Self::Team(command) => command.run(ctx).await,
             Self::Keys(command) => command.run(ctx).await,
             Self::Pk(command) => command.run(ctx).await,
+            Self::Billing(command) => command.run(ctx).await,
             Self::Affiliates(command) => command.run(ctx).await,
             Self::Logout(command) => command.run(ctx).await,
             Self::Whoami(command) => command.run(ctx).await,

@@ -3,9 +3,9 @@
 use clap::{Args, Subcommand, ValueEnum};
 use deeplink_core::routes;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 
 /// Open a page of the service in the browser
 #[derive(Debug, Args)]
@@ -55,11 +55,7 @@ impl Open {
         if signin.no_browser || ctx.global.dry_run {
             return Ok(());
         }
-        // The browser's own words do not belong among ours, and it outlives this command.
-        if let Err(error) = open::that_detached(&address) {
-            let why = crate::error::plain(&error);
-            ctx.console.warn(&format!("no browser could be opened ({why}); the address above leads there"));
-        }
+        crate::browser::open(ctx, &address);
         Ok(())
     }
 }

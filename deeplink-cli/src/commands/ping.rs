@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output;
 
 /// Ask whether the service answers

@@ -3,13 +3,13 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use crate::cli::help;
 use crate::config::{Config, check_profile_name};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::output;
 
-/// Keep several accounts side by side
+/// Manage profiles for several accounts
 #[derive(Debug, Args)]
 pub(crate) struct ProfileCommand {
     #[command(subcommand)]
@@ -21,7 +21,7 @@ enum Action {
     /// List the profiles
     #[command(after_help = help("", &["dl profile list", "dl profile list -o json"]))]
     List,
-    /// Make a profile the active one
+    /// Switch to another profile
     #[command(after_help = help("", &["dl profile use staging", "dl profile use default"]))]
     Use {
         /// Name of the profile
@@ -75,7 +75,7 @@ impl ProfileCommand {
                 };
                 change(ctx, |config| {
                     if config.profiles.contains_key(&name) {
-                        let what = format!("there is a profile \"{name}\" already");
+                        let what = format!("profile \"{name}\" already exists");
                         return Err(Failure::usage(what).hint(format!("dl profile remove {name}")).into());
                     }
                     config.profiles.entry(name.clone()).or_default().base_url = Some(base.to_string());
@@ -121,10 +121,10 @@ fn known(config: &Config, name: &str) -> Outcome {
         return Ok(());
     }
     let hint = match config.names() {
-        names if names.is_empty() => "there is none yet; dl profile add makes one".to_owned(),
+        names if names.is_empty() => "there is none yet; dl profile add creates one".to_owned(),
         names => format!("the profiles are {names}"),
     };
-    Err(Failure::usage(format!("there is no profile \"{name}\"")).hint(hint).into())
+    Err(Failure::usage(format!("no profile named \"{name}\"")).hint(hint).into())
 }
 
 fn list(ctx: &Context) -> Outcome {
@@ -142,7 +142,7 @@ fn list(ctx: &Context) -> Outcome {
         rows.push(&serde_json::to_string(&row).unwrap_or_default())?;
     }
     if rows.count() == 0 {
-        ctx.console.say("no profiles yet; dl login --base-url URL makes one");
+        ctx.console.say("no profiles yet; dl login --base-url URL creates one");
     }
     rows.finish(None)
 }

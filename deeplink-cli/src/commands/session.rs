@@ -1,17 +1,17 @@
-//! `dl session`: a session that began elsewhere, such as in a browser.
+//! `dl session`: a session that was started elsewhere, such as in a browser.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use deeplink_client::{Auth, Client, Error, Kind};
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Outcome, Stop};
+use crate::help::help;
 use crate::net::Reads;
 use crate::output::{self, Format};
 
-/// Look at a session that began elsewhere, or end it
+/// Show or end a session that was started elsewhere
 #[derive(Debug, Args)]
 pub(crate) struct Session {
     #[command(subcommand)]
@@ -54,7 +54,7 @@ impl Given {
 /// A failure of a call with the session: no key is at fault.
 pub(crate) fn refused(ctx: &Context, error: &Error) -> Stop {
     match error.kind() {
-        Kind::Auth => ctx.stop(error).hinting("the session has ended, or is one of another service; sign in again"),
+        Kind::Auth => ctx.stop(error).hinting("the session has ended, or belongs to another service; sign in again"),
         _ => ctx.stop(error),
     }
 }

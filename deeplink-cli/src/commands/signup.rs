@@ -3,12 +3,12 @@
 use clap::Args;
 use deeplink_client::{Retry, Signup as Body};
 
-use crate::cli::help;
 use crate::commands::login::{base_url, warn_of_variable};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::net::Reads;
-use crate::once::print_instead;
+use crate::new_secret::print_instead;
 use crate::output::{self, Format};
 use crate::store::StoreName;
 
@@ -16,7 +16,7 @@ use crate::store::StoreName;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The key works at once. The mailed link must still be confirmed: open it and press Continue. Until then the address \
-     is not yours, and whoever confirms it first has it. A key that the profile has already is not replaced: --profile \
+     is unconfirmed, and the first to confirm it owns it. A key that the profile already has is not replaced: --profile \
      names another profile.",
     &[
     "dl signup --email you@example.com --base-url https://dl.example.com",
@@ -27,7 +27,7 @@ pub(crate) struct Signup {
     /// Address of the account's owner
     #[arg(long, value_name = "ADDRESS")]
     email: String,
-    /// Where to keep the key: keyring or file [default: keyring, or file where there is none]
+    /// Where to keep the key: keyring or file [default: keyring, or file if there is no keyring]
     #[arg(long, value_name = "STORE", hide_possible_values = true)]
     store: Option<StoreName>,
 }
@@ -43,17 +43,17 @@ impl Signup {
         let client = ctx.client_for(&base, deeplink_client::Auth::None, Reads::Held)?;
         // A second attempt could open a second account.
         let call = client.sessions().signup(&Body::new(&self.email)).retry(Retry::none());
-        // From here on a signal waits: the key is in one answer and nowhere else.
-        let patient = ctx.patience.begin();
+        // Signals are deferred from here on: the key is in one answer only.
+        let hold = ctx.signal_hold.begin();
         let reply = call.full().await.map_err(|error| ctx.stop(&error))?;
         let key = &reply.value.api_key;
         ctx.console.hide(key.expose());
-        let kept = ctx.keep(&choice, &base, key).await.map_err(|unkept| {
+        let kept = ctx.keep(&choice, &base, key).await.map_err(|error| {
             let what = "the account is open, but its key could not be stored";
-            print_instead(ctx, key, reply.value.id.as_str(), unkept, what)
+            print_instead(ctx, key, reply.value.id.as_str(), error, what)
         })?;
-        drop(patient);
-        ctx.console.say(&format!("key {key} kept in {}", kept.place()));
+        drop(hold);
+        ctx.console.say(&format!("key {key} kept in {}", kept.location()));
         let email = self.email.trim();
         ctx.console.say(&format!("confirm the link that was mailed to {email}: open it and press Continue"));
         if ctx.out.format.is_json() {
@@ -80,7 +80,7 @@ fn check_profile_is_free(ctx: &Context) -> Outcome {
         None => ctx.stores().file().get(profile)?.map(|stored| stored.key.to_string()),
     };
     let Some(prefix) = prefix else { return Ok(()) };
-    let what = format!("profile {profile} has the key {prefix} of an account already");
-    let hint = "--profile NAME keeps the new one beside it; dl logout forgets the one that is there";
+    let what = format!("profile {profile} has the key {prefix} of an account");
+    let hint = "--profile NAME keeps the new one under another name; dl logout forgets the stored one";
     Err(Failure::usage(what).code("profile_in_use").hint(hint).into())
 }

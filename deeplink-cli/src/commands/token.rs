@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 
 /// Print the secret key in use, for another program
 #[derive(Debug, Args)]

@@ -7,11 +7,11 @@ use deeplink_core::domain::DomainName;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
 use crate::given;
+use crate::help::help;
 use crate::output::{self, Format};
 
 /// Show the file that says which apps open a host's links

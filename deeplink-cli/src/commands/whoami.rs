@@ -1,26 +1,30 @@
-//! `dl whoami`: which key is used, where it came from, whether the service takes it, and how far it reaches.
+//! `dl whoami`: which key is used, where it came from, whether the service accepts it, its scope, and the account's plan.
 
 use clap::Args;
-use deeplink_client::{Auth, Kind, LinkFilter};
+use deeplink_client::{Auth, BillingStatus, Client, Kind, Limits, LinkFilter};
+use deeplink_core::error::ErrorCode;
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::cli::help;
+use super::billing;
+
 use crate::context::Context;
 use crate::error::{Outcome, Stop};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::net::Reads;
-use crate::output;
+use crate::output::{self, Format};
 
-/// Show which key is used, where it came from, and what the service lets it do
+/// Show which key is used, where it came from, its scope, and the account's plan
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The scope is account for a key of the account itself, and affiliate for a partner's key, which reaches the \
-     partner's links only.",
+     partner's links only. A service that has no plans shows none; dl billing status says more.",
     &["dl whoami", "dl whoami --profile staging -o json"]
 ))]
 pub(crate) struct Whoami {}
 
-/// What there is to say about the key in use.
+/// A report on the key in use.
 #[derive(Debug, Serialize)]
 pub(crate) struct Identity {
     pub(crate) profile: String,
@@ -34,12 +38,40 @@ pub(crate) struct Identity {
     pub(crate) scope: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_id: Option<String>,
+    #[serde(flatten)]
+    pub(crate) plan: Option<Plan>,
+}
+
+/// The plan of the account.
+#[derive(Debug, Serialize)]
+pub(crate) struct Plan {
+    /// The one whose limits hold.
+    plan: String,
+    /// What the service says for programs, words for people.
+    usage: Value,
+    /// Only where they hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<Limits>,
+}
+
+impl Plan {
+    fn of(ctx: &Context, status: &BillingStatus) -> Self {
+        let words = || billing::in_words(status);
+        let usage = match ctx.out.format {
+            Format::Table if ctx.out.terminal => words().into(),
+            Format::Table => words().join(", ").into(),
+            // Numbers always serialise.
+            _ => serde_json::to_value(&status.usage).unwrap_or_default(),
+        };
+        let limits = Some(status.limits).filter(|_| status.quotas_enforced);
+        Self { plan: status.effective_tier.to_string(), usage, limits }
+    }
 }
 
 impl Identity {
     /// As it is printed.
     pub(crate) fn to_json(&self) -> String {
-        // Texts and booleans always serialise.
+        // Texts, numbers and booleans always serialise.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -65,10 +97,11 @@ impl Whoami {
             Err(error) if error.kind() == Kind::Forbidden => (Some("affiliate"), None),
             Err(error) => {
                 let why = ctx.failure(&error).message;
-                ctx.console.warn(&format!("the service does not say how far the key reaches: {why}"));
+                ctx.console.warn(&format!("the service does not report the key's scope: {why}"));
                 (None, None)
             }
         };
+        let plan = if scope == Some("affiliate") { None } else { plan_of(ctx, &client).await };
         let identity = Identity {
             profile: ctx.profile.clone(),
             origin: base.origin(),
@@ -78,13 +111,28 @@ impl Whoami {
             accepted: true,
             scope,
             key_id,
+            plan,
         };
         sheet.one(&identity.to_json())
     }
 }
 
+/// The account's plan, where the service knows of plans.
+async fn plan_of(ctx: &Context, client: &Client) -> Option<Plan> {
+    match client.billing().status().await {
+        Ok(status) => Some(Plan::of(ctx, &status)),
+        // Switched off, or older than plans are.
+        Err(error) if error.code() == Some(&ErrorCode::BillingNotConfigured) || error.kind() == Kind::NotFound => None,
+        Err(error) => {
+            let why = ctx.failure(&error).message;
+            ctx.console.warn(&format!("the service does not report the plan: {why}"));
+            None
+        }
+    }
+}
+
 /// Asks for one link: what every key may do, whatever its scope.
-pub(crate) async fn probe(ctx: &Context, client: &deeplink_client::Client) -> Outcome {
+pub(crate) async fn probe(ctx: &Context, client: &Client) -> Outcome {
     let list = client.links().list(&LinkFilter::new()).page_size(1);
     list.first_page().await.map(drop).map_err(|error| ctx.stop(&error))
 }

@@ -15,7 +15,7 @@ use crate::escape::shell;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FileFormat {
-    /// As the name and the beginning of the file say
+    /// Detected from the file name and content
     Auto,
     /// Comma, semicolon, tab or bar between values
     Csv,
@@ -44,7 +44,7 @@ impl FileFormat {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct SourceFlags {
-    /// Form of the file: csv, tsv, json or jsonl [default: as its name and beginning say]
+    /// Form of the file: csv, tsv, json or jsonl [default: detected from its name and content]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<FileFormat>,
@@ -52,19 +52,19 @@ pub(crate) struct SourceFlags {
     #[arg(long, value_name = "COLUMN=FIELD")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) map: Vec<String>,
-    /// JSON file with what rows have unless they say otherwise
+    /// JSON file with defaults for the rows
     #[arg(long, value_name = "FILE")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) template: Option<PathBuf>,
-    /// What every row has, whatever it says; may be repeated
+    /// Value for every row, overriding the row; may be repeated
     #[arg(long, value_name = "FIELD=VALUE")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) set: Vec<String>,
-    /// Make ids for rows without one: from the row, so that a second run makes the same ones
+    /// Generate ids for rows without one, from the row: a second run generates the same ids
     #[arg(long, value_name = "SALT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) generate_ids: Option<String>,
-    /// Leave out columns that no field is known for
+    /// Ignore columns that match no field
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) ignore_unknown: bool,
@@ -73,7 +73,7 @@ pub(crate) struct SourceFlags {
 /// A row whose id is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnConflict {
-    /// Fine if the link says the same, else rejected
+    /// Accepted if the link has the same content, else rejected
     Verify,
     /// Rejected
     Fail,
@@ -86,9 +86,9 @@ pub(crate) enum OnConflict {
 /// A row that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {
-    /// Send nothing more; an invalid row keeps the import from beginning
+    /// Send nothing more; an invalid row prevents the import from starting
     Stop,
-    /// Go on with the others
+    /// Continue with the others
     Continue,
 }
 
@@ -96,13 +96,13 @@ pub(crate) enum OnError {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct Policy {
-    /// Requests under way at one time: auto, or a number
+    /// Concurrent requests: auto, or a number
     #[arg(long, value_name = "N", default_value = "auto", value_parser = concurrency)]
     concurrency: bulk::Concurrency,
-    /// Longest wait without a success while the service asks to wait
+    /// Longest wait without a successful request while the service asks to wait
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = crate::clock::parse_duration)]
     max_wait: Duration,
-    /// A row whose id is in use: verify (fine if the link says the same), fail, skip or update
+    /// A row whose id is in use: verify (accepted if the link has the same content), fail, skip or update
     #[arg(long, value_name = "WHAT", default_value = "verify", hide_possible_values = true)]
     on_conflict: OnConflict,
     /// A refused row: stop (send nothing more) or continue with the others
@@ -111,10 +111,10 @@ pub(crate) struct Policy {
     /// Faults to print; --rejects has them all
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) max_errors: usize,
-    /// Write what became of each row: CSV, or JSONL if the name ends so
+    /// Write the result of each row: CSV, or JSONL if the name ends so
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
-    /// Write the refused rows, to be mended and imported again
+    /// Write the refused rows, to be fixed and imported again
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
 }
@@ -142,7 +142,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Hands the policy to the engine.
+    /// Applies the policy to the import.
     pub(crate) fn apply(&self, import: BulkImport) -> BulkImport {
         import
             .on_conflict(match self.on_conflict {
@@ -228,7 +228,7 @@ impl Saved {
         Ok(Self { file, profile: ctx.profile.clone(), source })
     }
 
-    /// What the journal tells two imports apart by.
+    /// The identity of an import in the journal.
     pub(crate) fn identity(&self) -> String {
         // A file name that is not UTF-8 cannot be JSON. It still tells imports apart, but cannot be read back.
         serde_json::to_string(self).unwrap_or_else(|_| format!("{self:?}"))
@@ -254,7 +254,7 @@ impl Saved {
         self.source.generate_ids.clone()
     }
 
-    /// The command that goes on with the import, with every flag that decides where it goes and what it does.
+    /// The command that resumes the import, with every flag that decides where it goes and what it does.
     pub(crate) fn command_line(&self, ctx: &Context, policy: &Policy, journal: Option<&Path>) -> String {
         let mut words: Vec<String> = ["dl", "links", "import"].map(str::to_owned).into();
         words.push(self.file.to_string_lossy().into_owned());

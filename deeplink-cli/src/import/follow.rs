@@ -1,4 +1,4 @@
-//! An import under way: progress, refused rows, signals, and the summary.
+//! A running import: progress, refused rows, signals, and the summary.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::import::flags::Policy;
-use crate::import::{Place, Ready, cannot, journal_failure, unreadable};
+use crate::import::{Locate, Ready, cannot, journal_failure, unreadable};
 use crate::output::{self, Rows};
 use crate::progress::{counted, grouped, rate};
 use crate::signals::Signals;
@@ -28,7 +28,7 @@ pub(super) async fn run(
     mut signals: Signals,
     print: Option<Rows<'_>>,
 ) -> Outcome {
-    let Ready { checked, progress, name, invalid, place, rejects, again } = ready;
+    let Ready { checked, progress, name, invalid, locate, rejects, again } = ready;
     let total = checked.report().rows;
     let started = {
         let start: Pin<Box<dyn Future<Output = _>>> = Box::pin(checked.start());
@@ -39,13 +39,21 @@ pub(super) async fn run(
         }
     };
     let (printing, resumed) = (print.is_some(), started.is_resumed());
-    let mut tell =
-        Tell { invalid, ctx, print, place, rejects, results: policy.results()?, most: policy.max_errors, refused: 0 };
+    let mut reporter = RowReporter {
+        invalid,
+        ctx,
+        print,
+        locate,
+        rejects,
+        results: policy.results()?,
+        most: policy.max_errors,
+        refused: 0,
+    };
     progress.begin("importing", total);
-    let ended = follow(started, &progress, &mut signals, &mut tell).await;
+    let ended = follow(started, &progress, &mut signals, &mut reporter).await;
     progress.end();
     let (summary, signal, broken) = ended?;
-    tell.finish()?;
+    reporter.finish()?;
     let over = Over { ctx, summary: &summary, signal, name: &name, again: again.as_deref(), printing, resumed };
     match broken {
         Some(stop) => Err(stop),
@@ -58,7 +66,7 @@ async fn follow(
     mut run: BulkRun,
     progress: &crate::progress::Progress,
     signals: &mut Signals,
-    tell: &mut Tell<'_>,
+    reporter: &mut RowReporter<'_>,
 ) -> Outcome<(Summary, Option<Exit>, Option<Stop>)> {
     let (watch, mut signal, mut broken) = (run.progress(), None, None);
     let mut tick = tokio::time::interval(TICK);
@@ -68,12 +76,12 @@ async fn follow(
             biased;
             exit = signals.next() => {
                 if signal.is_some() {
-                    // The second one means now. The journal has all that is needed.
+                    // The second signal stops at once; the journal has what a resume needs.
                     return Err(Stop::Exit(exit));
                 }
                 signal = Some(exit);
                 run.stop();
-                tell.ctx.console.say("stopping: waiting for what is under way, at most 10 s; once more stops at once");
+                reporter.ctx.console.say("stopping: waiting for requests in flight, at most 10 s; a second signal stops at once");
             }
             _ = tick.tick() => {
                 let now = watch.get();
@@ -82,7 +90,7 @@ async fn follow(
             outcome = run.next() => {
                 let Some(outcome) = outcome else { break };
                 if broken.is_none()
-                    && let Err(stop) = tell.row(&outcome)
+                    && let Err(stop) = reporter.row(&outcome)
                 {
                     broken = Some(stop);
                     run.stop();
@@ -93,12 +101,12 @@ async fn follow(
     Ok((run.summary(), signal, broken))
 }
 
-/// Hands each row's outcome on.
-struct Tell<'a> {
+/// Reports each row's outcome.
+struct RowReporter<'a> {
     ctx: &'a Context,
-    /// Where links are printed as they come about.
+    /// Where links are printed as they are created.
     print: Option<Rows<'a>>,
-    place: Place,
+    locate: Locate,
     rejects: Option<deeplink_client::bulk::RejectsWriter>,
     results: Option<ResultsWriter>,
     /// Rows that have been named before anything was sent.
@@ -107,7 +115,7 @@ struct Tell<'a> {
     refused: usize,
 }
 
-impl Tell<'_> {
+impl RowReporter<'_> {
     fn row(&mut self, outcome: &RowOutcome) -> Outcome {
         if let Some(results) = &mut self.results {
             results.write(outcome).map_err(|error| Failure::file("write", "--results", &error))?;
@@ -129,7 +137,7 @@ impl Tell<'_> {
         self.refused += 1;
         if self.refused <= self.most && !self.ctx.out.format.is_json() {
             let id = outcome.id.as_deref().map_or_else(String::new, |id| format!("\"{id}\": "));
-            self.ctx.console.fault(&format!("{}: {id}{why}", (self.place)(outcome.line, None)));
+            self.ctx.console.fault(&format!("{}: {id}{why}", (self.locate)(outcome.line, None)));
         }
         Ok(())
     }
@@ -157,7 +165,7 @@ struct Over<'a> {
     again: Option<&'a str>,
     /// Stdout has the links.
     printing: bool,
-    /// It went on with what an earlier process had begun, so the counts say nothing about speed.
+    /// It resumed an earlier run, so the counts give no speed.
     resumed: bool,
 }
 
@@ -252,13 +260,13 @@ impl Over<'_> {
                 parts.push(format!("{} {word}", grouped(count)));
             }
         }
-        let what = format!("not all of {} came through: {}; what was made stays", self.name, parts.join(", "));
+        let what = format!("not all rows of {} were imported: {}; created links stay", self.name, parts.join(", "));
         Some(Failure::new(Exit::Partial, what).into())
     }
 
     fn next_step(&self) -> Option<String> {
         let counts = self.summary.counts;
         let left = counts.unsent + counts.unknown > 0;
-        self.again.filter(|_| left).map(|command| format!("go on with: {command}"))
+        self.again.filter(|_| left).map(|command| format!("resume with: {command}"))
     }
 }

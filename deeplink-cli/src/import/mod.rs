@@ -1,5 +1,5 @@
-//! Imports as people meet them: flags, questions, text, progress. Reading, checking, sending and the journal are the
-//! client's.
+//! The command line of imports: flags, prompts, text, progress. Reading, checking, sending and the journal are in the
+//! client.
 
 mod flags;
 mod follow;
@@ -65,9 +65,9 @@ pub(crate) struct Ready {
     pub(crate) name: String,
     /// The marks of rows that are invalid, and have been named as such.
     pub(crate) invalid: HashSet<u64>,
-    pub(crate) place: Place,
+    pub(crate) locate: Locate,
     pub(crate) rejects: Option<RejectsWriter>,
-    /// What to type to go on with it.
+    /// The command that resumes it.
     pub(crate) again: Option<String>,
 }
 
@@ -84,10 +84,10 @@ pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource,
         exit = signals.next() => return Err(Stop::Exit(exit)),
         checked = import.check() => checked.map_err(|error| cannot(ctx, "the ids", &error))?,
     };
-    let place: Place = Box::new(|line, _| format!("id {line}"));
+    let locate: Locate = Box::new(|line, _| format!("id {line}"));
     let progress = Progress::new(ctx, "links");
     let name = "the ids".to_owned();
-    let ready = Ready { invalid: HashSet::new(), checked, progress, name, place, rejects: None, again: None };
+    let ready = Ready { invalid: HashSet::new(), checked, progress, name, locate, rejects: None, again: None };
     let want = if ctx.global.dry_run { Want::Plan } else { Want::Send };
     match report::faults(ctx, ready, &policy, want)? {
         Some(ready) if want == Want::Send => {
@@ -99,13 +99,13 @@ pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource,
     }
 }
 
-/// Names the place of a row.
-pub(crate) type Place = Box<dyn Fn(u64, Option<u64>) -> String>;
+/// Says where a row is.
+pub(crate) type Locate = Box<dyn Fn(u64, Option<u64>) -> String>;
 
 /// Everything before the first link is made; `None` when that was all that was wanted.
 async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Options) -> Outcome<Option<Ready>> {
     let client = match options.want {
-        // Without a request there is no need for a key.
+        // No request, so no key is needed.
         Want::Check => offline(ctx)?,
         Want::Plan | Want::Send => {
             let base = ctx.base_url()?;
@@ -126,12 +126,12 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
     progress.preparing("checking");
     let checked = import.check().await.map_err(|error| cannot(ctx, &name, &error))?;
     progress.end();
-    let place: Place = Box::new(move |line, column| source.place(line, column));
+    let locate: Locate = Box::new(move |line, column| source.location(line, column));
     let again = options.journal.as_deref().map(|dir| {
         let named = Some(dir).filter(|dir| *dir != ctx.dirs.imports());
         saved.command_line(ctx, policy, named)
     });
-    let ready = Ready { invalid: HashSet::new(), checked, progress, name, place, rejects, again };
+    let ready = Ready { invalid: HashSet::new(), checked, progress, name, locate, rejects, again };
     let ready = report::faults(ctx, ready, policy, options.want)?;
     let Some(ready) = ready else { return Ok(None) };
     if options.want != Want::Check {
@@ -158,11 +158,11 @@ async fn with_journal(ctx: &Context, import: BulkImport, saved: &Saved, options:
         let known = format!("run {} began {} and has done {done} of {total}", run.run, when(run.started_at));
         if ctx.can_ask() && !ctx.global.yes {
             ctx.console.say(&known);
-            if !ctx.agree("Go on with it? [Y/n] ").await? {
-                return Err(Failure::usage("nothing was done").hint("--restart begins anew").into());
+            if !ctx.agree("Resume it? [Y/n] ").await? {
+                return Err(Failure::usage("nothing was done").hint("--restart starts over").into());
             }
         } else {
-            ctx.console.note(&format!("going on: {known}"));
+            ctx.console.note(&format!("resuming: {known}"));
         }
     }
     Ok(import.journal_with(journal))
@@ -199,7 +199,7 @@ pub(crate) fn unreadable(name: &str, error: &SourceError) -> Failure {
     if missing { failure } else { failure.hint("nothing was sent") }
 }
 
-/// A journal that cannot be used.
+/// Why a journal cannot be used.
 pub(crate) fn journal_failure(error: &JournalError) -> Stop {
     let text = match error {
         JournalError::Io { source, .. } => format!("{error}: {}", crate::error::plain(source)),
@@ -210,7 +210,7 @@ pub(crate) fn journal_failure(error: &JournalError) -> Stop {
             Failure::new(Exit::Conflict, text).code("run_locked").hint(format!("wait for it, or dl imports show {run}"))
         }
         JournalError::Changed { .. } => {
-            Failure::invalid(text).code("run_changed").hint("--restart begins anew with what there is now")
+            Failure::invalid(text).code("run_changed").hint("--restart starts over with the current content")
         }
         JournalError::OtherAccount { .. } => {
             Failure::invalid(text).code("other_account").hint("use the key of that account, or --restart with this one")

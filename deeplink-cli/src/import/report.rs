@@ -7,12 +7,12 @@ use crate::import::flags::{OnError, Policy};
 use crate::import::{Ready, Want, unreadable};
 use crate::progress::{counted, grouped};
 
-/// Names every fault, and ends the import if it cannot go on with them.
+/// Names every fault, and ends the import if it cannot continue with them.
 pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Want) -> Outcome<Option<Ready>> {
     let report = ready.checked.report().clone();
     for (first, later, id) in &report.case_pairs {
-        let place = (ready.place)(*later, None);
-        ctx.console.note(&format!("{place}: id \"{id}\" differs only in case from that on line {first}"));
+        let location = (ready.locate)(*later, None);
+        ctx.console.note(&format!("{location}: id \"{id}\" differs only in case from that on line {first}"));
     }
     if report.invalid == 0 {
         if want == Want::Check {
@@ -24,7 +24,7 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
     let json = ctx.out.format.is_json();
     if !json {
         for fault in &report.faults {
-            ctx.console.fault(&format!("{}: {fault}", (ready.place)(fault.line, fault.column)));
+            ctx.console.fault(&format!("{}: {fault}", (ready.locate)(fault.line, fault.column)));
         }
     }
     collect(&mut ready)?;
@@ -52,8 +52,8 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
 
 fn advice(policy: &Policy) -> String {
     match policy.rejects_path() {
-        Some(path) => format!("mend the rows, or those in {} and import it", path.display()),
-        None => "mend the rows, or --on-error continue to leave them out; --rejects FILE collects them".to_owned(),
+        Some(path) => format!("fix the rows, or those in {} and import that file", path.display()),
+        None => "fix the rows, or --on-error continue to leave them out; --rejects FILE collects them".to_owned(),
     }
 }
 
@@ -62,7 +62,7 @@ fn item(ready: &Ready, fault: &deeplink_client::bulk::RowFault) -> Item {
         index: Some(fault.line),
         id: fault.id.clone(),
         code: fault.code.to_string(),
-        message: format!("{}: {}", (ready.place)(fault.line, fault.column), fault.message),
+        message: format!("{}: {}", (ready.locate)(fault.line, fault.column), fault.message),
         field: fault.field.clone(),
         ..Item::default()
     }
@@ -114,6 +114,6 @@ pub(super) fn plan(ctx: &Context, ready: &Ready, want: Want) -> Outcome {
         ))?;
     }
     ctx.out.flush()?;
-    ctx.console.note("--dry-run: nothing was made");
+    ctx.console.note("--dry-run: nothing was created");
     Ok(())
 }

@@ -10,7 +10,7 @@ const DIM: &str = "\u{1b}[2m";
 const RESET: &str = "\u{1b}[0m";
 
 /// A bar that is shorter than this says nothing.
-const SHORTEST: usize = 6;
+const MIN_BAR: usize = 6;
 /// Eighths of a block, from one to seven.
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 /// Heights of a sparkline; the first is nothing.
@@ -43,17 +43,25 @@ pub(crate) struct Line {
     label: String,
     count: i64,
     tail: String,
+    /// What the whole bar stands for, if that is not the longest of its section.
+    whole: Option<i64>,
 }
 
 impl Line {
     /// A count with its name, which may come from elsewhere.
     pub(crate) fn new(label: &str, count: i64) -> Self {
-        Self { label: escape::one_line(label).into_owned(), count, tail: String::new() }
+        Self { label: escape::one_line(label).into_owned(), count, tail: String::new(), whole: None }
     }
 
     /// Says this behind the bar.
     pub(crate) fn tail(mut self, tail: &str) -> Self {
         self.tail = escape::one_line(tail).into_owned();
+        self
+    }
+
+    /// Draws the bar as a part of this; of nothing there is no bar.
+    pub(crate) fn part_of(mut self, whole: i64) -> Self {
+        self.whole = Some(whole);
         self
     }
 }
@@ -68,6 +76,11 @@ impl Pen {
         self.paint(BOLD, text)
     }
 
+    /// What a value is called, beside it.
+    pub(crate) fn label(self, text: &str) -> String {
+        self.paint(DIM, text)
+    }
+
     /// A bar in its colour.
     pub(crate) fn bar_color(self, bar: &str) -> String {
         self.paint(BAR, bar)
@@ -78,12 +91,12 @@ impl Pen {
         let before = std::iter::once(None).chain(steps.iter().map(|(_, count)| Some(*count)));
         let line = |((label, count), before): (&(&str, i64), Option<i64>)| {
             let share = before.map(|before| self.share(*count, before));
-            Line { label: (*label).to_owned(), count: *count, tail: share.unwrap_or_default() }
+            Line { label: (*label).to_owned(), count: *count, tail: share.unwrap_or_default(), whole: None }
         };
         steps.iter().zip(before).map(line).collect()
     }
 
-    /// Counts with bars, section by section under a heading or none. All stand in the same columns, and each section has a
+    /// Counts with bars, section by section under a heading or none. All use the same columns, and each section has a
     /// scale of its own.
     pub(crate) fn chart(self, sections: &[(&str, Vec<Line>)]) -> String {
         let lines = || sections.iter().flat_map(|(_, lines)| lines);
@@ -91,11 +104,11 @@ impl Pen {
         let counts = widest(|line| line.count.to_string().len());
         let tails = widest(|line| columns_of(&line.tail));
         let behind = if tails == 0 { 0 } else { 2 + tails };
-        // A label gives way before its bar does.
-        let most = self.width.saturating_sub(counts + behind + 4 + SHORTEST).min(self.width / 3).max(12);
+        // A label is shortened before its bar is.
+        let most = self.width.saturating_sub(counts + behind + 4 + MIN_BAR).min(self.width / 3).max(12);
         let labels = widest(|line| columns_of(&line.label)).min(most);
         let room = self.width.saturating_sub(labels + counts + behind + 4);
-        let room = if room < SHORTEST { 0 } else { room };
+        let room = if room < MIN_BAR { 0 } else { room };
         let mut out = Vec::new();
         for (at, (heading, lines)) in sections.iter().enumerate() {
             if at > 0 {
@@ -105,8 +118,8 @@ impl Pen {
                 out.push(self.heading(heading));
             }
             let longest = lines.iter().map(|line| line.count).max().unwrap_or(0);
-            for Line { label, count, tail } in lines {
-                let (label, bar) = (self.cut(label, labels), self.bar(*count, longest, room));
+            for Line { label, count, tail, whole } in lines {
+                let (label, bar) = (self.cut(label, labels), self.bar(*count, whole.unwrap_or(longest), room));
                 let gap = room.saturating_sub(bar.chars().count());
                 let label = padded(&label, labels);
                 let line = format!("{label}  {count:>counts$}  {}", self.bar_color(&bar));
@@ -216,6 +229,21 @@ mod tests {
         }
         let coloured = drawn(Pen { color: true, ..PEN });
         assert!(coloured.contains("\u{1b}[36m███▎\u{1b}[0m") && coloured.contains("\u{1b}[2m"), "{coloured:?}");
+    }
+
+    #[test]
+    fn a_bar_may_be_a_part_of_its_own_whole() {
+        let lines = vec![
+            Line::new("links", 50).part_of(100).tail("50.0 %"),
+            Line::new("hooks", 3).part_of(2).tail("150.0 %"),
+            Line::new("people", 9).part_of(0),
+        ];
+        assert_eq!(
+            PEN.chart(&[("", lines)]),
+            "links   50  █████████▌            50.0 %\n\
+             hooks    3  ███████████████████  150.0 %\n\
+             people   9\n"
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The result of a command: the only writer of stdout.
 //!
 //! `json`, `jsonl`, `csv` and `id` are stable; `table` is for people on a terminal, and tab-separated anywhere else.
-//! Values are the text the service sent. A reader who leaves ends the command without a word.
+//! Values are the text the service sent. A closed pipe ends the command silently.
 
+mod billing;
 mod chart;
 mod noun;
 mod people;
@@ -18,6 +19,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 use serde_json::value::RawValue;
 
+pub(crate) use billing::*;
 pub(crate) use chart::{Line, Pen, columns_of, padded};
 pub(crate) use noun::*;
 pub(crate) use people::*;
@@ -69,13 +71,13 @@ impl Out {
         Self { format, terminal, color, fields, to: RefCell::new(io::BufWriter::with_capacity(1 << 16, stdout)) }
     }
 
-    /// Makes ready to print records of a kind. Unknown `--fields` end the command here, before any request.
+    /// Prepares to print records of a kind. Unknown `--fields` end the command here, before any request.
     pub(crate) fn sheet(&self, noun: &'static Noun) -> Outcome<Sheet<'_>> {
         let Some(names) = &self.fields else { return Ok(Sheet { out: self, noun, fields: None }) };
         let known = || noun.fields.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
         let find = |name: &String| {
             noun.field(name).ok_or_else(|| {
-                let what = format!("--fields: there is no field \"{}\" here", escape::visible(name));
+                let what = format!("--fields: unknown field \"{}\"", escape::visible(name));
                 Stop::from(Failure::usage(what).hint(format!("the fields are {}", known())))
             })
         };
@@ -106,7 +108,7 @@ impl Out {
         self.raw(b"\n")
     }
 
-    /// Hands on what has been written.
+    /// Flushes.
     pub(crate) fn flush(&self) -> Outcome {
         self.to.borrow_mut().flush().map_err(|error| stopped(&error))
     }
@@ -188,9 +190,13 @@ impl Sheet<'_> {
         rows.finish(None)
     }
 
-    /// Prints a list that the service answers whole, in an envelope; gives the number of records. What `mark` adds to a
-    /// record is for people: the JSON of the whole is what the service answered.
-    pub(crate) fn whole(&self, raw: &[u8], mark: impl Fn(&Record<'_>) -> String) -> Outcome<usize> {
+    /// Prints a list that the service returns in one response; gives the number of records.
+    pub(crate) fn whole(&self, raw: &[u8]) -> Outcome<usize> {
+        self.whole_marked(raw, |_| String::new())
+    }
+
+    /// Prints such a list with the members that `mark` adds to each record, except in the JSON of the whole.
+    pub(crate) fn whole_marked(&self, raw: &[u8], mark: impl Fn(&Record<'_>) -> String) -> Outcome<usize> {
         let text = String::from_utf8_lossy(raw);
         let items = Record::read(&text).unwrap_or_default().items(self.noun.list);
         let marked = |item: &RawValue| match Record::read(item.get()) {

@@ -11,8 +11,8 @@ pub(crate) enum Kind {
     Address,
     /// Kinds of events: words on a terminal. May be cut in a table.
     Events,
-    /// What somebody said: may be cut in a table.
-    Said,
+    /// Free text: may be cut in a table.
+    Text,
     /// A moment: relative on a terminal.
     Moment,
     /// A status: coloured.
@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Flag,
     /// Several texts: a line each on a terminal.
     Lines,
+    /// An object whose members are fields too: not a column of CSV.
+    Object,
 }
 
 /// One field: its name for `--fields` and CSV, where its value is, and how it is shown.
@@ -31,8 +33,25 @@ pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) path: &'static str,
     pub(crate) kind: Kind,
-    /// Stands in CSV; an object that also has its parts as fields does not.
-    pub(crate) csv: bool,
+}
+
+impl Field {
+    pub(super) const fn named(name: &'static str) -> Self {
+        Self { name, path: name, kind: Kind::Plain }
+    }
+
+    pub(super) const fn at(self, path: &'static str) -> Self {
+        Self { path, ..self }
+    }
+
+    pub(super) const fn shown_as(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Whether CSV and the list of one record's fields have it.
+    pub(super) fn is_in_csv(&self) -> bool {
+        self.kind != Kind::Object
+    }
 }
 
 /// One column of a table.
@@ -57,7 +76,7 @@ pub(crate) enum Column {
 pub(crate) struct Noun {
     /// Which field is the id.
     pub(crate) id: &'static str,
-    /// Which field answers a create, in a table.
+    /// Which field a create prints in a table.
     pub(crate) created: &'static str,
     /// Under which name a list holds the records.
     pub(crate) list: &'static str,
@@ -72,308 +91,155 @@ impl Noun {
     }
 }
 
-pub(super) const fn plain(name: &'static str) -> Field {
-    Field { name, path: name, kind: Kind::Plain, csv: true }
+/// Defines kinds of records. A field is `"name" = "path": Kind`; the path defaults to the name and the kind to `Plain`. A
+/// column is `"HEADING" = "field"`, or `"HEADING" = (Variant arguments)` for any other variant of [`Column`].
+macro_rules! nouns {
+    ($(
+        $(#[$doc:meta])*
+        $noun:ident($list:literal, id: $id:literal, created: $created:literal) {
+            fields: $($field:literal $(= $path:literal)? $(: $kind:ident)?),+;
+            columns: $($heading:literal = $column:tt),+;
+        }
+    )+) => {$(
+        $(#[$doc])*
+        pub(crate) static $noun: Noun = Noun {
+            id: $id,
+            created: $created,
+            list: $list,
+            fields: &[$(Field::named($field)$(.at($path))?$(.shown_as(Kind::$kind))?),+],
+            columns: &[$(column!($heading, $column)),+],
+        };
+    )+};
 }
 
-pub(super) const fn of(name: &'static str, kind: Kind) -> Field {
-    Field { name, path: name, kind, csv: true }
+macro_rules! column {
+    ($heading:literal, ($variant:ident $($argument:expr),+)) => { Column::$variant($heading, $($argument),+) };
+    ($heading:literal, $field:literal) => { Column::Field($heading, $field) };
 }
 
-pub(super) const fn inner(name: &'static str, path: &'static str) -> Field {
-    Field { name, path, kind: Kind::Plain, csv: true }
-}
-
-const fn object(name: &'static str) -> Field {
-    Field { name, path: name, kind: Kind::Plain, csv: false }
-}
+pub(super) use {column, nouns};
 
 const DESTINATIONS: &[&str] = &["web_url", "ios_deep_link", "ios_store_url", "android_deep_link", "android_store_url"];
 
-/// Links, as lists and details show them.
-pub(crate) static LINKS: Noun = Noun {
-    id: "link_id",
-    created: "url",
-    list: "links",
-    fields: &[
-        plain("link_id"),
-        plain("url"),
-        of("ios_deep_link", Kind::Destination),
-        of("ios_store_url", Kind::Destination),
-        of("android_deep_link", Kind::Destination),
-        of("android_store_url", Kind::Destination),
-        of("web_url", Kind::Destination),
-        plain("metadata"),
-        object("agent_context"),
-        inner("agent.action", "agent_context.action"),
-        inner("agent.cta", "agent_context.cta"),
-        inner("agent.description", "agent_context.description"),
-        object("social_preview"),
-        inner("social.title", "social_preview.title"),
-        inner("social.description", "social_preview.description"),
-        inner("social.image_url", "social_preview.image_url"),
-        plain("affiliate_id"),
-        of("status", Kind::Status),
-        of("expires_at", Kind::Moment),
-        of("created_at", Kind::Moment),
-        of("updated_at", Kind::Moment),
-    ],
-    columns: &[
-        Column::Field("ID", "link_id"),
-        Column::Field("URL", "url"),
-        Column::Destinations("LEADS TO", DESTINATIONS),
-        Column::Field("STATUS", "status"),
-        Column::Field("CREATED", "created_at"),
-    ],
-};
+nouns! {
+    /// Links, as lists and details show them.
+    LINKS("links", id: "link_id", created: "url") {
+        fields: "link_id", "url", "ios_deep_link": Destination, "ios_store_url": Destination,
+            "android_deep_link": Destination, "android_store_url": Destination, "web_url": Destination, "metadata",
+            "agent_context": Object, "agent.action" = "agent_context.action", "agent.cta" = "agent_context.cta",
+            "agent.description" = "agent_context.description", "social_preview": Object,
+            "social.title" = "social_preview.title", "social.description" = "social_preview.description",
+            "social.image_url" = "social_preview.image_url", "affiliate_id", "status": Status, "expires_at": Moment,
+            "created_at": Moment, "updated_at": Moment;
+        columns: "ID" = "link_id", "URL" = "url", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status",
+            "CREATED" = "created_at";
+    }
 
-/// What a create answers with.
-pub(crate) static CREATED: Noun = Noun {
-    id: "link_id",
-    created: "url",
-    list: "links",
-    fields: &[plain("link_id"), plain("url"), of("expires_at", Kind::Moment)],
-    columns: &[Column::Field("ID", "link_id"), Column::Field("URL", "url")],
-};
+    /// The reply to a create.
+    CREATED("links", id: "link_id", created: "url") {
+        fields: "link_id", "url", "expires_at": Moment;
+        columns: "ID" = "link_id", "URL" = "url";
+    }
 
-/// Apps.
-pub(crate) static APPS: Noun = Noun {
-    id: "id",
-    created: "id",
-    list: "apps",
-    fields: &[
-        plain("id"),
-        plain("platform"),
-        plain("app_name"),
-        plain("bundle_id"),
-        plain("package_name"),
-        plain("team_id"),
-        plain("sha256_fingerprints"),
-        plain("icon_url"),
-        plain("theme_color"),
-        of("created_at", Kind::Moment),
-    ],
-    columns: &[
-        Column::Field("ID", "id"),
-        Column::Field("PLATFORM", "platform"),
-        Column::OneOf("APP", &["bundle_id", "package_name"]),
-        Column::Field("NAME", "app_name"),
-        Column::Field("CREATED", "created_at"),
-    ],
-};
+    /// Apps.
+    APPS("apps", id: "id", created: "id") {
+        fields: "id", "platform", "app_name", "bundle_id", "package_name", "team_id", "sha256_fingerprints",
+            "icon_url", "theme_color", "created_at": Moment;
+        columns: "ID" = "id", "PLATFORM" = "platform", "APP" = (OneOf &["bundle_id", "package_name"]),
+            "NAME" = "app_name", "CREATED" = "created_at";
+    }
 
-/// Domains.
-pub(crate) static DOMAINS: Noun = Noun {
-    id: "domain",
-    created: "domain",
-    list: "domains",
-    fields: &[
-        plain("domain"),
-        plain("role"),
-        of("verified", Kind::Flag),
-        of("created_at", Kind::Moment),
-        plain("txt_record"),
-        plain("verification_token"),
-        plain("cname_target"),
-    ],
-    columns: &[
-        Column::Field("DOMAIN", "domain"),
-        Column::Field("ROLE", "role"),
-        Column::Field("VERIFIED", "verified"),
-        Column::Field("CREATED", "created_at"),
-    ],
-};
+    /// Domains.
+    DOMAINS("domains", id: "domain", created: "domain") {
+        fields: "domain", "role", "verified": Flag, "created_at": Moment, "txt_record", "verification_token",
+            "cname_target";
+        columns: "DOMAIN" = "domain", "ROLE" = "role", "VERIFIED" = "verified", "CREATED" = "created_at";
+    }
 
-/// What a claim on a domain answers with.
-pub(crate) static CLAIMS: Noun = Noun {
-    id: "domain",
-    created: "domain",
-    list: "domains",
-    fields: &[
-        plain("domain"),
-        plain("role"),
-        of("verified", Kind::Flag),
-        plain("txt_record"),
-        plain("verification_token"),
-        plain("cname_target"),
-    ],
-    columns: &[Column::Field("DOMAIN", "domain")],
-};
+    /// The reply to a claim on a domain.
+    CLAIMS("domains", id: "domain", created: "domain") {
+        fields: "domain", "role", "verified": Flag, "txt_record", "verification_token", "cname_target";
+        columns: "DOMAIN" = "domain";
+    }
 
-/// What looking into DNS gave.
-pub(crate) static VERIFICATIONS: Noun = Noun {
-    id: "domain",
-    created: "domain",
-    list: "verifications",
-    fields: &[
-        plain("domain"),
-        of("verified", Kind::Flag),
-        of("checked_at", Kind::Moment),
-        of("txt_found", Kind::Lines),
-        plain("reason"),
-    ],
-    columns: &[
-        Column::Field("DOMAIN", "domain"),
-        Column::Field("VERIFIED", "verified"),
-        Column::Field("REASON", "reason"),
-    ],
-};
+    /// The result of a DNS check.
+    VERIFICATIONS("verifications", id: "domain", created: "domain") {
+        fields: "domain", "verified": Flag, "checked_at": Moment, "txt_found": Lines, "reason";
+        columns: "DOMAIN" = "domain", "VERIFIED" = "verified", "REASON" = "reason";
+    }
 
-/// Apps of an association file.
-pub(crate) static ASSOCIATIONS: Noun = Noun {
-    id: "app",
-    created: "app",
-    list: "apps",
-    fields: &[plain("app"), plain("sha256_cert_fingerprints")],
-    columns: &[Column::Field("APP", "app"), Column::Field("SHA-256", "sha256_cert_fingerprints")],
-};
+    /// Apps of an association file.
+    ASSOCIATIONS("apps", id: "app", created: "app") {
+        fields: "app", "sha256_cert_fingerprints";
+        columns: "APP" = "app", "SHA-256" = "sha256_cert_fingerprints";
+    }
 
-/// What a doctor found.
-pub(crate) static CHECKS: Noun = Noun {
-    id: "id",
-    created: "id",
-    list: "checks",
-    fields: &[plain("id"), plain("subject"), of("status", Kind::Status), plain("message"), plain("fix")],
-    columns: &[
-        Column::Field("STATUS", "status"),
-        Column::Field("CHECK", "id"),
-        Column::Field("SUBJECT", "subject"),
-        Column::Field("MESSAGE", "message"),
-        Column::Field("FIX", "fix"),
-    ],
-};
+    /// Results of `dl doctor`.
+    CHECKS("checks", id: "id", created: "id") {
+        fields: "id", "subject", "status": Status, "message", "fix";
+        columns: "STATUS" = "status", "CHECK" = "id", "SUBJECT" = "subject", "MESSAGE" = "message", "FIX" = "fix";
+    }
 
-/// What a delete answers with.
-pub(crate) static DELETED: Noun = Noun {
-    id: "id",
-    created: "id",
-    list: "deleted",
-    fields: &[plain("id"), plain("deleted")],
-    columns: &[Column::Field("ID", "id")],
-};
+    /// The result of a delete.
+    DELETED("deleted", id: "id", created: "id") {
+        fields: "id", "deleted";
+        columns: "ID" = "id";
+    }
 
-/// QR codes in files.
-pub(crate) static CODES: Noun = Noun {
-    id: "id",
-    created: "file",
-    list: "codes",
-    fields: &[
-        plain("id"),
-        plain("file"),
-        plain("url"),
-        plain("format"),
-        of("bytes", Kind::Count),
-        of("verified", Kind::Flag),
-        of("status", Kind::Status),
-        of("expires_at", Kind::Moment),
-    ],
-    columns: &[Column::Field("ID", "id"), Column::Field("FILE", "file"), Column::Field("BYTES", "bytes")],
-};
+    /// QR codes in files.
+    CODES("codes", id: "id", created: "file") {
+        fields: "id", "file", "url", "format", "bytes": Count, "verified": Flag, "status": Status,
+            "expires_at": Moment;
+        columns: "ID" = "id", "FILE" = "file", "BYTES" = "bytes";
+    }
 
-/// Clicks in one stretch of time.
-pub(crate) static BUCKETS: Noun = Noun {
-    id: "date",
-    created: "date",
-    list: "data",
-    fields: &[plain("date"), of("clicks", Kind::Count)],
-    columns: &[Column::Field("DATE", "date"), Column::Field("CLICKS", "clicks")],
-};
+    /// Clicks in one time bucket.
+    BUCKETS("data", id: "date", created: "date") {
+        fields: "date", "clicks": Count;
+        columns: "DATE" = "date", "CLICKS" = "clicks";
+    }
 
-/// What a resolve says.
-pub(crate) static RESOLUTION: Noun = Noun {
-    id: "link_id",
-    created: "location",
-    list: "resolutions",
-    fields: &[plain("link_id"), plain("status"), of("location", Kind::Destination), object("shows")],
-    columns: &[Column::Field("STATUS", "status"), Column::Field("LOCATION", "location")],
-};
+    /// The result of resolving a link.
+    RESOLUTION("resolutions", id: "link_id", created: "location") {
+        fields: "link_id", "status", "location": Destination, "shows": Object;
+        columns: "STATUS" = "status", "LOCATION" = "location";
+    }
 
-/// What a link says to a program.
-pub(crate) static RESOLVED: Noun = Noun {
-    id: "link_id",
-    created: "link_id",
-    list: "links",
-    fields: &[
-        plain("link_id"),
-        of("ios_deep_link", Kind::Destination),
-        of("ios_store_url", Kind::Destination),
-        of("android_deep_link", Kind::Destination),
-        of("android_store_url", Kind::Destination),
-        of("web_url", Kind::Destination),
-        plain("metadata"),
-        object("agent_context"),
-        inner("agent.action", "agent_context.action"),
-        inner("agent.cta", "agent_context.cta"),
-        inner("agent.description", "agent_context.description"),
-        object("social_preview"),
-        inner("social.title", "social_preview.title"),
-        inner("social.description", "social_preview.description"),
-        inner("social.image_url", "social_preview.image_url"),
-        object("_service_meta"),
-        Field { name: "status", path: "_service_meta.status", kind: Kind::Status, csv: true },
-        inner("source", "_service_meta.source"),
-        inner("tenant_domain", "_service_meta.tenant_domain"),
-        inner("tenant_verified", "_service_meta.tenant_verified"),
-    ],
-    columns: &[
-        Column::Field("ID", "link_id"),
-        Column::Destinations("LEADS TO", DESTINATIONS),
-        Column::Field("STATUS", "status"),
-    ],
-};
+    /// A link as programs see it.
+    RESOLVED("links", id: "link_id", created: "link_id") {
+        fields: "link_id", "ios_deep_link": Destination, "ios_store_url": Destination,
+            "android_deep_link": Destination, "android_store_url": Destination, "web_url": Destination, "metadata",
+            "agent_context": Object, "agent.action" = "agent_context.action", "agent.cta" = "agent_context.cta",
+            "agent.description" = "agent_context.description", "social_preview": Object,
+            "social.title" = "social_preview.title", "social.description" = "social_preview.description",
+            "social.image_url" = "social_preview.image_url", "_service_meta": Object,
+            "status" = "_service_meta.status": Status, "source" = "_service_meta.source",
+            "tenant_domain" = "_service_meta.tenant_domain", "tenant_verified" = "_service_meta.tenant_verified";
+        columns: "ID" = "link_id", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status";
+    }
 
-/// What the service says about itself.
-pub(crate) static HEALTH: Noun = Noun {
-    id: "status",
-    created: "status",
-    list: "health",
-    fields: &[plain("status")],
-    columns: &[Column::Field("STATUS", "status")],
-};
+    /// What the service says about itself.
+    HEALTH("health", id: "status", created: "status") {
+        fields: "status";
+        columns: "STATUS" = "status";
+    }
 
-/// Profiles of the configuration.
-pub(crate) static PROFILES: Noun = Noun {
-    id: "name",
-    created: "name",
-    list: "profiles",
-    fields: &[plain("name"), plain("active"), plain("base_url"), plain("store"), plain("key_prefix"), plain("output")],
-    columns: &[
-        Column::Field("NAME", "name"),
-        Column::Field("ACTIVE", "active"),
-        Column::Field("BASE URL", "base_url"),
-        Column::Field("KEY", "key_prefix"),
-    ],
-};
+    /// Profiles of the configuration.
+    PROFILES("profiles", id: "name", created: "name") {
+        fields: "name", "active", "base_url", "store", "key_prefix", "output";
+        columns: "NAME" = "name", "ACTIVE" = "active", "BASE URL" = "base_url", "KEY" = "key_prefix";
+    }
 
-/// Settings of the configuration.
-pub(crate) static SETTINGS: Noun = Noun {
-    id: "key",
-    created: "value",
-    list: "settings",
-    fields: &[plain("key"), plain("value")],
-    columns: &[Column::Field("KEY", "key"), Column::Field("VALUE", "value")],
-};
+    /// Settings of the configuration.
+    SETTINGS("settings", id: "key", created: "value") {
+        fields: "key", "value";
+        columns: "KEY" = "key", "VALUE" = "value";
+    }
 
-/// Imports, finished or not.
-pub(crate) static IMPORTS: Noun = Noun {
-    id: "run",
-    created: "run",
-    list: "imports",
-    fields: &[
-        plain("run"),
-        plain("file"),
-        of("state", Kind::Status),
-        of("rows", Kind::Count),
-        of("done", Kind::Count),
-        plain("origin"),
-        of("started_at", Kind::Moment),
-    ],
-    columns: &[
-        Column::Field("RUN", "run"),
-        Column::Field("FILE", "file"),
-        Column::Field("STATE", "state"),
-        Column::Field("DONE", "done"),
-        Column::Field("ROWS", "rows"),
-        Column::Field("STARTED", "started_at"),
-    ],
-};
+    /// Imports, finished or not.
+    IMPORTS("imports", id: "run", created: "run") {
+        fields: "run", "file", "state": Status, "rows": Count, "done": Count, "origin", "started_at": Moment;
+        columns: "RUN" = "run", "FILE" = "file", "STATE" = "state", "DONE" = "done", "ROWS" = "rows",
+            "STARTED" = "started_at";
+    }
+}

@@ -1,4 +1,4 @@
-//! Records one after the other, in any format. Memory is one page: whatever a page holds is written before the next.
+//! Records one after the other, in any format. Only one page is in memory: it is written before the next is read.
 
 use crate::error::Outcome;
 use crate::escape;
@@ -19,7 +19,7 @@ impl<'a> Rows<'a> {
         Self { sheet, envelope, count: 0, begun: false, table }
     }
 
-    /// Writes what comes before the first record. That waits until something is known to come: a request that is
+    /// Writes what comes before the first record. It is deferred until the first response: a request that is
     /// refused leaves nothing on stdout.
     fn begin(&mut self) -> Outcome {
         if std::mem::replace(&mut self.begun, true) {
@@ -72,7 +72,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Hands on what the page brought.
+    /// Flushes the page.
     pub(crate) fn page(&mut self) -> Outcome {
         if let Some(table) = &mut self.table {
             table.print()?;
@@ -113,7 +113,7 @@ impl<'a> Rows<'a> {
 
     fn csv_fields(&self) -> impl Iterator<Item = &'static Field> + use<'a> {
         let chosen = self.sheet.fields.as_deref();
-        let all = self.sheet.noun.fields.iter().filter(move |field| chosen.is_none() && field.csv);
+        let all = self.sheet.noun.fields.iter().filter(move |field| chosen.is_none() && field.is_in_csv());
         chosen.unwrap_or_default().iter().copied().chain(all)
     }
 

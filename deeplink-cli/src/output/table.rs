@@ -9,21 +9,21 @@ use crate::error::Outcome;
 use crate::escape;
 use crate::output::{Column, Kind, Noun, Record, Sheet};
 
-/// What may be cut is not cut below this, even if the line gets longer than the terminal is wide.
-const NARROWEST: usize = 16;
-/// The same of kinds of events, of which the first one says most.
-const NARROWEST_EVENTS: usize = 12;
+/// Values are not shortened below this width, even if the line is then wider than the terminal.
+const MIN_CUT_WIDTH: usize = 16;
+/// The same for kinds of events, where the first one matters most.
+const MIN_EVENTS_WIDTH: usize = 12;
 
 /// The rows of one page, and the widths that the pages before had.
 pub(super) struct Table<'a> {
     sheet: &'a Sheet<'a>,
-    columns: Vec<Shown>,
+    columns: Vec<TableColumn>,
     rows: Vec<Vec<String>>,
     widths: Vec<usize>,
 }
 
 /// A column as it is printed.
-struct Shown {
+struct TableColumn {
     heading: String,
     source: Source,
     kind: Kind,
@@ -41,7 +41,7 @@ enum Source {
     Items(&'static str),
 }
 
-impl Shown {
+impl TableColumn {
     fn of(noun: &'static Noun, column: &Column) -> Self {
         let (heading, source, kind) = match *column {
             Column::Field(heading, name) | Column::Spare(heading, name) => {
@@ -86,11 +86,11 @@ impl Shown {
 
     /// The width below which it is not cut.
     fn narrowest(&self) -> usize {
-        if self.kind == Kind::Events { NARROWEST_EVENTS } else { NARROWEST }
+        if self.kind == Kind::Events { MIN_EVENTS_WIDTH } else { MIN_CUT_WIDTH }
     }
 
     fn may_be_cut(&self) -> bool {
-        matches!(self.kind, Kind::Destination | Kind::Address | Kind::Events | Kind::Said)
+        matches!(self.kind, Kind::Destination | Kind::Address | Kind::Events | Kind::Text)
     }
 }
 
@@ -124,11 +124,11 @@ fn moment(text: &str) -> String {
 
 impl<'a> Table<'a> {
     pub(super) fn new(sheet: &'a Sheet<'a>) -> Self {
-        let columns: Vec<Shown> = match &sheet.fields {
-            None => sheet.noun.columns.iter().map(|column| Shown::of(sheet.noun, column)).collect(),
+        let columns: Vec<TableColumn> = match &sheet.fields {
+            None => sheet.noun.columns.iter().map(|column| TableColumn::of(sheet.noun, column)).collect(),
             Some(fields) => fields
                 .iter()
-                .map(|field| Shown {
+                .map(|field| TableColumn {
                     heading: field.name.to_uppercase().replace('_', " "),
                     source: Source::Path(field.path),
                     kind: field.kind,
@@ -145,7 +145,7 @@ impl<'a> Table<'a> {
         self.rows.push(self.columns.iter().map(|column| column.cell(&record, terminal)).collect());
     }
 
-    /// Prints the rows that have gathered. The heading stands above the first page only.
+    /// Prints the buffered rows. Only the first page has a heading.
     pub(super) fn print(&mut self) -> Outcome {
         let rows = std::mem::take(&mut self.rows);
         if rows.is_empty() {
@@ -179,7 +179,7 @@ impl<'a> Table<'a> {
             table.force_no_tty()
         };
         if first {
-            let bold = |column: &Shown| Cell::new(&column.heading).add_attribute(Attribute::Bold);
+            let bold = |column: &TableColumn| Cell::new(&column.heading).add_attribute(Attribute::Bold);
             table.set_header(self.columns.iter().map(bold));
         }
         for row in rows {
@@ -202,7 +202,7 @@ impl<'a> Table<'a> {
 
     /// Leaves spare columns out, the last one first, until a row fits the terminal with everything cut that may be.
     fn leave_out(&mut self, rows: &mut [Vec<String>]) {
-        let least = |column: &Shown, index: usize| {
+        let least = |column: &TableColumn, index: usize| {
             let texts = rows.iter().filter_map(|row| row.get(index)).map(|text| text.chars().count());
             let widest = texts.max().unwrap_or(0);
             let cells = if column.may_be_cut() { widest.min(column.narrowest()) } else { widest };
@@ -294,7 +294,7 @@ fn styled(text: &str, kind: Kind) -> Cell {
 /// One record: on a terminal a block with a line for each field that has a value, elsewhere `field<TAB>value`.
 pub(super) fn detail(sheet: &Sheet<'_>, json: &str) -> Outcome {
     let (out, record) = (sheet.out, Record::read(json).unwrap_or_default());
-    let fields = sheet.noun.fields.iter().filter(|field| field.csv);
+    let fields = sheet.noun.fields.iter().filter(|field| field.is_in_csv());
     if !out.terminal {
         for field in fields {
             let text = record.cell(field.path).unwrap_or_default();

@@ -1,166 +1,63 @@
 //! What `dl` knows about webhooks, what was sent to them, and what its own tools find.
 
-use super::noun::{Column, Field, Kind, Noun, inner, of, plain};
+use super::noun::{Column, Field, Kind, Noun, column, nouns};
 
-const fn inner_of(name: &'static str, path: &'static str, kind: Kind) -> Field {
-    Field { name, path, kind, csv: true }
+nouns! {
+    /// Webhooks.
+    WEBHOOKS("webhooks", id: "id", created: "id") {
+        fields: "id", "url": Address, "events": Events, "affiliate_id" = "filters.affiliate_id", "active": Flag,
+            "status" = "health.status": Status, "failing_since" = "health.failing_since": Moment,
+            "delivered_at" = "health.delivered_at": Moment, "dropped" = "health.dropped", "created_at": Moment;
+        columns: "ID" = "id", "URL" = "url", "EVENTS" = "events", "ACTIVE" = "active", "STATUS" = "status",
+            "LAST DELIVERY" = (Spare "delivered_at"), "CREATED" = (Spare "created_at");
+    }
+
+    /// A new webhook, with its secret.
+    NEW_WEBHOOK("webhooks", id: "id", created: "secret") {
+        fields: "id", "url": Address, "events": Events, "affiliate_id" = "filters.affiliate_id", "active": Flag,
+            "created_at": Moment, "secret";
+        columns: "ID" = "id", "SECRET" = "secret";
+    }
+
+    /// A webhook's new secret.
+    ROTATED_SECRET("webhooks", id: "id", created: "secret") {
+        fields: "id", "secret";
+        columns: "ID" = "id", "SECRET" = "secret";
+    }
+
+    /// What was sent to a webhook.
+    DELIVERIES("deliveries", id: "id", created: "id") {
+        fields: "id", "webhook_id", "event_id", "event", "status": Status, "request_body", "attempts",
+            "last_status" = "attempts.last.status", "last_error" = "attempts.last.error", "next_attempt_at": Moment,
+            "created_at": Moment;
+        columns: "ID" = "id", "EVENT" = "event", "STATUS" = "status", "TRIES" = (Items "attempts"),
+            "ANSWER" = (First &["attempts.last.status", "attempts.last.error"], Kind::Text),
+            "CREATED" = (Spare "created_at"), "NEXT ATTEMPT" = (Spare "next_attempt_at"),
+            "EVENT ID" = (Spare "event_id");
+    }
+
+    /// What a signature was found to be.
+    VERIFIED("requests", id: "id", created: "id") {
+        fields: "valid": Flag, "event", "id", "timestamp": Moment;
+        columns: "VALID" = "valid", "EVENT" = "event", "ID" = "id", "HAPPENED" = "timestamp";
+    }
+
+    /// The headers that go with a body.
+    SIGNED("headers", id: "webhook-id", created: "webhook-id") {
+        fields: "x-service-signature", "webhook-id", "webhook-timestamp", "webhook-signature";
+        columns: "ID" = "webhook-id";
+    }
+
+    /// Attempts of an event at a receiver.
+    ATTEMPTS("attempts", id: "id", created: "id") {
+        fields: "attempt": Count, "id", "status": Count, "duration_ms": Count, "error";
+        columns: "ATTEMPT" = "attempt", "ID" = "id", "STATUS" = "status", "MS" = "duration_ms", "ERROR" = "error";
+    }
+
+    /// Requests that came, and what became of each.
+    RECEIPTS("requests", id: "id", created: "id") {
+        fields: "at": Moment, "verdict", "event", "id", "status": Count, "duration_ms": Count, "test": Flag, "error";
+        columns: "AT" = "at", "VERDICT" = "verdict", "EVENT" = "event", "ID" = "id", "STATUS" = "status",
+            "MS" = "duration_ms", "ERROR" = "error";
+    }
 }
-
-/// Webhooks.
-pub(crate) static WEBHOOKS: Noun = Noun {
-    id: "id",
-    created: "id",
-    list: "webhooks",
-    fields: &[
-        plain("id"),
-        of("url", Kind::Address),
-        of("events", Kind::Events),
-        inner("affiliate_id", "filters.affiliate_id"),
-        of("active", Kind::Flag),
-        inner_of("status", "health.status", Kind::Status),
-        inner_of("failing_since", "health.failing_since", Kind::Moment),
-        inner_of("delivered_at", "health.delivered_at", Kind::Moment),
-        inner("dropped", "health.dropped"),
-        of("created_at", Kind::Moment),
-    ],
-    columns: &[
-        Column::Field("ID", "id"),
-        Column::Field("URL", "url"),
-        Column::Field("EVENTS", "events"),
-        Column::Field("ACTIVE", "active"),
-        Column::Field("STATUS", "status"),
-        Column::Spare("LAST DELIVERY", "delivered_at"),
-        Column::Spare("CREATED", "created_at"),
-    ],
-};
-
-/// A new webhook, with its secret.
-pub(crate) static NEW_WEBHOOK: Noun = Noun {
-    id: "id",
-    created: "secret",
-    list: "webhooks",
-    fields: &[
-        plain("id"),
-        of("url", Kind::Address),
-        of("events", Kind::Events),
-        inner("affiliate_id", "filters.affiliate_id"),
-        of("active", Kind::Flag),
-        of("created_at", Kind::Moment),
-        plain("secret"),
-    ],
-    columns: &[Column::Field("ID", "id"), Column::Field("SECRET", "secret")],
-};
-
-/// A webhook's new secret.
-pub(crate) static ROTATED_SECRET: Noun = Noun {
-    id: "id",
-    created: "secret",
-    list: "webhooks",
-    fields: &[plain("id"), plain("secret")],
-    columns: &[Column::Field("ID", "id"), Column::Field("SECRET", "secret")],
-};
-
-/// What was sent to a webhook.
-pub(crate) static DELIVERIES: Noun = Noun {
-    id: "id",
-    created: "id",
-    list: "deliveries",
-    fields: &[
-        plain("id"),
-        plain("webhook_id"),
-        plain("event_id"),
-        plain("event"),
-        of("status", Kind::Status),
-        plain("request_body"),
-        plain("attempts"),
-        inner("last_status", "attempts.last.status"),
-        inner("last_error", "attempts.last.error"),
-        of("next_attempt_at", Kind::Moment),
-        of("created_at", Kind::Moment),
-    ],
-    columns: &[
-        Column::Field("ID", "id"),
-        Column::Field("EVENT", "event"),
-        Column::Field("STATUS", "status"),
-        Column::Items("TRIES", "attempts"),
-        Column::First("ANSWER", &["attempts.last.status", "attempts.last.error"], Kind::Said),
-        Column::Spare("CREATED", "created_at"),
-        Column::Spare("NEXT ATTEMPT", "next_attempt_at"),
-        Column::Spare("EVENT ID", "event_id"),
-    ],
-};
-
-/// What a signature was found to be.
-pub(crate) static VERIFIED: Noun = Noun {
-    id: "id",
-    created: "id",
-    list: "requests",
-    fields: &[of("valid", Kind::Flag), plain("event"), plain("id"), of("timestamp", Kind::Moment)],
-    columns: &[
-        Column::Field("VALID", "valid"),
-        Column::Field("EVENT", "event"),
-        Column::Field("ID", "id"),
-        Column::Field("HAPPENED", "timestamp"),
-    ],
-};
-
-/// The headers that go with a body.
-pub(crate) static SIGNED: Noun = Noun {
-    id: "webhook-id",
-    created: "webhook-id",
-    list: "headers",
-    fields: &[
-        plain("x-service-signature"),
-        plain("webhook-id"),
-        plain("webhook-timestamp"),
-        plain("webhook-signature"),
-    ],
-    columns: &[Column::Field("ID", "webhook-id")],
-};
-
-/// Attempts of an event at a receiver.
-pub(crate) static ATTEMPTS: Noun = Noun {
-    id: "id",
-    created: "id",
-    list: "attempts",
-    fields: &[
-        of("attempt", Kind::Count),
-        plain("id"),
-        of("status", Kind::Count),
-        of("duration_ms", Kind::Count),
-        plain("error"),
-    ],
-    columns: &[
-        Column::Field("ATTEMPT", "attempt"),
-        Column::Field("ID", "id"),
-        Column::Field("STATUS", "status"),
-        Column::Field("MS", "duration_ms"),
-        Column::Field("ERROR", "error"),
-    ],
-};
-
-/// Requests that came, and what became of each.
-pub(crate) static RECEIPTS: Noun = Noun {
-    id: "id",
-    created: "id",
-    list: "requests",
-    fields: &[
-        of("at", Kind::Moment),
-        plain("verdict"),
-        plain("event"),
-        plain("id"),
-        of("status", Kind::Count),
-        of("duration_ms", Kind::Count),
-        of("test", Kind::Flag),
-        plain("error"),
-    ],
-    columns: &[
-        Column::Field("AT", "at"),
-        Column::Field("VERDICT", "verdict"),
-        Column::Field("EVENT", "event"),
-        Column::Field("ID", "id"),
-        Column::Field("STATUS", "status"),
-        Column::Field("MS", "duration_ms"),
-        Column::Field("ERROR", "error"),
-    ],
-};

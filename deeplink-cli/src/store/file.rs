@@ -30,7 +30,7 @@ impl StoredKey {
     }
 }
 
-/// A stored key that would go elsewhere.
+/// The failure for a stored key of another origin.
 pub(super) fn another_origin(profile: &str, origin: &str, base: &BaseUrl) -> Stop {
     let what = format!("the key of profile {profile} belongs to {origin}, not to {}", base.origin());
     let hint = "dl login --profile NAME keeps a key for that service under another name";

@@ -1,4 +1,4 @@
-//! Keeping a key: in its store, in the configuration, and in words.
+//! Stores a key, updates the configuration, and reports both.
 
 use deeplink_core::secret::SecretKey;
 
@@ -10,17 +10,17 @@ use crate::env::KeyringUse;
 use crate::error::{Outcome, Stop};
 use crate::store::{Choice, Kept, StoreName, StoredKey, Wish, account};
 
-/// A key that could not be kept.
+/// A key or the configuration that names it could not be stored.
 #[derive(Debug)]
-pub(crate) struct Unkept {
+pub(crate) struct KeepError {
     pub(crate) why: Stop,
-    /// Where it is all the same, if only the configuration could not be written.
-    pub(crate) stored: Option<Source>,
+    /// Where the key is, if only the configuration could not be written.
+    pub(crate) key_at: Option<Source>,
 }
 
-impl From<Unkept> for Stop {
-    fn from(unkept: Unkept) -> Self {
-        unkept.why
+impl From<KeepError> for Stop {
+    fn from(error: KeepError) -> Self {
+        error.why
     }
 }
 
@@ -34,10 +34,10 @@ impl Context {
 
     /// Keeps a key for the profile in use and makes the profile point to its service. Says where it is, if that is not
     /// where it was to go.
-    pub(crate) async fn keep(&self, choice: &Choice, base: &BaseUrl, key: &SecretKey) -> Result<Source, Unkept> {
+    pub(crate) async fn keep(&self, choice: &Choice, base: &BaseUrl, key: &SecretKey) -> Result<Source, KeepError> {
         let stores = self.stores();
         let kept = stores.keep(choice, &self.profile, &StoredKey { origin: base.origin(), key: key.clone() }).await;
-        let kept = kept.map_err(|why| Unkept { why, stored: None })?;
+        let kept = kept.map_err(|why| KeepError { why, key_at: None })?;
         let in_keyring = matches!(kept.source, Source::Keyring { .. });
         let changed = Config::change(&self.dirs, |config| {
             let profile = config.profiles.entry(self.profile.clone()).or_default();
@@ -48,28 +48,28 @@ impl Context {
             Ok(())
         });
         if let Err(why) = changed {
-            return Err(Unkept { why, stored: Some(kept.source) });
+            return Err(KeepError { why, key_at: Some(kept.source) });
         }
         self.tidy_up(base, &kept).await;
         if let Some(why) = kept.instead {
-            let place = kept.source.place();
+            let location = kept.source.location();
             self.console.warn(&format!(
-                "no keyring ({why}): the key is in a file that only you can read, {place}; \
+                "no keyring ({why}): the key is in a file that only you can read, {location}; \
                  dl login --store keyring tries the keyring again"
             ));
         }
         Ok(kept.source)
     }
 
-    /// Takes away what older sign-ins of the profile left elsewhere: nothing else would find it again.
+    /// Removes what older sign-ins of the profile left in other stores: nothing else would find it again.
     async fn tidy_up(&self, base: &BaseUrl, kept: &Kept) {
         let stores = self.stores();
         let in_keyring = matches!(kept.source, Source::Keyring { .. });
         let (file, profile) = (stores.file(), std::slice::from_ref(&self.profile));
         let removed = || if file.get(&self.profile)?.is_some() { file.remove(profile) } else { Ok(()) };
         if in_keyring && removed().is_err() {
-            let place = file.path();
-            self.console.warn(&format!("an older key could not be taken out of {}", place.display()));
+            let path = file.path();
+            self.console.warn(&format!("an older key could not be taken out of {}", path.display()));
         }
         let before = self.config.profiles.get(&self.profile).filter(|profile| profile.is_in_keyring());
         let Some(origin) = before.and_then(crate::config::Profile::origin) else { return };

@@ -11,11 +11,11 @@ use zeroize::Zeroizing;
 
 use crate::console::Console;
 
-/// Longest wait for an answer where nobody can be asked to unlock it.
+/// Time limit without a terminal.
 const LIMIT: Duration = Duration::from_secs(3);
-/// The same where somebody can.
-const LIMIT_WITH_SOMEBODY: Duration = Duration::from_secs(15);
-/// After so long, somebody is told what is waited for.
+/// Time limit with a terminal, where a person may have to unlock it.
+const LIMIT_AT_TERMINAL: Duration = Duration::from_secs(15);
+/// After this time the wait is announced.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// Keeps secrets by account. An error is the reason, for people.
@@ -28,25 +28,25 @@ pub(crate) trait SecretStore: Send + Sync + 'static {
     fn delete(&self, account: &str) -> Result<(), String>;
 }
 
-/// A store that is asked with limited patience.
+/// A store with a time limit.
 pub(crate) struct Keyring {
     store: Arc<dyn SecretStore>,
     limit: Duration,
-    /// Somebody who can be told what is waited for.
-    somebody: Option<Arc<Console>>,
+    /// Where a wait is announced, if anywhere.
+    console: Option<Arc<Console>>,
 }
 
 impl Keyring {
-    /// For somebody at a terminal, or for nobody.
+    /// With the time limit of a terminal, or of none.
     pub(crate) fn new(store: Arc<dyn SecretStore>, console: &Arc<Console>) -> Self {
-        let somebody = console.terminal.then(|| Arc::clone(console));
-        let limit = if somebody.is_some() { LIMIT_WITH_SOMEBODY } else { LIMIT };
-        Self { store, limit, somebody }
+        let console = console.terminal.then(|| Arc::clone(console));
+        let limit = if console.is_some() { LIMIT_AT_TERMINAL } else { LIMIT };
+        Self { store, limit, console }
     }
 
     #[cfg(test)]
     pub(super) fn with_limit(store: Arc<dyn SecretStore>, limit: Duration) -> Self {
-        Self { store, limit, somebody: None }
+        Self { store, limit, console: None }
     }
 
     /// The secret of an account, if there is one.
@@ -65,7 +65,7 @@ impl Keyring {
             _ => {
                 // What it may hold all the same is not used, and not left behind if that can be helped.
                 let _ = self.forget(account).await;
-                Err("it does not give back what it was given".to_owned())
+                Err("it does not return what was stored".to_owned())
             }
         }
     }
@@ -76,34 +76,34 @@ impl Keyring {
         self.ask(move |store| store.delete(&account)).await
     }
 
-    /// Asks in a thread that is left alone when time runs out. A runtime's own blocking threads would be waited for at
+    /// Asks in a thread that is abandoned when time runs out. A runtime's own blocking threads would be waited for at
     /// the end of the process.
     async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn SecretStore) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
-        let (tell, mut told) = oneshot::channel();
+        let (sender, mut receiver) = oneshot::channel();
         let store = Arc::clone(&self.store);
         let thread = std::thread::Builder::new().name("keyring".to_owned());
         let spawned = thread.spawn(move || {
-            // Nobody may be listening any more.
-            let _ = tell.send(work(&*store));
+            // The receiver may be gone.
+            let _ = sender.send(work(&*store));
         });
-        spawned.map_err(|error| format!("no thread can be had for it: {}", crate::error::plain(&error)))?;
+        spawned.map_err(|error| format!("no thread could be started for it: {}", crate::error::plain(&error)))?;
         let answer = async {
             tokio::select! {
                 biased;
-                answer = &mut told => return answer,
+                answer = &mut receiver => return answer,
                 () = sleep(SLOW) => {}
             }
-            if let Some(console) = &self.somebody {
+            if let Some(console) = &self.console {
                 console.say("waiting for the keyring");
             }
-            told.await
+            receiver.await
         };
         match timeout(self.limit, answer).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err("it broke off".to_owned()),
+            Ok(Err(_)) => Err("the request broke off".to_owned()),
             Err(_) => Err(format!("no answer within {} s", self.limit.as_secs().max(1))),
         }
     }

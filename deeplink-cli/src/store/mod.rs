@@ -21,7 +21,7 @@ use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 
 pub(crate) use file::{FileStore, StoredKey};
-pub(crate) use keep::Unkept;
+pub(crate) use keep::KeepError;
 use keyring::Keyring;
 
 /// A store as `--store` names it.
@@ -111,7 +111,7 @@ impl Stores<'_> {
     }
 
     /// Where a profile's key should be, for a message.
-    pub(crate) fn place_of(&self, configured: Option<&Profile>) -> String {
+    pub(crate) fn location_of(&self, configured: Option<&Profile>) -> String {
         match configured {
             Some(profile) if profile.is_in_keyring() => "the keyring".to_owned(),
             _ => self.file.path().display().to_string(),
@@ -145,7 +145,7 @@ impl Stores<'_> {
         Ok(Choice::File { instead })
     }
 
-    /// Keeps a key where it was decided to go. A keyring that fails now sends it into the file after all.
+    /// Stores a key where it was decided to go; if the keyring fails now, in the file.
     pub(crate) async fn keep(&self, choice: &Choice, profile: &str, stored: &StoredKey) -> Outcome<Kept> {
         let instead = match choice {
             Choice::File { instead } => instead.clone(),

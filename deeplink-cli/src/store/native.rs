@@ -14,7 +14,7 @@ pub(super) fn native() -> Result<Arc<dyn SecretStore>, String> {
 /// There is none to ask.
 #[cfg(not(feature = "keyring"))]
 pub(super) fn native() -> Result<Arc<dyn SecretStore>, String> {
-    Err("this dl was built without it".to_owned())
+    Err("this dl was built without keyring support".to_owned())
 }
 
 #[cfg(feature = "keyring")]

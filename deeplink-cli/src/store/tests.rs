@@ -182,7 +182,7 @@ async fn p3_a_keyring_that_fails_is_replaced_by_the_file_unless_it_is_required()
     for (manner, why) in [
         (Manner::Error, "the collection is locked"),
         (Manner::Hang, "no answer within 1 s"),
-        (Manner::Forgets, "it does not give back what it was given"),
+        (Manner::Forgets, "it does not return what was stored"),
         (Manner::Late, "no answer within 3 s"),
     ] {
         let (home, fake) = (Home::new(), Fake::new(manner));
@@ -209,9 +209,9 @@ async fn p3_a_keyring_that_fails_is_replaced_by_the_file_unless_it_is_required()
         }
     }
     let home = Home::new();
-    let stores = home.without("there is no session bus");
+    let stores = home.without("no session bus");
     let choice = stores.choose(Wish::default(), "default", &base).await.expect("a choice");
-    assert_eq!(choice, Choice::File { instead: Some("there is no session bus".to_owned()) });
+    assert_eq!(choice, Choice::File { instead: Some("no session bus".to_owned()) });
     assert_eq!(failure(stores.choose(wish(None, true, None), "default", &base).await).exit, Exit::Failure);
 }
 

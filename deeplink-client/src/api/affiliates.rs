@@ -6,13 +6,12 @@ use deeplink_core::affiliate::{
 use deeplink_core::routes;
 
 use crate::call::{self, Call};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::decode;
-use crate::error::Error;
 
-/// The operations on affiliates; see [`Client::affiliates`].
+/// The operations on affiliates; see [`crate::Client::affiliates`].
 #[derive(Debug, Clone)]
-pub struct Affiliates(pub(crate) Client);
+pub struct Affiliates(pub(crate) Connection);
 
 impl Affiliates {
     /// Every affiliate, newest first.
@@ -27,7 +26,7 @@ impl Affiliates {
         call::json(&self.0, &routes::LIST_AFFILIATES, &[])
     }
 
-    /// Makes an affiliate. Links name it by its id; a credential of its own lets the partner make them.
+    /// Creates an affiliate. Links name it by its id; a credential of its own lets the partner create them.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -37,8 +36,7 @@ impl Affiliates {
     /// # Ok(()) });
     /// ```
     pub fn create(&self, affiliate: &CreateAffiliate) -> Call<AffiliateDetail> {
-        let checked = affiliate.check().map(drop).map_err(Error::invalid);
-        call::json(&self.0, &routes::CREATE_AFFILIATE, &[]).body(affiliate).checked(checked)
+        call::json(&self.0, &routes::CREATE_AFFILIATE, &[]).body(affiliate).valid(affiliate.check())
     }
 
     /// Shows an affiliate.
@@ -53,7 +51,7 @@ impl Affiliates {
         call::json(&self.0, &routes::GET_AFFILIATE, &[affiliate_id.as_ref()])
     }
 
-    /// Renames an affiliate, or stops and restarts its credentials; its links go on working either way.
+    /// Renames an affiliate, or stops and restarts its credentials; its links keep working either way.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -63,11 +61,10 @@ impl Affiliates {
     /// # Ok(()) });
     /// ```
     pub fn update(&self, affiliate_id: impl AsRef<str>, update: &UpdateAffiliate) -> Call<AffiliateDetail> {
-        let checked = update.check().map(drop).map_err(Error::invalid);
-        call::json(&self.0, &routes::UPDATE_AFFILIATE, &[affiliate_id.as_ref()]).body(update).checked(checked)
+        call::json(&self.0, &routes::UPDATE_AFFILIATE, &[affiliate_id.as_ref()]).body(update).valid(update.check())
     }
 
-    /// Deletes an affiliate and its credentials. Its links go on working and keep its id.
+    /// Deletes an affiliate and its credentials. Its links keep working and keep its id.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -81,14 +78,14 @@ impl Affiliates {
 
     /// The credentials of an affiliate.
     pub fn credentials(&self, affiliate_id: impl Into<String>) -> Credentials {
-        Credentials { client: self.0.clone(), affiliate: affiliate_id.into() }
+        Credentials { connection: self.0.clone(), affiliate: affiliate_id.into() }
     }
 }
 
 /// The operations on the credentials of one affiliate; see [`Affiliates::credentials`].
 #[derive(Debug, Clone)]
 pub struct Credentials {
-    client: Client,
+    connection: Connection,
     affiliate: String,
 }
 
@@ -102,10 +99,10 @@ impl Credentials {
     /// # Ok(()) });
     /// ```
     pub fn list(&self) -> Call<CredentialList> {
-        call::json(&self.client, &routes::LIST_CREDENTIALS, &[&self.affiliate])
+        call::json(&self.connection, &routes::LIST_CREDENTIALS, &[&self.affiliate])
     }
 
-    /// Makes a credential. Its key is in the reply, and nowhere else.
+    /// Creates a credential. Its key is in this reply only.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -114,7 +111,7 @@ impl Credentials {
     /// # Ok(()) });
     /// ```
     pub fn create(&self) -> Call<CreatedCredential> {
-        call::json(&self.client, &routes::CREATE_CREDENTIAL, &[&self.affiliate])
+        call::json(&self.connection, &routes::CREATE_CREDENTIAL, &[&self.affiliate])
     }
 
     /// Deletes a credential; its key stops at once.
@@ -127,6 +124,6 @@ impl Credentials {
     /// ```
     pub fn delete(&self, key_id: impl AsRef<str>) -> Call<()> {
         let draft = call::draft(&routes::DELETE_CREDENTIAL, &[&self.affiliate, key_id.as_ref()]);
-        Call::new(&self.client, draft, decode::nothing)
+        Call::new(&self.connection, draft, decode::nothing)
     }
 }

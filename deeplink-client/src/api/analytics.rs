@@ -4,13 +4,12 @@ use deeplink_core::funnel::{FunnelQuery, FunnelReport};
 use deeplink_core::routes;
 
 use crate::call::{self, Call, Target};
-use crate::client::Client;
-use crate::error::Error;
-use crate::{clock, decode, place};
+use crate::connection::Connection;
+use crate::{clock, decode, path};
 
-/// Reports on links; see [`Client::analytics`].
+/// Reports on links; see [`crate::Client::analytics`].
 #[derive(Debug, Clone)]
-pub struct Analytics(pub(crate) Client);
+pub struct Analytics(pub(crate) Connection);
 
 impl Analytics {
     /// Reports what 1 to 100 links led to; ids that the account does not have count nothing.
@@ -24,8 +23,7 @@ impl Analytics {
     /// # Ok(()) });
     /// ```
     pub fn funnel(&self, query: &FunnelQuery) -> Call<FunnelReport> {
-        let checked = query.check(clock::now()).map(drop).map_err(Error::invalid);
-        call::json(&self.0, &routes::FUNNEL, &[]).query(query).checked(checked)
+        call::json(&self.0, &routes::FUNNEL, &[]).query(query).valid(query.check(clock::now()))
     }
 }
 
@@ -44,7 +42,7 @@ impl Call<FunnelReport> {
     pub fn csv(self) -> Call<String> {
         let csv = self.edit(|draft| {
             if let Target::Path(path) = &mut draft.target {
-                place::append_query(path, &[("format".to_owned(), "csv".to_owned())]);
+                path::append_query(path, &[("format".to_owned(), "csv".to_owned())]);
             }
             Ok(())
         });

@@ -4,13 +4,12 @@ use deeplink_core::app::{AppDetail, CreateApp};
 use deeplink_core::routes;
 
 use crate::call::{self, Call};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::decode;
-use crate::error::Error;
 
-/// The operations on apps; see [`Client::apps`].
+/// The operations on apps; see [`crate::Client::apps`].
 #[derive(Debug, Clone)]
-pub struct Apps(pub(crate) Client);
+pub struct Apps(pub(crate) Connection);
 
 impl Apps {
     /// Every app, newest first.
@@ -35,8 +34,7 @@ impl Apps {
     /// # Ok(()) });
     /// ```
     pub fn create(&self, app: &CreateApp) -> Call<AppDetail> {
-        let checked = app.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::CREATE_APP, &[]).body(app).checked(checked)
+        call::json(&self.0, &routes::CREATE_APP, &[]).body(app).valid(app.validate())
     }
 
     /// Removes an app: it leaves the association files, and links open in the browser.

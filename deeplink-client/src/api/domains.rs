@@ -1,16 +1,15 @@
-//! Domains: host names that a tenant's links live on.
+//! Domains: host names of a tenant's links.
 
 use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainVerification};
 use deeplink_core::routes;
 
 use crate::call::{self, Call};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::decode;
-use crate::error::Error;
 
-/// The operations on domains; see [`Client::domains`].
+/// The operations on domains; see [`crate::Client::domains`].
 #[derive(Debug, Clone)]
-pub struct Domains(pub(crate) Client);
+pub struct Domains(pub(crate) Connection);
 
 impl Domains {
     /// Every domain, newest first.
@@ -25,7 +24,7 @@ impl Domains {
         call::json(&self.0, &routes::LIST_DOMAINS, &[])
     }
 
-    /// Claims a domain. The reply says what to write into DNS; [`Domains::verify`] looks for it.
+    /// Claims a domain. The reply says which DNS records to create; [`Domains::verify`] checks them.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -36,11 +35,10 @@ impl Domains {
     /// # Ok(()) });
     /// ```
     pub fn create(&self, domain: &CreateDomain) -> Call<CreatedDomain> {
-        let checked = domain.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::CREATE_DOMAIN, &[]).body(domain).checked(checked)
+        call::json(&self.0, &routes::CREATE_DOMAIN, &[]).body(domain).valid(domain.validate())
     }
 
-    /// Gives a domain up: its links stop working on it.
+    /// Removes a domain: links stop working on it.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -51,7 +49,7 @@ impl Domains {
         Call::new(&self.0, call::draft(&routes::DELETE_DOMAIN, &[domain.as_ref()]), decode::nothing)
     }
 
-    /// Looks for the proof of a claim in DNS. That it is not there (yet) is a reply with a reason, not an error.
+    /// Checks DNS for the proof of a claim. A missing record is a reply with a reason, not an error.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -7,13 +7,12 @@ use deeplink_core::secret_key::{
 };
 
 use crate::call::{self, Call};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::decode;
-use crate::error::Error;
 
-/// The operations on secret keys; see [`Client::keys`].
+/// The operations on secret keys; see [`crate::Client::keys`].
 #[derive(Debug, Clone)]
-pub struct Keys(pub(crate) Client);
+pub struct Keys(pub(crate) Connection);
 
 impl Keys {
     /// Every secret key of the account, newest first; never the keys themselves.
@@ -29,7 +28,7 @@ impl Keys {
         call::json(&self.0, &routes::LIST_SECRET_KEYS, &[])
     }
 
-    /// Mails a confirmation code to somebody in the team; [`Keys::confirm`] makes a key of it.
+    /// Mails a confirmation code to somebody in the team; [`Keys::confirm`] exchanges it for a key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -39,11 +38,10 @@ impl Keys {
     /// # Ok(()) });
     /// ```
     pub fn request(&self, request: &RequestSecretKey) -> Call<CodeSent> {
-        let checked = request.clone().check().map(drop).map_err(Error::invalid);
-        call::json(&self.0, &routes::REQUEST_SECRET_KEY, &[]).body(request).checked(checked)
+        call::json(&self.0, &routes::REQUEST_SECRET_KEY, &[]).body(request).valid(request.clone().check())
     }
 
-    /// Makes a key with the code that was mailed. The key is in the reply, and nowhere else.
+    /// Creates a key with the code that was mailed. The key is in this reply only.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -53,11 +51,10 @@ impl Keys {
     /// # Ok(()) });
     /// ```
     pub fn confirm(&self, confirm: &ConfirmSecretKey) -> Call<CreatedSecretKey> {
-        let checked = confirm.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::CONFIRM_SECRET_KEY, &[]).body(confirm).checked(checked)
+        call::json(&self.0, &routes::CONFIRM_SECRET_KEY, &[]).body(confirm).valid(confirm.validate())
     }
 
-    /// Makes a key for somebody who is signed in: the client's credential is a session. The key is in the reply, and
+    /// Makes a key for a signed-in user: the client's credential is a session. The key is in the reply, and
     /// nowhere else.
     ///
     /// ```
@@ -84,9 +81,9 @@ impl Keys {
     }
 }
 
-/// The operations on publishable keys; see [`Client::publishable_keys`].
+/// The operations on publishable keys; see [`crate::Client::publishable_keys`].
 #[derive(Debug, Clone)]
-pub struct PublishableKeys(pub(crate) Client);
+pub struct PublishableKeys(pub(crate) Connection);
 
 impl PublishableKeys {
     /// Every publishable key, newest first, by its beginning.
@@ -101,7 +98,7 @@ impl PublishableKeys {
         call::json(&self.0, &routes::LIST_PUBLISHABLE_KEYS, &[])
     }
 
-    /// Makes a key for the apps and pages of a verified domain. It is shown whole in the reply only.
+    /// Creates a key for the apps and pages of a verified domain. The whole key is in this reply only.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -111,8 +108,7 @@ impl PublishableKeys {
     /// # Ok(()) });
     /// ```
     pub fn create(&self, key: &CreatePublishableKey) -> Call<CreatedPublishableKey> {
-        let checked = key.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::CREATE_PUBLISHABLE_KEY, &[]).body(key).checked(checked)
+        call::json(&self.0, &routes::CREATE_PUBLISHABLE_KEY, &[]).body(key).valid(key.validate())
     }
 
     /// Deletes a key: apps and pages that carry it are refused at once.

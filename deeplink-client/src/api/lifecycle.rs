@@ -4,20 +4,19 @@ use deeplink_core::lifecycle::{Attribute, Convert, Converted, Done, Identify, Tr
 use deeplink_core::routes;
 
 use crate::call::{self, Call};
-use crate::client::Client;
 use crate::clock;
-use crate::error::Error;
+use crate::connection::Connection;
 
-/// What is reported; see [`Client::lifecycle`].
+/// What is reported; see [`crate::Client::lifecycle`].
 #[derive(Debug, Clone)]
-pub struct Lifecycle(pub(crate) Client);
+pub struct Lifecycle(pub(crate) Connection);
 
 /// The same operations in their earlier form; see [`Lifecycle::earlier`].
 #[derive(Debug, Clone)]
-pub struct Earlier(Client);
+pub struct Earlier(Connection);
 
 impl Lifecycle {
-    /// Records a click and gives what the link says.
+    /// Records a click and returns the link.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -28,8 +27,7 @@ impl Lifecycle {
     /// # Ok(()) });
     /// ```
     pub fn click(&self, click: &TrackClick) -> Call<TrackedClick> {
-        let checked = click.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::TRACK_CLICK, &[]).body(click).checked(checked)
+        call::json(&self.0, &routes::TRACK_CLICK, &[]).body(click).valid(click.validate())
     }
 
     /// Records that a link opened an install: for the first time, or again.
@@ -43,11 +41,10 @@ impl Lifecycle {
     /// # Ok(()) });
     /// ```
     pub fn attribute(&self, opened: &Attribute) -> Call<Done> {
-        let checked = opened.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::ATTRIBUTE, &[]).body(opened).checked(checked)
+        call::json(&self.0, &routes::ATTRIBUTE, &[]).body(opened).valid(opened.validate())
     }
 
-    /// Binds an install to a user, once and for all: for another user this is a conflict.
+    /// Binds an install to a user permanently: for another user this is a conflict.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -56,8 +53,7 @@ impl Lifecycle {
     /// # Ok(()) });
     /// ```
     pub fn identify(&self, who: &Identify) -> Call<Done> {
-        let checked = who.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::IDENTIFY, &[]).body(who).checked(checked)
+        call::json(&self.0, &routes::IDENTIFY, &[]).body(who).valid(who.validate())
     }
 
     /// Records a conversion. One of a user whom no install belongs to yet is kept, and credited once one does.
@@ -70,8 +66,7 @@ impl Lifecycle {
     /// # Ok(()) });
     /// ```
     pub fn convert(&self, conversion: &Convert) -> Call<Converted> {
-        let checked = conversion.validate(clock::now()).map_err(Error::invalid);
-        call::json(&self.0, &routes::CONVERT, &[]).body(conversion).checked(checked)
+        call::json(&self.0, &routes::CONVERT, &[]).body(conversion).valid(conversion.validate(clock::now()))
     }
 
     /// The earlier form of the first three, for services and apps that know no other.
@@ -92,8 +87,7 @@ impl Earlier {
     /// # Ok(()) });
     /// ```
     pub fn click(&self, click: &TrackClick) -> Call<TrackedClick> {
-        let checked = click.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::ATTRIBUTION_CLICK, &[]).body(click).checked(checked)
+        call::json(&self.0, &routes::ATTRIBUTION_CLICK, &[]).body(click).valid(click.validate())
     }
 
     /// Records that a link opened an install; takes a publishable key only.
@@ -107,8 +101,7 @@ impl Earlier {
     /// # Ok(()) });
     /// ```
     pub fn report(&self, opened: &Attribute) -> Call<Done> {
-        let checked = opened.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::ATTRIBUTION_REPORT, &[]).body(opened).checked(checked)
+        call::json(&self.0, &routes::ATTRIBUTION_REPORT, &[]).body(opened).valid(opened.validate())
     }
 
     /// Binds an install to a user; takes a secret key only.
@@ -120,7 +113,6 @@ impl Earlier {
     /// # Ok(()) });
     /// ```
     pub fn link(&self, who: &Identify) -> Call<Done> {
-        let checked = who.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::ATTRIBUTION_LINK, &[]).body(who).checked(checked)
+        call::json(&self.0, &routes::ATTRIBUTION_LINK, &[]).body(who).valid(who.validate())
     }
 }

@@ -1,4 +1,4 @@
-//! Links: make, list, show, change, delete, draw, count.
+//! Links: create, list, get, update, delete, draw as QR codes, count clicks.
 
 use bytes::Bytes;
 use deeplink_core::bulk::{BatchRefused, BulkCreate, BulkCreated};
@@ -9,22 +9,22 @@ use deeplink_core::routes;
 use deeplink_core::stats::{Timeseries, TimeseriesQuery};
 
 use crate::call::{self, Call};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::page::LinkPages;
 use crate::{clock, decode};
 
-/// The operations on links; see [`Client::links`].
+/// The operations on links; see [`crate::Client::links`].
 #[derive(Debug, Clone)]
-pub struct Links(pub(crate) Client);
+pub struct Links(pub(crate) Connection);
 
-/// Which ids the links of a batch get.
+/// The ids of a batch's links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ids {
     /// These, 1 to 100.
     Custom(Vec<String>),
-    /// So many generated ones, 1 to 100.
+    /// This many generated ids, 1 to 100.
     Generated(u32),
 }
 
@@ -64,8 +64,7 @@ impl Links {
     /// # Ok(()) });
     /// ```
     pub fn create(&self, link: &CreateLink) -> Call<CreatedLink> {
-        let checked = link.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::CREATE_LINK, &[]).body(link).checked(checked)
+        call::json(&self.0, &routes::CREATE_LINK, &[]).body(link).valid(link.validate())
     }
 
     /// Shows a link.
@@ -93,8 +92,7 @@ impl Links {
     /// # Ok(()) });
     /// ```
     pub fn update(&self, link_id: impl AsRef<str>, update: &UpdateLink) -> Call<LinkDetail> {
-        let checked = update.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::UPDATE_LINK, &[link_id.as_ref()]).body(update).checked(checked)
+        call::json(&self.0, &routes::UPDATE_LINK, &[link_id.as_ref()]).body(update).valid(update.validate())
     }
 
     /// Deletes a link.
@@ -108,7 +106,7 @@ impl Links {
         Call::new(&self.0, call::draft(&routes::DELETE_LINK, &[link_id.as_ref()]), decode::nothing)
     }
 
-    /// Makes the same link under several ids, all or none.
+    /// Creates the same link under several ids, all or none.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -126,7 +124,7 @@ impl Links {
         })
     }
 
-    /// Makes links that differ, all or none.
+    /// Creates different links, all or none.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -161,9 +159,8 @@ impl Links {
     /// # Ok(()) });
     /// ```
     pub fn qr(&self, link_id: impl AsRef<str>, format: QrFormat, options: &QrOptions) -> Call<Bytes> {
-        let checked = options.check().map(drop).map_err(Error::invalid);
         let draft = call::draft(&routes::LINK_QR, &[link_id.as_ref(), format.as_str()]);
-        Call::new(&self.0, draft, decode::image).query(options).checked(checked)
+        Call::new(&self.0, draft, decode::image).query(options).valid(options.check())
     }
 
     /// Counts a link's clicks over time.
@@ -176,11 +173,12 @@ impl Links {
     /// # Ok(()) });
     /// ```
     pub fn timeseries(&self, link_id: impl AsRef<str>, query: &TimeseriesQuery) -> Call<Timeseries> {
-        let checked = query.window(clock::now()).map(drop).map_err(Error::invalid);
-        call::json(&self.0, &routes::LINK_TIMESERIES, &[link_id.as_ref()]).query(query).checked(checked)
+        call::json(&self.0, &routes::LINK_TIMESERIES, &[link_id.as_ref()])
+            .query(query)
+            .valid(query.window(clock::now()))
     }
 
-    /// Sums up what a link led to, ever, by its last touch. [`Analytics::funnel`](crate::Analytics::funnel) asks about a
+    /// All-time totals of a link, by its last touch. [`Analytics::funnel`](crate::Analytics::funnel) asks about a
     /// window, several links, or other touches.
     ///
     /// ```

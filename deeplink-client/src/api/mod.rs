@@ -3,6 +3,7 @@
 mod affiliates;
 mod analytics;
 mod apps;
+mod billing;
 mod domains;
 mod events;
 mod keys;
@@ -17,6 +18,7 @@ mod webhooks;
 pub use affiliates::{Affiliates, Credentials};
 pub use analytics::Analytics;
 pub use apps::Apps;
+pub use billing::Billing;
 pub use domains::Domains;
 pub use events::{EventStream, Events, StreamState, StreamedEvent};
 pub use keys::{Keys, PublishableKeys};

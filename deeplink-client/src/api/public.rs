@@ -1,4 +1,4 @@
-//! What everybody may ask: the service's state and description, what a link leads to, and which apps open a host's links.
+//! Public operations: the service's state and description, what a link leads to, and which apps open a host's links.
 
 use deeplink_core::association::{AppleAssociation, AssetStatement};
 use deeplink_core::health::Health;
@@ -10,21 +10,21 @@ use serde_json::Value;
 use url::Url;
 
 use crate::call::{self, Call, Draft, Target, insert_header};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::decode;
 use crate::error::{Error, Result};
-use crate::place;
+use crate::path;
 use crate::send::Reply;
 
-/// The operations that need no credential; see [`Client::public`]. They carry none, whatever the client has.
+/// The operations that need no credential; see [`crate::Client::public`]. They carry none, whatever the client has.
 #[derive(Debug, Clone)]
-pub struct Public(pub(crate) Client);
+pub struct Public(pub(crate) Connection);
 
-/// What resolving a link gives.
+/// The result of resolving a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resolution {
-    /// What the link says to a program.
+    /// The link as programs see it.
     Json(Box<ResolvedLink>),
     /// Where a visitor is sent.
     Redirect {
@@ -183,7 +183,7 @@ fn at_url(link: &str) -> Result<Draft> {
     url.set_fragment(None);
     let mut draft = call::draft(&routes::RESOLVE, &["id"])?;
     draft.target = Target::Url(url);
-    place::uri(&Url::parse("http://localhost").map_err(|_| wrong("unusable"))?, &draft.target)?;
+    path::uri(&Url::parse("http://localhost").map_err(|_| wrong("unusable"))?, &draft.target)?;
     Ok(draft)
 }
 

@@ -8,27 +8,27 @@ use http::header::SET_COOKIE;
 use url::Url;
 
 use crate::call::{self, Call};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::decode;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::send::Reply;
 
-/// Signing up and signing in; see [`Client::sessions`].
+/// Signing up and signing in; see [`crate::Client::sessions`].
 #[derive(Debug, Clone)]
-pub struct Sessions(pub(crate) Client);
+pub struct Sessions(pub(crate) Connection);
 
-/// What came of a mailed link's token.
+/// The result of using a mailed link's token.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum SignIn {
-    /// A session began.
+    /// A session started.
     SignedIn {
-        /// Its token: a credential of a client ([`Client::with_auth`]).
+        /// Its token: a credential of a client ([`crate::Client::with_auth`]).
         session: Token,
         /// Where a browser would go.
         location: String,
     },
-    /// None did.
+    /// No session started.
     Refused {
         /// The code, such as `link_expired`.
         code: String,
@@ -38,7 +38,7 @@ pub enum SignIn {
 }
 
 impl Sessions {
-    /// Opens an account. Its first secret key is in the reply, and nowhere else.
+    /// Opens an account. Its first secret key is in this reply only.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -48,8 +48,7 @@ impl Sessions {
     /// # Ok(()) });
     /// ```
     pub fn signup(&self, signup: &Signup) -> Call<SignedUp> {
-        let checked = signup.clone().check().map(drop).map_err(Error::invalid);
-        call::json(&self.0, &routes::SIGNUP, &[]).body(signup).checked(checked)
+        call::json(&self.0, &routes::SIGNUP, &[]).body(signup).valid(signup.clone().check())
     }
 
     /// Mails a link to sign in with. The reply is the same whether the address has an account or not; a first sign-in
@@ -62,8 +61,7 @@ impl Sessions {
     /// # Ok(()) });
     /// ```
     pub fn signin(&self, signin: &Signin) -> Call<SigninSent> {
-        let checked = signin.clone().check().map(drop).map_err(Error::invalid);
-        call::json(&self.0, &routes::SIGNIN, &[]).body(signin).checked(checked)
+        call::json(&self.0, &routes::SIGNIN, &[]).body(signin).valid(signin.clone().check())
     }
 
     /// Signs in with the token of a mailed link, which works once. That a link has ended is a value, not an error.
@@ -114,7 +112,7 @@ impl Sessions {
 }
 
 impl Call<SignIn> {
-    /// Sends this path of the service along as the place to go; it is ignored when the mailed link has one of its own.
+    /// Sets the path to redirect to after the sign-in; it is ignored when the mailed link has one of its own.
     pub fn next(self, path: impl AsRef<str>) -> Self {
         let field = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", path.as_ref()).finish();
         self.edit(|draft| {
@@ -132,7 +130,7 @@ fn sign_in(reply: &Reply) -> Result<SignIn> {
     }
     match sign_in_page_says(&location, "error") {
         Some(code) => Ok(SignIn::Refused { code, location }),
-        None => Err(reply.refusal().say("the reply brings neither a session nor a reason")),
+        None => Err(reply.refusal().say("the reply has neither a session nor a reason")),
     }
 }
 
@@ -144,7 +142,7 @@ fn session_of(reply: &Reply) -> Option<Token> {
     values.find(|value| !value.is_empty()).map(Token::new)
 }
 
-/// What a sign-in page is led to with, such as the code of an `error`. The address may be a path or on another host.
+/// A query parameter of the redirect, such as the code of an `error`. The address may be a path or on another host.
 pub(super) fn sign_in_page_says(location: &str, what: &str) -> Option<String> {
     let base = Url::parse("https://origin.invalid/").ok()?;
     let url = base.join(location).ok()?;

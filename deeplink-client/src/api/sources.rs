@@ -5,15 +5,14 @@ use deeplink_core::routes;
 use deeplink_core::source::{CreateSource, SourceDetail, SourceList, SourceUrl};
 use url::Url;
 
-use crate::builder::keeps_secrets;
 use crate::call::{self, Call, Draft, Target};
-use crate::client::Client;
+use crate::connection::{Connection, is_confidential};
 use crate::error::{Error, Result};
-use crate::{clock, decode, place};
+use crate::{clock, decode, path};
 
-/// The operations on sources; see [`Client::sources`].
+/// The operations on sources; see [`crate::Client::sources`].
 #[derive(Debug, Clone)]
-pub struct Sources(pub(crate) Client);
+pub struct Sources(pub(crate) Connection);
 
 impl Sources {
     /// Every source, newest first, with its address.
@@ -29,7 +28,7 @@ impl Sources {
         call::json(&self.0, &routes::LIST_SOURCES, &[])
     }
 
-    /// Makes a source. Whoever knows its address can post to it.
+    /// Creates a source. Anyone who knows its address can post to it.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -39,8 +38,7 @@ impl Sources {
     /// # Ok(()) });
     /// ```
     pub fn create(&self, source: &CreateSource) -> Call<SourceDetail> {
-        let checked = source.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::CREATE_SOURCE, &[]).body(source).checked(checked)
+        call::json(&self.0, &routes::CREATE_SOURCE, &[]).body(source).valid(source.validate())
     }
 
     /// Shows a source, with its address.
@@ -54,7 +52,7 @@ impl Sources {
         call::json(&self.0, &routes::GET_SOURCE, &[id.as_ref()])
     }
 
-    /// Deletes a source; its address is dead at once. What was posted to it stays.
+    /// Deletes a source; its address stops working at once. What was posted to it stays.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -65,8 +63,8 @@ impl Sources {
         Call::new(&self.0, call::draft(&routes::DELETE_SOURCE, &[id.as_ref()]), decode::nothing)
     }
 
-    /// Posts a conversion to a source: to exactly this address, with no other credential. A failed attempt whose effect is
-    /// open is repeated only when the conversion has an idempotency key.
+    /// Posts a conversion to a source: to exactly this address, with no other credential. A failed attempt that may have taken
+    /// effect is repeated only when the conversion has an idempotency key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -77,16 +75,15 @@ impl Sources {
     /// # Ok(()) });
     /// ```
     pub fn send(&self, to: &SourceUrl, conversion: &Convert) -> Call<Converted> {
-        let checked = conversion.validate(clock::now()).map_err(Error::invalid);
         let draft = at(to, self.0.inner().allow_insecure_http).map(|mut draft| {
             draft.keyed_by_body = conversion.idempotency_key.is_some();
             draft
         });
-        Call::new(&self.0, draft, decode::json).body(conversion).checked(checked)
+        Call::new(&self.0, draft, decode::json).body(conversion).valid(conversion.validate(clock::now()))
     }
 }
 
-/// A request to a source's address. What is wrong with it is said without repeating it.
+/// A request to a source's address. Errors do not repeat it.
 fn at(to: &SourceUrl, allow_insecure_http: bool) -> Result<Draft> {
     let wrong = |why: &'static str| Error::validation("webhook_url", why);
     let url = Url::parse(to.expose()).map_err(|_| wrong("not the address of a source"))?;
@@ -94,13 +91,13 @@ fn at(to: &SourceUrl, allow_insecure_http: bool) -> Result<Draft> {
     if !matches!(url.scheme(), "http" | "https") || has_user || url.fragment().is_some() {
         return Err(wrong("the address of a source starts with http:// or https:// and has no user name or fragment"));
     }
-    if !allow_insecure_http && !keeps_secrets(&url) {
+    if !allow_insecure_http && !is_confidential(&url) {
         return Err(wrong("the address of a source does not go over plain http to another machine; use https"));
     }
     let mut draft = call::draft(&routes::SEND_TO_SOURCE, &["token"])?;
     // The base has no part in an address of its own.
     let target = Target::Secret(url.clone());
-    place::uri(&url, &target).map_err(|_| wrong("not the address of a source"))?;
+    path::uri(&url, &target).map_err(|_| wrong("not the address of a source"))?;
     draft.target = target;
     Ok(draft)
 }

@@ -6,16 +6,16 @@ use deeplink_core::user::{InviteUser, InvitedUser, UserList};
 
 use crate::api::sessions::sign_in_page_says;
 use crate::call::{self, Call};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::decode;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::send::Reply;
 
-/// The operations on the team; see [`Client::team`].
+/// The operations on the team; see [`crate::Client::team`].
 #[derive(Debug, Clone)]
-pub struct Team(pub(crate) Client);
+pub struct Team(pub(crate) Connection);
 
-/// What came of an invitation's token.
+/// The result of using an invitation's token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Acceptance {
@@ -24,7 +24,7 @@ pub enum Acceptance {
         /// Where a browser would go.
         location: String,
     },
-    /// The token is not known, no longer or never was.
+    /// The token is unknown, expired or was never valid.
     Refused {
         /// The code, such as `invite_invalid`.
         code: String,
@@ -46,7 +46,7 @@ impl Team {
         call::json(&self.0, &routes::LIST_USERS, &[])
     }
 
-    /// Invites somebody by mail. Who has been invited before gets a new link, and the old one ends.
+    /// Invites somebody by mail. Somebody who was invited before gets a new link, and the old one stops working.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -56,8 +56,7 @@ impl Team {
     /// # Ok(()) });
     /// ```
     pub fn invite(&self, invite: &InviteUser) -> Call<InvitedUser> {
-        let checked = invite.clone().check().map(drop).map_err(Error::invalid);
-        call::json(&self.0, &routes::INVITE_USER, &[]).body(invite).checked(checked)
+        call::json(&self.0, &routes::INVITE_USER, &[]).body(invite).valid(invite.clone().check())
     }
 
     /// Removes somebody: their sessions, codes and invitations end at once; keys that they made stay.
@@ -91,7 +90,7 @@ fn acceptance(reply: &Reply) -> Result<Acceptance> {
     if let Some(code) = sign_in_page_says(&location, "error") {
         return Ok(Acceptance::Refused { code, location });
     }
-    // A proxy may lead elsewhere, with the invitation as it was.
+    // A proxy may redirect elsewhere, with the invitation unused.
     match sign_in_page_says(&location, "invite") {
         Some(word) if word == "accepted" => Ok(Acceptance::Accepted { location }),
         _ => Err(reply.refusal().say("the reply says neither that the invitation was accepted nor why it was not")),

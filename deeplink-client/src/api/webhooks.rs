@@ -7,18 +7,17 @@ use deeplink_core::webhook::{
 };
 
 use crate::call::{self, Call};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::decode;
-use crate::error::Error;
 use crate::page::DeliveryPages;
 
-/// The operations on webhooks; see [`Client::webhooks`]. The same events as a stream are [`Client::events`]: a noun of its own,
-/// because a stream needs no webhook.
+/// The operations on webhooks; see [`crate::Client::webhooks`]. [`crate::Client::events`] streams the same events without a
+/// webhook.
 #[derive(Debug, Clone)]
-pub struct Webhooks(pub(crate) Client);
+pub struct Webhooks(pub(crate) Connection);
 
 impl Webhooks {
-    /// Every webhook, newest first, with how its deliveries go.
+    /// Every webhook, newest first, with the health of its deliveries.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -31,7 +30,7 @@ impl Webhooks {
         call::json(&self.0, &routes::LIST_WEBHOOKS, &[])
     }
 
-    /// Makes a webhook. Its secret is in this reply and is not shown again.
+    /// Creates a webhook. Its secret is in this reply only.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -42,8 +41,7 @@ impl Webhooks {
     /// # Ok(()) });
     /// ```
     pub fn create(&self, webhook: &CreateWebhook) -> Call<CreatedWebhook> {
-        let checked = webhook.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::CREATE_WEBHOOK, &[]).body(webhook).checked(checked)
+        call::json(&self.0, &routes::CREATE_WEBHOOK, &[]).body(webhook).valid(webhook.validate())
     }
 
     /// Changes what `update` names. `active(true)` also ends a pause that the service began after three days of failures.
@@ -56,11 +54,10 @@ impl Webhooks {
     /// # Ok(()) });
     /// ```
     pub fn update(&self, id: impl AsRef<str>, update: &UpdateWebhook) -> Call<WebhookDetail> {
-        let checked = update.validate().map_err(Error::invalid);
-        call::json(&self.0, &routes::UPDATE_WEBHOOK, &[id.as_ref()]).body(update).checked(checked)
+        call::json(&self.0, &routes::UPDATE_WEBHOOK, &[id.as_ref()]).body(update).valid(update.validate())
     }
 
-    /// Deletes a webhook, with the log of its deliveries; no attempt begins any more.
+    /// Deletes a webhook, with the log of its deliveries; no further attempt is made.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -71,7 +68,7 @@ impl Webhooks {
         Call::new(&self.0, call::draft(&routes::DELETE_WEBHOOK, &[id.as_ref()]), decode::nothing)
     }
 
-    /// Gives a webhook a new secret, which is in this reply and is not shown again. The one before signs beside it for 24
+    /// Gives a webhook a new secret, which is in this reply and is not shown again. The previous one signs beside it for 24
     /// hours, in `webhook-signature` only.
     ///
     /// ```
@@ -84,8 +81,8 @@ impl Webhooks {
         call::json(&self.0, &routes::ROTATE_WEBHOOK_SECRET, &[id.as_ref()])
     }
 
-    /// Sends a made-up event, like any other: signed, with retries, and in the log. The reply is the delivery as it begins;
-    /// [`Webhooks::deliveries`] tells what became of it.
+    /// Sends a sample event, like any other: signed, with retries, and in the log. The reply is the new delivery;
+    /// [`Webhooks::deliveries`] shows its result.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -96,8 +93,7 @@ impl Webhooks {
     /// # Ok(()) });
     /// ```
     pub fn test(&self, id: impl AsRef<str>, asked: &TestWebhook) -> Call<DeliveryDetail> {
-        let checked = asked.check().map(drop).map_err(Error::invalid);
-        call::json(&self.0, &routes::TEST_WEBHOOK, &[id.as_ref()]).body(asked).checked(checked)
+        call::json(&self.0, &routes::TEST_WEBHOOK, &[id.as_ref()]).body(asked).valid(asked.check())
     }
 
     /// What was sent to a webhook in the last 30 days, newest first: as pages or one by one.

@@ -9,14 +9,14 @@ use super::journal::{Form, Intent, RowSet};
 use super::template::Prepared;
 use crate::clock;
 
-/// A row on its way.
+/// A row in a batch.
 #[derive(Debug, Clone)]
 pub(crate) struct BatchRow {
     pub(crate) row: u64,
     pub(crate) line: u64,
     pub(crate) at: u64,
     pub(crate) id: String,
-    /// The id was made, with this try.
+    /// The id was generated, at this try.
     pub(crate) made: Option<u32>,
     pub(crate) template: Arc<Prepared>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Batch {
     pub(crate) attempt: u32,
     pub(crate) form: Form,
     pub(crate) rows: Vec<BatchRow>,
-    /// Some of these links may be there because an earlier request, whose reply was lost, has made them.
+    /// Some of these links may exist already: an earlier request, whose reply was lost, may have created them.
     pub(crate) maybe_ours: bool,
     /// The key of that earlier request, while the service still remembers it.
     pub(crate) key: Option<String>,
@@ -89,7 +89,7 @@ impl Batch {
             }
     }
 
-    /// What the journal says before the request is sent.
+    /// The journal entry written before the request is sent.
     pub(crate) fn intent(&self, body: &Bytes, run: &str) -> Intent {
         Intent {
             batch: self.number,

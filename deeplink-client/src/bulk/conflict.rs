@@ -1,4 +1,4 @@
-//! Rows whose id is in use: is the link that is there the one that the row asks for?
+//! Rows whose id is in use: compares the existing link with the row.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use crate::error::{Error, Kind};
 /// Links that are fetched one by one before the whole list is read instead.
 const SINGLE: u64 = 1_000;
 
-/// What a row whose id is in use comes to.
+/// The result for a row whose id is in use.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Settled(RowResult),
-    /// The id was made, and somebody else has it: make the next one.
+    /// The id was generated and is in use: generate the next one.
     NextTry,
     /// The service refuses the run as a whole.
     Stop(Error),
 }
 
-/// Compares rows with the links that are there.
+/// Compares rows with existing links.
 pub(crate) struct Comparer {
     client: Client,
     policy: OnConflict,
@@ -55,7 +55,7 @@ impl Comparer {
         }
     }
 
-    /// Settles a row without a request, where the policy does not care for what is there.
+    /// Settles a row without a request, where the policy ignores the existing link.
     pub(crate) fn without_asking(&self, row: &BatchRow, maybe_ours: bool) -> Option<RowResult> {
         if row.made.is_some() || maybe_ours {
             return None;
@@ -67,13 +67,13 @@ impl Comparer {
         }
     }
 
-    /// Settles a row by looking at the link that has its id.
+    /// Settles a row by comparing it with the link that has its id.
     pub(crate) async fn settle(&self, row: &BatchRow) -> Verdict {
         match self.compare(row).await {
             Ok(verdict) => verdict,
             Err(error) => match error.kind() {
                 Kind::NotFound if row.made.is_some() => Verdict::NextTry,
-                Kind::NotFound => Verdict::Settled(taken("the id is in use, and the link is not this key's")),
+                Kind::NotFound => Verdict::Settled(taken("the id is in use, and the link belongs to another key")),
                 Kind::Auth | Kind::Forbidden | Kind::PaymentRequired => Verdict::Stop(error),
                 Kind::BadRequest | Kind::Conflict => Verdict::Settled(RowResult::Rejected {
                     code: error.code().cloned().unwrap_or(ErrorCode::BadRequest),

@@ -88,7 +88,7 @@ impl BulkImport {
         self
     }
 
-    /// How many requests are under way at one time.
+    /// Maximum concurrent requests.
     pub fn concurrency(mut self, concurrency: Concurrency) -> Self {
         self.settings.concurrency = concurrency;
         self
@@ -100,7 +100,7 @@ impl BulkImport {
         self
     }
 
-    /// Makes ids for rows without one, from this salt, the row's content and its position: the same in every run.
+    /// Generates ids for rows without one, from this salt, the row's content and its position: the same in every run.
     pub fn generate_ids(mut self, salt: impl Into<String>) -> Self {
         self.settings.salt = Some(salt.into());
         self
@@ -112,7 +112,7 @@ impl BulkImport {
         self
     }
 
-    /// Reads and judges every row. Nothing is sent.
+    /// Reads and validates every row. Nothing is sent.
     pub async fn check(self) -> Result<Checked, ImportError> {
         let (source, salt) = (Arc::clone(&self.source), self.settings.salt.clone());
         let kept = self.settings.kept_faults;
@@ -127,7 +127,7 @@ impl BulkImport {
     }
 }
 
-/// An import whose rows have been read and judged.
+/// An import whose rows have been read and validated.
 pub struct Checked {
     pub(crate) import: BulkImport,
     report: Report,
@@ -191,7 +191,7 @@ impl BulkImport {
     async fn open_journal(&self, rows: u64) -> Result<(Opened, Past), ImportError> {
         let Some(journal) = self.journal.clone() else {
             // The name is part of each request's key, so it must not repeat.
-            let name = self.client.inner().shared.random(deeplink_core::link::generate_id);
+            let name = self.client.0.inner().shared.random(deeplink_core::link::generate_id);
             return Ok((Opened::new(format!("unkept-{name}"), false), Past::default()));
         };
         let (source, salt) = (Arc::clone(&self.source), self.settings.salt.clone());
@@ -230,7 +230,7 @@ impl BulkImport {
     }
 }
 
-/// Runs what blocks where it may; a panic goes on here.
+/// Runs blocking code on a blocking thread; a panic is propagated.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(value) => value,

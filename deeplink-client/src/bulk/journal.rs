@@ -1,4 +1,4 @@
-//! What a run writes down so that it can be resumed: what it is about to send, and what became of it.
+//! The journal of a run, so that it can be resumed: intents before sending, and results.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::outcome::Counts;
 use crate::transport::BoxFuture;
 
-/// Keeps what a run is about to do and what it has done. [`super::FileJournal`] keeps it in a directory.
+/// Stores the intents and results of a run. [`super::FileJournal`] keeps them in a directory.
 pub trait Journal: Send + Sync + 'static {
     /// Begins or resumes the run that `plan` describes. May block.
     fn open(&self, plan: &RunPlan) -> Result<Opened, JournalError>;
@@ -17,8 +17,8 @@ pub trait Journal: Send + Sync + 'static {
     /// Gives every entry of the run so far, oldest first. May block.
     fn replay(&self, each: &mut dyn FnMut(Entry)) -> Result<(), JournalError>;
 
-    /// Writes an entry down. It is taken at once, even if the future is dropped; the future ends when the entry will
-    /// survive a crash.
+    /// Appends an entry. It is accepted at once, even if the future is dropped; the future resolves when the entry is
+    /// durable.
     fn append(&self, entry: Entry) -> BoxFuture<'static, Result<(), JournalError>>;
 }
 
@@ -36,13 +36,13 @@ pub struct RunPlan {
     pub rows: u64,
 }
 
-/// A run that was begun or resumed.
+/// A run that was started or resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Opened {
     /// The run's name; it is part of each request's key.
     pub run: String,
-    /// The run had been begun before.
+    /// The run is a resumed one.
     pub resumed: bool,
 }
 
@@ -187,9 +187,9 @@ pub struct RunInfo {
     pub dir: std::path::PathBuf,
     /// What it imports.
     pub plan: RunPlan,
-    /// The command it was begun by.
+    /// The command that started it.
     pub command: String,
-    /// When it was begun.
+    /// When it was started.
     pub started_at: Timestamp,
     /// Rows settled so far, as far as the journal says.
     pub counts: Counts,
@@ -199,7 +199,7 @@ pub struct RunInfo {
     pub locked: bool,
 }
 
-/// A journal that cannot be used.
+/// Why a journal cannot be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JournalError {
@@ -215,9 +215,9 @@ pub enum JournalError {
         /// The run.
         run: String,
     },
-    /// The same command was begun with another content or another service.
+    /// The same command was started with other content or another service.
     Changed {
-        /// The run that was begun.
+        /// The earlier run.
         run: String,
         /// `content` or `service`.
         what: &'static str,
@@ -246,10 +246,10 @@ impl fmt::Display for JournalError {
             Self::Io { path, .. } => write!(f, "the journal at {} cannot be used", path.display()),
             Self::Locked { run } => write!(f, "another process works on run {run}"),
             Self::Changed { run, what } => {
-                write!(f, "the {what} is not that of run {run}, which this command began and did not finish")
+                write!(f, "the {what} differs from that of run {run}, which this command started and did not finish")
             }
             Self::OtherAccount { run, link_id } => {
-                write!(f, "link {link_id}, made by run {run}, is not there: this is another account")
+                write!(f, "link {link_id}, created by run {run}, does not exist: this is another account")
             }
             Self::Corrupt { path, what } => write!(f, "{} is damaged: {what}", path.display()),
             Self::Closed => f.write_str("the journal is closed"),

@@ -64,11 +64,11 @@ pub enum OnError {
     /// Nothing more is sent. An invalid row stops the run before it begins.
     #[default]
     Stop,
-    /// The good rows go on.
+    /// The valid rows are sent.
     Continue,
 }
 
-/// How many requests are under way at one time.
+/// Maximum concurrent requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Concurrency {

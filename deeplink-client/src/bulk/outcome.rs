@@ -1,4 +1,4 @@
-//! What became of the rows: one by one, as counts, and why a run ended.
+//! Results: of each row, as counts, and why a run ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::error::{Error, Kind};
 
-/// What became of one row.
+/// The result of one row.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RowOutcome {
@@ -53,7 +53,7 @@ pub enum RowResult {
         /// Why, for people.
         message: String,
     },
-    /// Nobody knows: the service did not answer. Running the import again settles it.
+    /// The result is unknown: the service did not answer. Running the import again settles it.
     Unknown {
         /// The last failure.
         message: String,
@@ -98,7 +98,7 @@ pub struct Counts {
     pub skipped: u64,
     /// Rows refused.
     pub rejected: u64,
-    /// Rows of which nothing is known.
+    /// Rows with an unknown result.
     pub unknown: u64,
     /// Rows that were not sent.
     pub unsent: u64,
@@ -130,13 +130,13 @@ impl Counts {
         }
     }
 
-    /// Rows of which something is known.
+    /// Rows with a known result.
     pub fn settled(&self) -> u64 {
         self.created + self.existed + self.updated + self.skipped + self.rejected + self.unknown
     }
 }
 
-/// Where a run stands.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Progress {
@@ -144,13 +144,13 @@ pub struct Progress {
     pub counts: Counts,
     /// Requests under way.
     pub in_flight: u32,
-    /// Most requests at one time, as of now.
+    /// Maximum concurrent requests at present.
     pub concurrency: u32,
     /// The service asked to wait: so much longer.
     pub paused: Option<Duration>,
 }
 
-/// Where a run stands, with the end of the pause as a moment.
+/// The progress of a run, with the end of the pause as an instant.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Position {
     pub(crate) counts: Counts,
@@ -164,7 +164,7 @@ pub(crate) struct Position {
 pub struct ProgressWatch(pub(crate) watch::Receiver<Position>);
 
 impl ProgressWatch {
-    /// Where the run stands.
+    /// The progress of the run.
     pub fn get(&self) -> Progress {
         let position = *self.0.borrow();
         let paused = position.paused_until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -176,7 +176,7 @@ impl ProgressWatch {
         }
     }
 
-    /// Waits for news; `false` once the run is gone.
+    /// Waits for a change; `false` once the run has ended.
     pub async fn changed(&mut self) -> bool {
         self.0.changed().await.is_ok()
     }
@@ -208,7 +208,7 @@ pub enum Stopped {
     Refused(Arc<Error>),
     /// The service asked to wait for too long.
     RateLimited(Arc<Error>),
-    /// The service failed again and again.
+    /// The service failed repeatedly.
     Unavailable(Arc<Error>),
     /// The source gave other rows than in the first pass, or could not be read again.
     Source(Arc<super::SourceError>),

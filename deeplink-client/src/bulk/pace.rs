@@ -1,4 +1,4 @@
-//! How fast batches go: requests at one time, pauses that the service asks for, and waits after failures.
+//! Rate control: concurrency, pauses that the service asks for, and backoff after failures.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use super::Concurrency;
 
-/// Clean replies that earn one more request at a time.
+/// Successful replies that raise the concurrency by one.
 const CLEAN: u32 = 20;
 const START: u32 = 4;
-const MOST: u32 = 16;
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
+const MAX_CONCURRENCY: u32 = 16;
+const MAX_RETRY_WAIT: Duration = Duration::from_secs(30);
 
 /// Times that tests shorten.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ impl Pace {
         }
     }
 
-    /// Most requests at one time.
+    /// Maximum concurrent requests.
     pub(crate) fn limit(&self) -> u32 {
         self.limit
     }
@@ -82,12 +82,12 @@ impl Pace {
         if self.clean >= CLEAN {
             self.clean = 0;
             if !self.fixed {
-                self.limit = (self.limit + 1).min(MOST);
+                self.limit = (self.limit + 1).min(MAX_CONCURRENCY);
             }
         }
     }
 
-    /// The service is short of breath: half as many requests, at most once a second.
+    /// The service is overloaded: halves the concurrency, at most once a second.
     pub(crate) fn cut(&mut self) {
         self.clean = 0;
         let now = Instant::now();
@@ -102,7 +102,7 @@ impl Pace {
     pub(crate) fn pause(&mut self, asked: Option<Duration>, max_wait: Duration) -> Result<(), TooLong> {
         self.cut();
         let now = Instant::now();
-        let asked = asked.unwrap_or_else(|| Duration::from_secs(1 << self.refusals.min(5)).min(LONGEST_RETRY));
+        let asked = asked.unwrap_or_else(|| Duration::from_secs(1 << self.refusals.min(5)).min(MAX_RETRY_WAIT));
         self.refusals += 1;
         let jitter = self.random.below(u64::try_from(asked.as_millis() / 10).unwrap_or(u64::MAX).saturating_add(1));
         let since = *self.waiting_since.get_or_insert(now);
@@ -117,7 +117,7 @@ impl Pace {
     /// The wait before a failed request is repeated.
     pub(crate) fn retry_delay(&mut self, failures: u32) -> Duration {
         let factor = 1_u32 << failures.saturating_sub(1).min(16);
-        let most = self.times.retry.saturating_mul(factor).min(LONGEST_RETRY);
+        let most = self.times.retry.saturating_mul(factor).min(MAX_RETRY_WAIT);
         Duration::from_micros(self.random.below(u64::try_from(most.as_micros()).unwrap_or(u64::MAX) + 1))
     }
 

@@ -1,4 +1,4 @@
-//! What an earlier process of the same run did, read back from the journal: which rows are settled, and which requests
+//! The state of a resumed run, read back from the journal: which rows are settled, and which requests
 //! were about to be sent and may have arrived.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use super::outcome::RowResult;
 /// The journal of a resumed run. A million settled rows take two megabytes, and eight more for ids that were made.
 #[derive(Default)]
 pub(crate) struct Past {
-    /// Per row: 0 for nothing, else what it came to, and which of `bases` its address begins with.
+    /// Per row: 0 for nothing, else its result, and which of `bases` its address begins with.
     rows: Vec<(u8, u8)>,
     bases: Vec<Arc<str>>,
     /// Per row, the id that was made for it last.
@@ -24,7 +24,7 @@ pub(crate) struct Past {
     sample: Option<String>,
 }
 
-/// What `rows` says of the kinds of an end, in this order from 1.
+/// Codes of results in `rows`, in this order from 1.
 const ENDS: [Settled; 4] = [Settled::Created, Settled::Existed, Settled::Updated, Settled::Skipped];
 
 impl Past {
@@ -49,7 +49,7 @@ impl Past {
                 }
             }
         }
-        // A later try of a batch takes the earlier one's place.
+        // A later try of a batch replaces the earlier one.
         self.open.retain(|(batch, attempt), _| *batch != intent.batch || *attempt > intent.attempt);
         self.open.insert((intent.batch, intent.attempt), intent);
     }
@@ -85,7 +85,7 @@ impl Past {
         u8::try_from(at).unwrap_or(255)
     }
 
-    /// What a row came to, if it is settled. `id` is the link's.
+    /// The result of a row, if it is settled. `id` is the link's.
     pub(crate) fn result(&self, row: u64, id: &str) -> Option<RowResult> {
         let (end, base) = usize::try_from(row).ok().and_then(|at| self.rows.get(at)).copied()?;
         let settled = ENDS.get(usize::from(end).checked_sub(1)?)?;

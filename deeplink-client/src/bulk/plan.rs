@@ -18,7 +18,7 @@ use super::survey::{Judge, Judged, Survey, duplicate};
 use super::template::{Prepared, derived_id};
 use crate::clock;
 
-/// Bytes that batches which are not full yet may hold together.
+/// Maximum bytes in batches that are not full yet.
 const OPEN_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes of one request: below the service's limit of 1 MiB.
 const REQUEST_BYTES: usize = 1_000_000;
@@ -53,15 +53,15 @@ impl Planner {
     /// Reads all rows and gives batches until the receiver is gone. Blocks while the receiver is full.
     pub(crate) fn run(mut self, out: &mpsc::Sender<Planned>) {
         let open = self.past.take_open();
-        let mut shelf = Shelf::new(Arc::clone(&self.numbers), open, self.salt.clone().unwrap_or_default(), out);
-        let fault = match self.fill(&mut shelf) {
+        let mut batches = OpenBatches::new(Arc::clone(&self.numbers), open, self.salt.clone().unwrap_or_default(), out);
+        let fault = match self.fill(&mut batches) {
             Ok(Some(fault)) => fault,
             Ok(None) | Err(Gone) => return,
         };
         let _ = out.blocking_send(Planned::Failed(fault));
     }
 
-    fn fill(&self, shelf: &mut Shelf<'_>) -> Result<Option<SourceError>, Gone> {
+    fn fill(&self, batches: &mut OpenBatches<'_>) -> Result<Option<SourceError>, Gone> {
         let judge = match Judge::new(&*self.source, self.salt.as_deref()) {
             Ok(judge) => judge,
             Err(fault) => return Ok(Some(fault)),
@@ -69,11 +69,11 @@ impl Planner {
         let mut read = 0;
         for judged in judge {
             match judged {
-                Ok(judged) => self.place(judged, shelf)?,
+                Ok(judged) => self.dispatch(judged, batches)?,
                 Err(fault) => return Ok(Some(fault)),
             }
             read += 1;
-            if shelf.out.is_closed() {
+            if batches.out.is_closed() {
                 return Err(Gone);
             }
         }
@@ -81,21 +81,21 @@ impl Planner {
             let message = format!("the input has changed: it had {} rows, now it has {read}", self.rows);
             return Ok(Some(SourceError::new(message)));
         }
-        shelf.flush().map(|()| None)
+        batches.flush().map(|()| None)
     }
 
-    fn place(&self, judged: Judged, shelf: &mut Shelf<'_>) -> Result<(), Gone> {
+    fn dispatch(&self, judged: Judged, batches: &mut OpenBatches<'_>) -> Result<(), Gone> {
         let Judged { row, line, at, id, is_made, verdict } = judged;
         let made = if is_made { self.past.made_id(row) } else { None };
         let named = made.or(id.as_deref()).unwrap_or_default();
         if let Some(result) = self.past.result(row, named) {
             let id = Some(named.to_owned());
-            return shelf.settled(RowOutcome { line, at, id, batch: 0, result });
+            return batches.settled(RowOutcome { line, at, id, batch: 0, result });
         }
         let verdict = match verdict {
             Ok(_) if self.survey.is_duplicate(row) => {
                 // Which row is first was said in the report; the run only leaves this one out.
-                let invalid = duplicate("the id stands on an earlier row too");
+                let invalid = duplicate("duplicate id: an earlier row has it");
                 Err(RowFault::new(line, at, id.clone(), invalid))
             }
             verdict => verdict,
@@ -104,7 +104,7 @@ impl Planner {
             Ok(template) => template,
             Err(fault) => {
                 let result = RowResult::Rejected { code: fault.code.clone(), message: fault.to_string() };
-                return shelf.settled(RowOutcome { line, at, id, batch: 0, result });
+                return batches.settled(RowOutcome { line, at, id, batch: 0, result });
             }
         };
         let first_try = self.survey.first_try(row);
@@ -113,12 +113,12 @@ impl Planner {
             (.., id) => id.unwrap_or_default(),
         };
         let is_group = self.survey.is_group(&template);
-        shelf.put(BatchRow { row, line, at, id, made: is_made.then_some(first_try), template }, is_group)
+        batches.put(BatchRow { row, line, at, id, made: is_made.then_some(first_try), template }, is_group)
     }
 }
 
 /// Batches that are being filled.
-struct Shelf<'a> {
+struct OpenBatches<'a> {
     out: &'a mpsc::Sender<Planned>,
     salt: String,
     numbers: Arc<AtomicU64>,
@@ -130,7 +130,7 @@ struct Shelf<'a> {
     settled: Vec<RowOutcome>,
     /// Requests that may have arrived, and what of them has come together so far.
     open: Vec<(Intent, Vec<Option<BatchRow>>)>,
-    /// Row to request and place in it.
+    /// Row to request and index in it.
     expected: HashMap<u64, (usize, usize)>,
 }
 
@@ -138,11 +138,11 @@ fn weight(row: &BatchRow) -> usize {
     row.id.len() + std::mem::size_of::<BatchRow>()
 }
 
-impl<'a> Shelf<'a> {
+impl<'a> OpenBatches<'a> {
     fn new(numbers: Arc<AtomicU64>, open: Vec<Intent>, salt: String, out: &'a mpsc::Sender<Planned>) -> Self {
         let mut expected = HashMap::new();
         for (at, intent) in open.iter().enumerate() {
-            expected.extend(intent.rows.iter().enumerate().map(|(place, row)| (row, (at, place))));
+            expected.extend(intent.rows.iter().enumerate().map(|(index, row)| (row, (at, index))));
         }
         let empty = |intent: Intent| {
             let rows = vec![None; intent.ids.len()];
@@ -182,8 +182,8 @@ impl<'a> Shelf<'a> {
     }
 
     fn put(&mut self, row: BatchRow, is_group: bool) -> Result<(), Gone> {
-        if let Some((request, place)) = self.expected.remove(&row.row) {
-            return self.rejoin(row, request, place);
+        if let Some((request, index)) = self.expected.remove(&row.row) {
+            return self.rejoin(row, request, index);
         }
         if is_group { self.put_group(row) } else { self.put_other(row) }
     }
@@ -239,12 +239,12 @@ impl<'a> Shelf<'a> {
         if rows.is_empty() { Ok(()) } else { self.give(Form::Links, rows) }
     }
 
-    /// Puts a row back into the request that an earlier process was about to send.
-    fn rejoin(&mut self, row: BatchRow, request: usize, place: usize) -> Result<(), Gone> {
+    /// Adds a row to the request that an earlier process was about to send.
+    fn rejoin(&mut self, row: BatchRow, request: usize, index: usize) -> Result<(), Gone> {
         let (intent, rows) = &mut self.open[request];
-        if let Some(slot) = rows.get_mut(place) {
-            let id = intent.ids[place].clone();
-            // A made id may be that of a later try.
+        if let Some(slot) = rows.get_mut(index) {
+            let id = intent.ids[index].clone();
+            // A generated id may be that of a later try.
             let is_try = |attempt: &u32| derived_id(&self.salt, &row.template, row.row, *attempt) == id;
             let made = row.made.map(|first| (first..first + 64).find(is_try).unwrap_or(first));
             *slot = Some(BatchRow { id, made, ..row });

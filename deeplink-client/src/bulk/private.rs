@@ -1,4 +1,4 @@
-//! Files and directories that nobody else may read.
+//! Files and directories that only their owner may read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -10,17 +10,17 @@ use crate::error::{Error, Kind};
 pub(crate) enum Reaction {
     /// Nothing was inserted, and the reply says which rows are at fault, or that ids are taken.
     Rows,
-    /// The key was used for something else: a new key, and whatever is there is compared.
+    /// The key was used for another request: use a new key, and compare existing links.
     NewKey,
     /// The request is too large: send its halves.
     Split,
     /// The template is at fault.
     Refused,
-    /// Everybody waits; no attempt is used up.
+    /// All requests wait; no attempt is counted.
     Wait(Option<Duration>),
     /// The same body with the same key once more.
     Again,
-    /// The run cannot go on.
+    /// The run cannot continue.
     Stop,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn react(error: &Error) -> Reaction {
         Kind::Conflict if code == Some(&ErrorCode::LinkIdTaken) => Reaction::Rows,
         Kind::BadRequest if code == Some(&ErrorCode::InvalidBatch) => Reaction::Rows,
         Kind::BadRequest if status == 413 => Reaction::Split,
-        // Not the service's own words: a proxy's page, or half a reply. Nobody knows what became of the request.
+        // Not an error record: a proxy's page, or half a reply. The request may have taken effect.
         Kind::BadRequest | Kind::NotFound | Kind::Conflict if code.is_none() => Reaction::Again,
         Kind::BadRequest | Kind::NotFound | Kind::Conflict => Reaction::Refused,
         Kind::Api if matches!(status, 200..=299 | 408) => Reaction::Again,

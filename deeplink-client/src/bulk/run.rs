@@ -1,4 +1,4 @@
-//! An import under way, as its caller sees it.
+//! A running import, as its caller sees it.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::drive::Shared;
 use super::outcome::{ProgressWatch, RowOutcome, Summary};
 
-/// An import under way: a stream of what becomes of each row, in the order in which it becomes known. Not polling it
+/// A running import: a stream of row outcomes, in the order in which they are known. Not polling it
 /// stops dispatch; dropping it ends the run there, and the journal resumes it.
 #[must_use = "streams do nothing unless polled"]
 pub struct BulkRun {
@@ -42,7 +42,7 @@ impl BulkRun {
         self.summary().run
     }
 
-    /// Whether this goes on with a run that was begun before.
+    /// Whether this resumes an earlier run.
     pub fn is_resumed(&self) -> bool {
         self.resumed
     }
@@ -52,7 +52,7 @@ impl BulkRun {
         ProgressWatch(self.shared.progress.subscribe())
     }
 
-    /// Sends nothing more; the stream ends when what is under way has ended, in at most 10 s.
+    /// Sends nothing more; the stream ends when requests in flight have ended, in at most 10 s.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -62,7 +62,7 @@ impl BulkRun {
         Stopper(Arc::clone(&self.stop))
     }
 
-    /// How the run ended; before its end, how it stands.
+    /// How the run ended; before its end, the state so far.
     pub fn summary(&self) -> Summary {
         self.shared.summary.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -13,7 +13,7 @@ pub trait RowSource: Send + Sync + 'static {
     fn name(&self) -> String;
 
     /// Where a row is, for messages: `links.csv:17`, `links.csv:17:5` or `links.json[17]`.
-    fn place(&self, line: u64, column: Option<u64>) -> String {
+    fn location(&self, line: u64, column: Option<u64>) -> String {
         let name = self.name();
         column.map_or_else(|| format!("{name}:{line}"), |column| format!("{name}:{line}:{column}"))
     }
@@ -35,8 +35,8 @@ impl<S: RowSource + ?Sized> RowSource for Arc<S> {
         (**self).name()
     }
 
-    fn place(&self, line: u64, column: Option<u64>) -> String {
-        (**self).place(line, column)
+    fn location(&self, line: u64, column: Option<u64>) -> String {
+        (**self).location(line, column)
     }
 
     fn reference(&self, line: u64) -> String {

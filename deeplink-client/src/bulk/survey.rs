@@ -1,4 +1,4 @@
-//! The first pass: every row is read and judged before anything is sent.
+//! The first pass: every row is read and validated before anything is sent.
 //!
 //! Of a row only eight bytes are kept, a hash of its id. Where two hashes are equal the source is read again and the ids
 //! themselves are compared, so that nothing rests on a hash.
@@ -14,7 +14,7 @@ use super::source::{RowFault, RowSource, Rows, SourceError, SourceRow};
 use super::template::{Prepared, Templates, derived_id, hash};
 use super::{Batches, Report};
 
-/// Groups of so many rows and more are sent as a template with ids.
+/// Groups of at least this many rows are sent as a template with ids.
 const SMALLEST_GROUP: u64 = 10;
 /// Ids compared per further reading of the source.
 const COMPARED: usize = 50_000;
@@ -24,7 +24,7 @@ const KEPT_PAIRS: usize = 20;
 /// What the first pass found, as far as the second needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    /// Rows whose id stands earlier too, by position, sorted.
+    /// Rows whose id occurs earlier too, by position, sorted.
     duplicates: Vec<u64>,
     /// Rows whose made id would not have been unique: with which try it is.
     tries: HashMap<u64, u32>,
@@ -158,7 +158,7 @@ struct Faults {
     count: u64,
     /// Rows that break a rule by themselves.
     own: Vec<RowFault>,
-    /// Rows whose id stands earlier: those of earlier readings, then those of the current one.
+    /// Rows whose id occurs earlier: those of earlier readings, then those of the current one.
     duplicates: Vec<RowFault>,
     read_before: usize,
 }
@@ -248,7 +248,7 @@ impl GroupCount {
     }
 }
 
-/// Values that stand more than once in a sorted list.
+/// Values that occur more than once in a sorted list.
 fn repeated(sorted: &[u64]) -> Vec<u64> {
     let mut repeated: Vec<u64> = sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
     repeated.dedup();
@@ -264,7 +264,7 @@ struct Comparison<'a> {
     groups: &'a mut GroupCount,
 }
 
-/// Who holds an id so far.
+/// The row that has an id so far.
 struct Holder {
     id: String,
     row: u64,
@@ -311,7 +311,7 @@ impl Comparison<'_> {
                 self.try_next(judged.row, template);
             }
         } else if let Some(template) = holder.made.take() {
-            // An id that somebody wrote down goes before one that was made.
+            // An id in the source takes precedence over a generated one.
             self.try_next(holder.row, &template);
             (holder.row, holder.line) = (judged.row, judged.line);
         } else if let Ok(template) = &judged.verdict {
@@ -335,7 +335,7 @@ impl Comparison<'_> {
     }
 }
 
-/// What is wrong with a row whose id stands earlier.
+/// The fault of a row whose id occurs earlier.
 pub(crate) fn duplicate(message: impl Into<String>) -> Invalid {
     Invalid::field(ErrorCode::DuplicateCustomIdInBatch, "custom_id", message)
 }
@@ -347,7 +347,7 @@ pub(crate) fn each_fault(
     survey: &Survey,
     each: &mut dyn FnMut(&RowFault),
 ) -> Result<(), SourceError> {
-    // First lines of the ids that stand twice: gathered on the way, they always come before their repeats.
+    // First lines of duplicate ids: collected on the way, they always come before their repeats.
     let mut repeats: HashSet<u64> = HashSet::new();
     for judged in Judge::new(source, salt)? {
         let judged = judged?;

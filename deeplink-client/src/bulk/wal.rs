@@ -1,5 +1,5 @@
-//! The journal in a directory: `plan.json` says what is imported, `journal.wal` what was about to be done and what was
-//! done, `lock` who does it, `summary.json` how it ended. Readable by its owner alone; there is no secret in it.
+//! The journal in a directory: `plan.json` describes the import, `journal.wal` has intents and results, `lock` is held by
+//! the running process, `summary.json` says how it ended. Readable by its owner alone; there is no secret in it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -22,7 +22,7 @@ use crate::transport::BoxFuture;
 
 /// Largest entry: a request has at most 100 rows.
 const MAX_ENTRY: usize = 1 << 20;
-/// How long another run of this process may take to let go of its lock.
+/// How long to wait for another run of this process to release its lock.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Keeps each run in a directory of its own below one directory, readable by its owner alone.
@@ -146,7 +146,7 @@ const SUMMARY: &str = "summary.json";
 impl Journal for FileJournal {
     fn open(&self, plan: &RunPlan) -> Result<Opened, JournalError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        // A journal that is opened again lets go of what it had.
+        // Reopening a journal releases its lock first.
         *open = None;
         let resumed = self.resumable(plan)?;
         let is_resumed = resumed.is_some();
@@ -158,7 +158,7 @@ impl Journal for FileJournal {
         let path = dir.join(WAL);
         let mut file = open_private(&path).map_err(|error| io_error(&path, error))?;
         let end = read_entries(&path, &mut file, &mut |_| {})?;
-        // A torn tail is what a killed process was writing: it had promised nothing about it.
+        // A torn tail is what a killed process was writing: it was never acknowledged.
         let cut = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
         cut.and_then(|_| file.sync_all()).map_err(|error| io_error(&path, error))?;
         *open = Some(Writer::start(dir, file, lock));
@@ -182,13 +182,13 @@ impl Journal for FileJournal {
     }
 }
 
-/// An entry on its way to the disk, and who waits for it.
+/// An entry to be written, and who waits for it.
 struct Waiting {
     entry: Entry,
     done: oneshot::Sender<Result<(), JournalError>>,
 }
 
-/// The thread that writes: whatever has gathered while it was syncing is one write and one sync.
+/// The writer thread: entries that arrive during a sync share the next write and sync.
 #[derive(Debug)]
 struct Writer {
     dir: PathBuf,
@@ -216,7 +216,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
-            // The thread ends with its queue; what it could not write was reported to whoever waited.
+            // The thread ends with its queue; what it could not write was reported to the callers that waited.
             let _ = thread.join();
         }
     }
@@ -230,7 +230,7 @@ fn write_entries(dir: &Path, mut file: File, queue: &Receiver<Waiting>) {
         for waiting in &group {
             frame(&waiting.entry, &mut bytes);
         }
-        // What nobody waits for rides along with the next sync.
+        // Entries without a waiter are synced with the next one.
         let is_awaited = group.iter().any(|waiting| !waiting.done.is_closed());
         let mut written = file.write_all(&bytes);
         if is_awaited {
@@ -323,7 +323,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 fn info(dir: PathBuf) -> Result<RunInfo, JournalError> {
     let plan: PlanFile = read_json(&dir.join(PLAN))?
-        .ok_or_else(|| JournalError::Corrupt { path: dir.join(PLAN), what: "it is gone".to_owned() })?;
+        .ok_or_else(|| JournalError::Corrupt { path: dir.join(PLAN), what: "it is missing".to_owned() })?;
     let summary: Option<Finished> = read_json(&dir.join(SUMMARY))?;
     let finished = summary.as_ref().is_some_and(|summary| summary.complete);
     let counts = match summary {
@@ -364,10 +364,10 @@ fn counts_so_far(path: &Path, rows: u64) -> Result<Counts, JournalError> {
 }
 
 /// Takes the run's lock, which ends with the file.
-fn lock(dir: &Path, run: &str, patience: Duration) -> Result<File, JournalError> {
+fn lock(dir: &Path, run: &str, timeout: Duration) -> Result<File, JournalError> {
     let path = dir.join("lock");
     let file = open_private(&path).map_err(|error| io_error(&path, error))?;
-    let until = Instant::now() + patience;
+    let until = Instant::now() + timeout;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),

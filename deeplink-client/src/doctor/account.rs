@@ -1,4 +1,4 @@
-//! The account: what its key reaches, and whether its links have a host of their own.
+//! The account: the scope of its key, and whether it has a verified domain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use deeplink_core::app::{AppDetail, AppPlatform};
 use deeplink_core::domain::{DomainDetail, DomainRole};
 use deeplink_core::link::LinkFilter;
 
-use super::{Finding, Ground, Status, Task};
+use super::{Finding, Setup, Status, Task};
 use crate::auth::AuthKind;
 use crate::client::Client;
 use crate::error::{Error, Kind};
 
-/// What the key gave to read.
+/// What could be read with the key.
 pub(super) struct Account {
     key: Key,
     /// `None` where they could not be read.
@@ -20,7 +20,7 @@ pub(super) struct Account {
     domains: Option<Vec<DomainDetail>>,
 }
 
-/// How the service took the key.
+/// The service's answer to the key.
 enum Key {
     None,
     Accepted,
@@ -58,7 +58,7 @@ impl Account {
         self.domains.iter().flatten().filter(|domain| domain.verified)
     }
 
-    /// Whether the key shows what a landing page's button depends on.
+    /// Whether the key can read what a landing page's button depends on.
     pub(super) fn is_read(&self) -> bool {
         self.apps.is_some() && self.domains.is_some()
     }
@@ -68,7 +68,7 @@ impl Account {
         self.domains.iter().flatten().find(|domain| domain.domain == name)
     }
 
-    /// The host that a tap leads over.
+    /// The alternate host for taps.
     pub(super) fn alternate(&self) -> Option<&str> {
         let alternate = self.verified().find(|domain| domain.role == DomainRole::Alternate);
         alternate.map(|domain| domain.domain.as_str())
@@ -92,13 +92,13 @@ impl Account {
 
     fn check_key(&self) -> Finding {
         match &self.key {
-            Key::None => Finding::skip("no key, so nothing of an account is looked at"),
+            Key::None => Finding::skip("no key, so the account is not checked"),
             Key::Accepted => Finding::ok("accepted, for the whole account"),
             Key::Scoped => Finding::warn(
                 "accepted, but it belongs to an affiliate: apps and domains cannot be read",
                 "use a key of the account itself",
             ),
-            Key::Refused(why) => Finding::fail(why.clone(), "dl login --with-key keeps another key"),
+            Key::Refused(why) => Finding::fail(why.clone(), "dl login --with-key stores another key"),
             Key::Unknown(why) => Finding::fail(format!("could not be tried: {why}"), "try again; dl ping shows more"),
         }
     }
@@ -115,7 +115,7 @@ impl Account {
             Some(waiting) => format!("dl domains verify {} says what is missing", waiting.domain),
             None => "dl domains add go.example.com, then dl domains verify".to_owned(),
         };
-        Finding::warn("no verified primary domain: new links end after a time and live on the service's host", fix)
+        Finding::warn("no verified primary domain: new links expire and use the service's host", fix)
     }
 }
 
@@ -129,9 +129,9 @@ impl Key {
     }
 }
 
-pub(super) fn tasks(ground: &Arc<Ground>) -> Vec<Task> {
-    let subject = ground.client.base_url().origin().ascii_serialization();
-    let (one, two) = (Arc::clone(ground), Arc::clone(ground));
+pub(super) fn tasks(setup: &Arc<Setup>) -> Vec<Task> {
+    let subject = setup.client.base_url().origin().ascii_serialization();
+    let (one, two) = (Arc::clone(setup), Arc::clone(setup));
     vec![
         Task::new("account.key", &subject, Status::Fail, async move { one.account.check_key() }),
         Task::new("account.domain", subject, Status::Warn, async move { two.account.check_primary() }),

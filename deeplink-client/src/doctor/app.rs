@@ -1,4 +1,4 @@
-//! Apps: whether every build of theirs is known, and whether a tap can reach them.
+//! Apps: whether every signing certificate is registered, and whether a tap can open them.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use http::Method;
 use super::association::serves;
 use super::link::IPHONE;
 use super::probe::{Site, ask};
-use super::{Finding, Ground, Status, Task};
+use super::{Finding, Setup, Status, Task};
 
-pub(super) fn tasks(ground: &Arc<Ground>, links: &[String]) -> Vec<Task> {
-    let mut tasks: Vec<Task> = ground
+pub(super) fn tasks(setup: &Arc<Setup>, links: &[String]) -> Vec<Task> {
+    let mut tasks: Vec<Task> = setup
         .account
         .android()
         .map(|app| {
@@ -21,14 +21,14 @@ pub(super) fn tasks(ground: &Arc<Ground>, links: &[String]) -> Vec<Task> {
             Task::new("app.fingerprints", subject, Status::Warn, std::future::ready(finding))
         })
         .collect();
-    if ground.account.apps.is_some() {
-        let subject = ground.account.alternate().unwrap_or("iOS").to_owned();
-        let (ground, links) = (Arc::clone(ground), links.to_vec());
+    if setup.account.apps.is_some() {
+        let subject = setup.account.alternate().unwrap_or("iOS").to_owned();
+        let (setup, links) = (Arc::clone(setup), links.to_vec());
         tasks.push(Task::new(
             "app.alternate",
             subject,
             Status::Fail,
-            async move { ground.check_alternate(&links).await },
+            async move { setup.check_alternate(&links).await },
         ));
     }
     tasks
@@ -44,7 +44,7 @@ fn fingerprints(app: &AppDetail) -> Finding {
     }
 }
 
-impl Ground {
+impl Setup {
     async fn check_alternate(&self, named: &[String]) -> Finding {
         if self.account.ios().next().is_none() {
             return Finding::skip("the account has no iOS app");
@@ -70,7 +70,7 @@ impl Ground {
             return broken(what);
         }
         let Some(id) = self.some_link(named).await else {
-            return Finding::ok("both files are served; there is no link to try");
+            return Finding::ok("both files are served; no link to try");
         };
         let url = format!("https://{alternate}/{id}");
         let ways = match site.ways().await {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use http::Method;
 use serde_json::Value;
 
-use super::probe::{Answer, Fault, Headers, Site, Trouble, ask, short};
-use super::{Finding, Ground, Status, Task};
+use super::probe::{Answer, Fault, FaultKind, Headers, Site, ask, short};
+use super::{Finding, Setup, Status, Task};
 
 /// Largest file that Apple reads.
-const MOST: usize = 128 * 1024;
+const MAX_FILE: usize = 128 * 1024;
 
 const APPLE_BOT: Headers<'_> = &[("user-agent", "AASA-Bot/1.0.0")];
 const BROWSER: Headers<'_> = &[
@@ -44,9 +44,9 @@ impl File {
     }
 }
 
-pub(super) fn tasks(ground: &Arc<Ground>, site: &Arc<Site>) -> Vec<Task> {
+pub(super) fn tasks(setup: &Arc<Setup>, site: &Arc<Site>) -> Vec<Task> {
     let host = || site.name.clone();
-    let pair = || (Arc::clone(ground), Arc::clone(site));
+    let pair = || (Arc::clone(setup), Arc::clone(site));
     let [one, two, three, four] = [0; 4].map(|_| pair());
     vec![
         Task::new("aasa.origin", host(), Status::Fail, async move { one.0.check_origin(&one.1, File::Apple).await }),
@@ -58,7 +58,7 @@ pub(super) fn tasks(ground: &Arc<Ground>, site: &Arc<Site>) -> Vec<Task> {
     ]
 }
 
-impl Ground {
+impl Setup {
     /// What the file must hold: ids of iOS apps, or packages with their fingerprints.
     fn wanted(&self, file: File) -> Vec<(String, Vec<String>)> {
         match file {
@@ -83,7 +83,7 @@ impl Ground {
         }
         let wanted = self.wanted(file);
         let nothing = || Finding::skip(format!("the account has no {} app", file.platform()));
-        let first = match site.get(file.path(), APPLE_BOT, MOST).await {
+        let first = match site.get(file.path(), APPLE_BOT, MAX_FILE).await {
             Ok(answer) if answer.status == 404 && self.account.apps.is_some() && wanted.is_empty() => return nothing(),
             Ok(answer) => answer,
             Err(fault) => {
@@ -95,7 +95,7 @@ impl Ground {
         }
         if let Some(difference) = differs(site, file, &first).await {
             return Finding::fail(
-                format!("not the same for everybody: {difference}"),
+                format!("not the same for every visitor: {difference}"),
                 "serve the same bytes at every address and to every user agent, without any challenge in between",
             );
         }
@@ -114,11 +114,11 @@ impl Ground {
             return Finding::skip("the account has no iOS app");
         }
         let url = format!("{}/a/v1/{}", self.apple, site.name);
-        let cdn = match ask(self.probe.plain(), Method::GET, &url, &[], MOST).await {
+        let cdn = match ask(self.probe.plain(), Method::GET, &url, &[], MAX_FILE).await {
             Ok(cdn) => cdn,
             Err(fault) => return Finding::warn(format!("Apple's copy cannot be fetched: {}", fault.text), "try again"),
         };
-        let origin = site.get(File::Apple.path(), APPLE_BOT, MOST).await.ok();
+        let origin = site.get(File::Apple.path(), APPLE_BOT, MAX_FILE).await.ok();
         let origin = origin.filter(|origin| origin.status == 200).and_then(|origin| json(&origin));
         let why = failure(&cdn);
         match (cdn.status, origin) {
@@ -153,7 +153,7 @@ impl Ground {
             site.name,
             deeplink_core::association::AssetStatement::HANDLE_ALL_URLS
         );
-        let answer = match ask(self.probe.plain(), Method::GET, &url, &[], MOST).await {
+        let answer = match ask(self.probe.plain(), Method::GET, &url, &[], MAX_FILE).await {
             Ok(answer) => answer,
             Err(fault) => return Finding::warn(format!("Google cannot be asked: {}", fault.text), "try again"),
         };
@@ -201,7 +201,7 @@ fn judge(answer: &Answer, file: File, wanted: &[(String, Vec<String>)]) -> Resul
             return Err(Finding::fail(format!("{path} is not there (HTTP 404)"), fix));
         }
         _ => {
-            let fix = "let everybody fetch it, without key, challenge or limit";
+            let fix = "serve it to everybody, without key, challenge or limit";
             return Err(Finding::fail(format!("{path} gives {}", answer.outline()), fix));
         }
     }
@@ -213,13 +213,13 @@ fn judge(answer: &Answer, file: File, wanted: &[(String, Vec<String>)]) -> Resul
         return Err(Finding::fail("the file is larger than 128 KiB", "remove apps that are no longer in use"));
     }
     let Some(found) = json(answer) else {
-        return Err(Finding::fail("the file is no JSON", "something between the service and the host changes it"));
+        return Err(Finding::fail("the file is not JSON", "something between the service and the host changes it"));
     };
     let missing: Vec<String> = wanted.iter().filter_map(|(app, prints)| lacking(&found, file, app, prints)).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let fix = "the host serves an older file, or somebody else's: purge caches in between";
+    let fix = "the host serves an older file, or another site's: purge caches in between";
     Err(Finding::fail(format!("the file lacks {}", missing.join(", ")), fix))
 }
 
@@ -258,19 +258,19 @@ fn lacking(found: &Value, file: File, app: &str, prints: &[String]) -> Option<St
 async fn differs(site: &Site, file: File, first: &Answer) -> Option<String> {
     let compare = |who: &str, other: Result<Answer, Fault>| match other {
         // A machine without IPv6 cannot say what others get over it.
-        Err(fault) if fault.kind == Trouble::NoWay => None,
-        Err(fault) => Some(format!("{who} gets nothing ({})", fault.text)),
+        Err(fault) if fault.kind == FaultKind::NoWay => None,
+        Err(fault) => Some(format!("{who} gets no answer ({})", fault.text)),
         Ok(other) if other.status != first.status => Some(format!("{who} gets {}", other.outline())),
         Ok(other) if other.body != first.body => Some(format!("{who} gets other bytes")),
         Ok(_) => None,
     };
-    if let Some(difference) = compare("a browser", site.get(file.path(), BROWSER, MOST).await) {
+    if let Some(difference) = compare("a browser", site.get(file.path(), BROWSER, MAX_FILE).await) {
         return Some(difference);
     }
     let url = format!("https://{}{}", site.name, file.path());
     for (family, client) in &site.ways().await.ok()?.families {
-        let answer = ask(client, Method::GET, &url, APPLE_BOT, MOST).await;
-        if let Some(difference) = compare(&format!("who comes over {family}"), answer) {
+        let answer = ask(client, Method::GET, &url, APPLE_BOT, MAX_FILE).await;
+        if let Some(difference) = compare(&format!("a visitor over {family}"), answer) {
             return Some(difference);
         }
     }
@@ -293,7 +293,7 @@ fn failure(answer: &Answer) -> String {
 /// Whether a host serves a file at all.
 pub(super) async fn serves(site: &Site, apple: bool) -> Result<(), String> {
     let file = if apple { File::Apple } else { File::Google };
-    match site.get(file.path(), APPLE_BOT, MOST).await {
+    match site.get(file.path(), APPLE_BOT, MAX_FILE).await {
         Ok(answer) if answer.status == 200 && json(&answer).is_some() => Ok(()),
         Ok(answer) => Err(format!("{} gives {}", file.path(), answer.outline())),
         Err(fault) => Err(format!("{} cannot be fetched: {}", file.path(), fault.text)),

@@ -1,13 +1,13 @@
-//! A host: its proof in DNS, its way here, its certificate, and what it tells crawlers.
+//! A host: its proof in DNS, its routing, its certificate, and its `robots.txt`.
 
 use std::sync::Arc;
 
-use super::probe::{Answer, Site, Trouble, short};
+use super::probe::{Answer, FaultKind, Site, short};
 use super::service::is_ours;
-use super::{Finding, Ground, Status, Task, robots};
+use super::{Finding, Setup, Status, Task, robots};
 use crate::clock;
 
-/// A certificate that ends sooner than this is worth a word, in days.
+/// A certificate that expires sooner than this is a warning, in days.
 const SOON: i64 = 14;
 /// Bytes of `/health` that are read.
 const HEALTH_BYTES: usize = 4_096;
@@ -16,9 +16,9 @@ const ROBOTS_BYTES: usize = 512 * 1024;
 /// What robots must be able to fetch.
 const FILES: [&str; 2] = ["/.well-known/apple-app-site-association", "/.well-known/assetlinks.json"];
 
-pub(super) fn tasks(ground: &Arc<Ground>, site: &Arc<Site>) -> Vec<Task> {
+pub(super) fn tasks(setup: &Arc<Setup>, site: &Arc<Site>) -> Vec<Task> {
     let host = || site.name.clone();
-    let pair = || (Arc::clone(ground), Arc::clone(site));
+    let pair = || (Arc::clone(setup), Arc::clone(site));
     let [one, two, three, four] = [0; 4].map(|_| pair());
     vec![
         Task::new("domain.txt", host(), Status::Warn, async move { one.0.check_txt(&one.1).await }),
@@ -28,7 +28,7 @@ pub(super) fn tasks(ground: &Arc<Ground>, site: &Arc<Site>) -> Vec<Task> {
     ]
 }
 
-impl Ground {
+impl Setup {
     async fn check_txt(&self, site: &Site) -> Finding {
         if let Some(skip) = self.out_of_reach(&site.name) {
             return skip;
@@ -44,7 +44,7 @@ impl Ground {
             Err(why) => return Finding::warn(format!("{name}: {why}"), "look at the domain's name servers"),
         };
         let is_token = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        // Byte for byte, as the service compares: one blank too many and a re-check takes the verification away.
+        // Byte for byte, as the service compares: one extra space and a re-check removes the verification.
         let proves = |text: &str| match token {
             Some(token) => text == token,
             None => is_token(text),
@@ -52,11 +52,11 @@ impl Ground {
         if found.iter().any(|text| proves(text)) {
             return Finding::ok("the TXT record is there");
         }
-        // A name can have records of others; one that is nearly right is the one to mend.
+        // A name can have records of others; the one that is nearly right is to be fixed.
         let is_near = |text: &&String| proves(&text.trim().to_ascii_lowercase());
         let what = match found.iter().find(is_near).or(found.first()) {
-            Some(other) => format!("{name} says \"{}\": the domain's verification will be lost", short(other)),
-            None => format!("{name} has no TXT record: the domain's verification will be lost"),
+            Some(other) => format!("{name} says \"{}\": the domain will lose its verification", short(other)),
+            None => format!("{name} has no TXT record: the domain will lose its verification"),
         };
         Finding::warn(what, fix)
     }
@@ -75,8 +75,8 @@ impl Ground {
                 let address = site.ways().await.map(|ways| ways.address.clone()).unwrap_or_default();
                 Finding::ok(format!("leads here ({address})"))
             }
-            Ok(answer) => Finding::fail(format!("somebody else answers: /health gives {}", answer.outline()), fix),
-            Err(fault) if fault.kind == Trouble::Tls => {
+            Ok(answer) => Finding::fail(format!("another server answers: /health gives {}", answer.outline()), fix),
+            Err(fault) if fault.kind == FaultKind::Tls => {
                 Finding::fail(format!("answers, but {}", fault.text), "see domain.tls")
             }
             Err(fault) => Finding::fail(format!("does not lead here: {}", fault.text), fix),
@@ -89,8 +89,8 @@ impl Ground {
         }
         match site.get("/health", &[], HEALTH_BYTES).await {
             Ok(answer) => lifetime(&answer),
-            Err(fault) if matches!(fault.kind, Trouble::Unreachable | Trouble::NoWay) => {
-                Finding::skip(format!("nobody answers at port 443: {}", fault.text))
+            Err(fault) if matches!(fault.kind, FaultKind::Unreachable | FaultKind::NoWay) => {
+                Finding::skip(format!("no answer at port 443: {}", fault.text))
             }
             Err(fault) => Finding::fail(
                 fault.text,
@@ -113,17 +113,17 @@ impl Ground {
         match answer.status {
             200 => {}
             500.. => {
-                let what = format!("/robots.txt gives {}: crawlers then stay away altogether", answer.outline());
+                let what = format!("/robots.txt gives {}: crawlers then skip the whole host", answer.outline());
                 return Finding::fail(what, "answer it with 200 or 404");
             }
-            _ => return Finding::ok("/robots.txt bars nothing"),
+            _ => return Finding::ok("/robots.txt blocks nothing"),
         }
         let text = String::from_utf8_lossy(&answer.body);
         let barred = FILES.iter().find_map(|file| Some((file, robots::barred(&text, file)?)));
         match barred {
             None => Finding::ok("/robots.txt leaves /.well-known/ open"),
             Some((file, reader)) => Finding::fail(
-                format!("/robots.txt keeps {reader} from {file}"),
+                format!("/robots.txt blocks {reader} from {file}"),
                 "add to /robots.txt, for every user agent: Allow: /.well-known/",
             ),
         }

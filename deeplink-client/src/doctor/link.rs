@@ -1,11 +1,11 @@
-//! One link: what each sort of visitor gets, compared with the decision table; its preview image; its stores.
+//! One link: what each kind of visitor gets, compared with the decision table; its preview image; its stores.
 //!
 //! Every visit says that it is a prefetch, so none is counted as a click.
 
 use std::sync::Arc;
 
 use deeplink_core::link::{LinkDetail, LinkStatus};
-use deeplink_core::resolve::{self, LandingPlan, LinkView, Outcome, Surroundings, Target};
+use deeplink_core::resolve::{self, HostContext, LandingPlan, LinkView, Outcome, Target};
 use deeplink_core::visitor::{AgentTraits, Platform, Visitor};
 use http::Method;
 use tokio::sync::OnceCell;
@@ -13,7 +13,7 @@ use url::Url;
 
 use super::page::Page;
 use super::probe::{Answer, Fault, Site, ask, short};
-use super::{Finding, Ground, Status, Task};
+use super::{Finding, Setup, Status, Task};
 
 /// Bytes of a page that are read: room for every address a link can have, in each place where the page names it.
 const PAGE_BYTES: usize = 512 * 1024;
@@ -32,7 +32,7 @@ const DESKTOP: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537
                        Chrome/131.0.0.0 Safari/537.36";
 const FACEBOOK: &str = "facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)";
 
-/// Who visits: a name to show, a User-Agent, and whether a program asks for JSON.
+/// A kind of visitor: a name to show, a User-Agent, and whether a program asks for JSON.
 const VISITORS: [(&str, &str, bool); 5] = [
     ("iPhone", IPHONE, false),
     ("Android", ANDROID, false),
@@ -41,15 +41,15 @@ const VISITORS: [(&str, &str, bool); 5] = [
     ("JSON", "curl/8.5.0", true),
 ];
 
-/// A link that several checks look at; it is fetched once.
+/// A link that several checks use; it is fetched once.
 struct Case {
-    ground: Arc<Ground>,
+    setup: Arc<Setup>,
     id: String,
     detail: OnceCell<Result<LinkDetail, String>>,
 }
 
-pub(super) fn tasks(ground: &Arc<Ground>, link: &str) -> Vec<Task> {
-    let case = Arc::new(Case { ground: Arc::clone(ground), id: link.to_owned(), detail: OnceCell::new() });
+pub(super) fn tasks(setup: &Arc<Setup>, link: &str) -> Vec<Task> {
+    let case = Arc::new(Case { setup: Arc::clone(setup), id: link.to_owned(), detail: OnceCell::new() });
     let mut tasks: Vec<Task> = VISITORS
         .into_iter()
         .map(|(who, agent, json)| {
@@ -57,7 +57,7 @@ pub(super) fn tasks(ground: &Arc<Ground>, link: &str) -> Vec<Task> {
             Task::new("link.resolve", link, Status::Fail, async move {
                 let finding = case.check_visit(agent, json).await;
                 match finding.status {
-                    // Nobody was let in, whoever they are.
+                    // Access was refused to everybody.
                     Status::Skip => finding,
                     _ => Finding { message: format!("{who}: {}", finding.message), ..finding },
                 }
@@ -72,7 +72,7 @@ pub(super) fn tasks(ground: &Arc<Ground>, link: &str) -> Vec<Task> {
 
 impl Case {
     async fn detail(&self) -> Result<&LinkDetail, Finding> {
-        let fetch = async || self.ground.client.links().get(&self.id).await.map_err(|error| error.message().to_owned());
+        let fetch = async || self.setup.client.links().get(&self.id).await.map_err(|error| error.message().to_owned());
         let detail = self.detail.get_or_init(fetch).await;
         detail.as_ref().map_err(|why| {
             Finding::fail(
@@ -87,15 +87,15 @@ impl Case {
         let accept = if json { "application/json" } else { "text/html,application/xhtml+xml,*/*;q=0.8" };
         let headers = [("user-agent", agent), ("accept", accept), ("sec-purpose", "prefetch")];
         match self.own_host(link) {
-            None => ask(self.ground.probe.plain(), Method::GET, &link.url, &headers, PAGE_BYTES).await,
-            Some((host, path)) => Site::new(&self.ground.probe, &host).get(&path, &headers, PAGE_BYTES).await,
+            None => ask(self.setup.probe.plain(), Method::GET, &link.url, &headers, PAGE_BYTES).await,
+            Some((host, path)) => Site::new(&self.setup.probe, &host).get(&path, &headers, PAGE_BYTES).await,
         }
     }
 
     /// Host and path of a link that is not on the service's own host.
     fn own_host(&self, link: &LinkDetail) -> Option<(String, String)> {
         let url = Url::parse(&link.url).ok().filter(|url| url.scheme() == "https")?;
-        let host = url.host_str().filter(|host| self.ground.client.base_url().host_str() != Some(host))?;
+        let host = url.host_str().filter(|host| self.setup.client.base_url().host_str() != Some(host))?;
         Some((host.to_owned(), url.path().to_owned()))
     }
 
@@ -105,7 +105,7 @@ impl Case {
             Err(finding) => return finding,
         };
         if let Some((host, _)) = self.own_host(link)
-            && let Some(skip) = self.ground.out_of_reach(&host)
+            && let Some(skip) = self.setup.out_of_reach(&host)
         {
             return skip;
         }
@@ -122,15 +122,15 @@ impl Case {
             Ok(found) if json || link.status == LinkStatus::Active => Finding::ok(found),
             Ok(found) => {
                 let what = format!("{found}: the link is {}", link.status);
-                Finding::warn(what, "visitors are not led anywhere; make another link if they should be")
+                Finding::warn(what, "visitors are not redirected; create another link if they should be")
             }
         }
     }
 
     /// Compares an answer for people with what the decision table says.
     fn judge_page(&self, link: &LinkDetail, agent: &str, answer: &Answer) -> Result<String, String> {
-        let account = &self.ground.account;
-        let around = Surroundings {
+        let account = &self.setup.account;
+        let around = HostContext {
             alternate: account.alternate(),
             only_android_package: account.only_package(),
             on_alternate: false,
@@ -143,26 +143,26 @@ impl Case {
                     let row = row(&view, &around, visitor.platform, None);
                     return Ok(format!("redirect to {} ({row})", short(&to)));
                 }
-                Err(format!("{got}, where a redirect to {} belongs", short(&to)))
+                Err(format!("{got}, expected a redirect to {}", short(&to)))
             }
             Outcome::Landing(plan) => {
                 let row = row(&view, &around, visitor.platform, Some(&plan));
                 let page = read_landing(answer);
                 // An affiliate's key does not show the domains and apps that lead a phone's button.
                 if !account.is_read() && matches!(visitor.platform, Platform::Ios | Platform::Android) {
-                    let page = page.map_err(|what| format!("{what}, where a landing page belongs"))?;
+                    let page = page.map_err(|what| format!("{what}, expected a landing page"))?;
                     let found = page.href("open").map_or_else(no_button, button);
                     return Ok(format!("page with {found} (apps and domains cannot be read, so not compared)"));
                 }
                 page.and_then(|page| judge_button(page.href("open"), plan.open()))
-                    .map_err(|what| format!("{what}, where the page of row {row} belongs"))?;
+                    .map_err(|what| format!("{what}, expected the page of row {row}"))?;
                 Ok(format!("page with {} ({row})", plan.open().map_or_else(no_button, button)))
             }
             Outcome::Notice => match (answer.status, &link.status) {
                 (200, LinkStatus::Flagged) | (410, LinkStatus::Expired | LinkStatus::Disabled) => {
                     Ok("notice".to_owned())
                 }
-                _ => Err(format!("{got}, where a notice belongs: the link is {}", link.status)),
+                _ => Err(format!("{got}, expected a notice: the link is {}", link.status)),
             },
         }
     }
@@ -176,7 +176,7 @@ impl Case {
         let Some(image) = image else { return Finding::skip("no preview image") };
         let fix = "give it an image of at least 1200 \u{d7} 630 pixels: dl links update ID --image URL";
         let answer =
-            match ask(self.ground.probe.plain(), Method::GET, image, &[("user-agent", FACEBOOK)], IMAGE_BYTES).await {
+            match ask(self.setup.probe.plain(), Method::GET, image, &[("user-agent", FACEBOOK)], IMAGE_BYTES).await {
                 Ok(answer) => answer,
                 Err(fault) => return Finding::warn(format!("{}: {}", short(image), fault.text), fix),
             };
@@ -187,7 +187,7 @@ impl Case {
             return Finding::warn("the image is larger than 5 MB", fix);
         }
         match imagesize::blob_size(&answer.body) {
-            Err(_) => Finding::warn(format!("{} is no image that can be read", short(image)), fix),
+            Err(_) => Finding::warn(format!("{} is not an image that can be read", short(image)), fix),
             Ok(size) if size.width < IMAGE_PIXELS || size.height < IMAGE_PIXELS => {
                 Finding::warn(format!("{} \u{d7} {} pixels are too few", size.width, size.height), fix)
             }
@@ -208,8 +208,8 @@ impl Case {
                     "it ends in details?id=PACKAGE: dl links update ID --android-store URL",
                 );
             };
-            let known = self.ground.account.android().any(|app| app.package_name.as_deref() == Some(&*package));
-            if self.ground.account.apps.is_some() && !known {
+            let known = self.setup.account.android().any(|app| app.package_name.as_deref() == Some(&*package));
+            if self.setup.account.apps.is_some() && !known {
                 return Finding::warn(
                     format!("{package} is not among the account's apps"),
                     format!("dl apps add android --package {package} --sha256 FINGERPRINT"),
@@ -234,11 +234,7 @@ fn view(link: &LinkDetail) -> LinkView<'_> {
     LinkView {
         link_id: &link.link_id,
         url: &link.url,
-        ios_deep_link: link.ios_deep_link.as_deref(),
-        ios_store_url: link.ios_store_url.as_deref(),
-        android_deep_link: link.android_deep_link.as_deref(),
-        android_store_url: link.android_store_url.as_deref(),
-        web_url: link.web_url.as_deref(),
+        to: link.destinations().map(Option::as_deref),
         has_social_preview: link.social_preview.is_some(),
         has_agent_context: link.agent_context.is_some(),
         is_active: link.status == LinkStatus::Active,
@@ -248,41 +244,39 @@ fn view(link: &LinkDetail) -> LinkView<'_> {
 /// The row of the decision table that a visit falls under.
 fn row(
     link: &LinkView<'_>,
-    around: &Surroundings<'_>,
+    around: &HostContext<'_>,
     platform: Platform,
     plan: Option<&LandingPlan<'_>>,
 ) -> &'static str {
-    let has_ios = link.ios_deep_link.is_some() || link.ios_store_url.is_some();
-    let has_android = link.android_deep_link.is_some() || link.android_store_url.is_some();
     let is_web = |url: &str| url.starts_with("http:") || url.starts_with("https:");
     let over_alternate = around.alternate.is_some();
     match platform {
-        _ if !has_ios && !has_android => {
-            if link.web_url.is_some() {
+        _ if !link.has_platform_destination() => {
+            if link.to.web_url.is_some() {
                 "D14"
             } else {
                 "D15"
             }
         }
-        Platform::Ios if !has_ios => "D5",
+        Platform::Ios if !link.has_ios() => "D5",
         Platform::Ios if over_alternate => "D1",
-        Platform::Ios => match link.ios_deep_link {
+        Platform::Ios => match link.to.ios_deep_link {
             Some(app) if is_web(app) => "D3",
             Some(_) => "D2",
             None => "D4",
         },
-        Platform::Android if !has_android => "D10",
+        Platform::Android if !link.has_android() => "D10",
         Platform::Android if over_alternate => "D6",
         Platform::Android if plan.and_then(LandingPlan::open_target) == Some(Target::Intent) => "D7",
         Platform::Android => {
-            if link.android_deep_link.is_some() {
+            if link.to.android_deep_link.is_some() {
                 "D8"
             } else {
                 "D9"
             }
         }
         Platform::Macos => {
-            if has_ios {
+            if link.has_ios() {
                 "D11"
             } else {
                 "D12"
@@ -309,7 +303,7 @@ fn judge_button(found: Option<&str>, wanted: Option<&str>) -> Result<(), String>
         (None, None) => Ok(()),
         (Some(found), Some(wanted)) if found == wanted => Ok(()),
         (None, Some(wanted)) => Err(format!("a page without a {}", button(wanted))),
-        (Some(""), _) => Err("a page whose button leads nowhere".to_owned()),
+        (Some(""), _) => Err("a page whose button has no target".to_owned()),
         (Some(found), Some(wanted)) => {
             let (found, wanted) = apart(found, wanted);
             Err(format!("a page whose button leads to {found} and not to {wanted}"))
@@ -338,11 +332,11 @@ fn apart(one: &str, two: &str) -> (String, String) {
 
 fn judge_json(link: &LinkDetail, answer: &Answer) -> Result<String, String> {
     if answer.status != 200 || answer.media_type() != "application/json" {
-        return Err(format!("{} of type \"{}\", where JSON belongs", answer.outline(), short(&answer.media_type())));
+        return Err(format!("{} of type \"{}\", expected JSON", answer.outline(), short(&answer.media_type())));
     }
     let found: Option<serde_json::Value> = serde_json::from_slice(&answer.body).ok();
     let found = found.filter(|found| found["link_id"] == link.link_id.as_str());
-    let Some(found) = found else { return Err("JSON of something else than this link".to_owned()) };
+    let Some(found) = found else { return Err("JSON of another resource than this link".to_owned()) };
     let status = found["_service_meta"]["status"].as_str().unwrap_or("unknown");
     if status == link.status.as_str() {
         Ok(status.to_owned())

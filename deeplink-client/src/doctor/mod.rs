@@ -1,4 +1,4 @@
-//! A doctor: looks at an account's domains, apps and links as phones, crawlers and Apple's and Google's servers see them.
+//! Diagnosis of an account's domains, apps and links as phones, crawlers and Apple's and Google's servers see them.
 //!
 //! Nothing is written and no click is counted. Every check runs by itself, follows no redirect, ends within its time limit
 //! and says in one line what to do.
@@ -44,7 +44,7 @@ use probe::{Probe, Settings, Site};
 
 /// Checks that run at the same time.
 const AT_ONCE: usize = 16;
-/// Longest a check may take when nobody says.
+/// Default time limit of a check.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// How a check came out.
@@ -58,7 +58,7 @@ pub enum Status {
     Warn,
     /// It does not work.
     Fail,
-    /// There is nothing to look at.
+    /// There is nothing to check.
     Skip,
 }
 
@@ -80,13 +80,13 @@ impl fmt::Display for Status {
     }
 }
 
-/// One thing that was looked at.
+/// One check and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Check {
-    /// What was looked at, such as `domain.txt`.
+    /// Id of the check, such as `domain.txt`.
     pub id: &'static str,
-    /// Whose: a host, an app, a link.
+    /// Its subject: a host, an app, a link.
     pub subject: String,
     /// How it came out.
     pub status: Status,
@@ -109,7 +109,7 @@ impl Check {
     }
 }
 
-/// What to look at, and through which servers. Made by [`Client::doctor`].
+/// Configures an examination. Made by [`Client::doctor`].
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Doctor {
@@ -123,7 +123,7 @@ pub struct Doctor {
 
 impl Client {
     /// Starts to describe an examination of the account that this client's key belongs to. Without a key only the service
-    /// and the hosts that are named are looked at.
+    /// and the named hosts are checked.
     pub fn doctor(&self) -> Doctor {
         Doctor {
             client: self.clone(),
@@ -137,7 +137,7 @@ impl Client {
 }
 
 impl Doctor {
-    /// Looks at this host, instead of at every verified domain of the account.
+    /// Checks this host instead of every verified domain of the account.
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.hosts.push(name.into());
         self
@@ -149,13 +149,13 @@ impl Doctor {
         self
     }
 
-    /// Asks this server instead of Apple's for what iPhones are told.
+    /// Queries this server instead of Apple's.
     pub fn apple_cdn(mut self, base: impl Into<String>) -> Self {
         self.apple = base.into();
         self
     }
 
-    /// Asks this server instead of Google's for what Android is told.
+    /// Queries this server instead of Google's.
     pub fn google_api(mut self, base: impl Into<String>) -> Self {
         self.google = base.into();
         self
@@ -167,7 +167,7 @@ impl Doctor {
         self
     }
 
-    /// Connects to this address for a host, whatever the domain name system says. A host may have several.
+    /// Connects to this address for a host, whatever DNS says. A host may have several.
     pub fn connect_to(mut self, host: impl Into<String>, address: SocketAddr) -> Self {
         self.settings.connect.push((host.into().to_ascii_lowercase(), address));
         self
@@ -179,24 +179,24 @@ impl Doctor {
         self
     }
 
-    /// Longest that one check may take; 10 s unless set.
+    /// Time limit of one check; 10 s unless set.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.settings.limit = limit;
         self
     }
 
-    /// Reads what the account has and lays out the checks.
+    /// Reads what the account has and plans the checks.
     pub async fn begin(self) -> Result<Examination> {
         let hosts = self.hosts.iter().map(|host| host.parse::<DomainName>().map_err(Error::invalid));
         let hosts = hosts.collect::<Result<Vec<_>>>()?;
-        let ground = Arc::new(Ground {
+        let setup = Arc::new(Setup {
             apple: base_of(&self.apple)?,
             google: base_of(&self.google)?,
             probe: Arc::new(Probe::new(self.settings)?),
             account: Account::read(&self.client).await,
             client: self.client,
         });
-        Ok(lay_out(&ground, &hosts, &self.links))
+        Ok(plan_checks(&setup, &hosts, &self.links))
     }
 }
 
@@ -206,11 +206,11 @@ fn base_of(text: &str) -> Result<String> {
     if known {
         return Ok(text.trim_end_matches('/').to_owned());
     }
-    Err(Error::builder(format!("\"{text}\" is no address of a server: it starts with http:// or https://")))
+    Err(Error::builder(format!("\"{text}\" is not the address of a server: it must start with http:// or https://")))
 }
 
 /// What all checks share.
-struct Ground {
+struct Setup {
     client: Client,
     probe: Arc<Probe>,
     apple: String,
@@ -218,8 +218,8 @@ struct Ground {
     account: Account,
 }
 
-impl Ground {
-    /// Whether the world can reach the service: one on this machine serves nobody else.
+impl Setup {
+    /// Whether the service is publicly reachable.
     fn is_loopback(&self) -> bool {
         match self.client.base_url().host() {
             Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
@@ -229,7 +229,7 @@ impl Ground {
         }
     }
 
-    /// Why a host cannot be looked at, if so.
+    /// Why a host cannot be checked, if so.
     fn out_of_reach(&self, host: &str) -> Option<Finding> {
         let hidden = self.is_loopback() && !self.probe.knows(host);
         hidden.then(|| {
@@ -240,7 +240,7 @@ impl Ground {
     }
 }
 
-/// What a check found.
+/// The result of a check.
 struct Finding {
     status: Status,
     message: String,
@@ -265,7 +265,7 @@ impl Finding {
     }
 }
 
-/// A check that is still to run.
+/// A check that has not run yet.
 struct Task {
     id: &'static str,
     subject: String,
@@ -288,14 +288,14 @@ impl Task {
         let finding = tokio::time::timeout(limit, self.run).await.unwrap_or_else(|_| Finding {
             status: self.worst,
             message: format!("no answer within {} s", limit.as_secs().max(1)),
-            fix: Some("try again; if it stays so, look at name servers, firewalls and load".to_owned()),
+            fix: Some("try again; if it persists, check name servers, firewalls and load".to_owned()),
         });
         Check { id: self.id, subject: self.subject, status: finding.status, message: finding.message, fix: finding.fix }
     }
 }
 
-/// Checks that are laid out and have not run yet.
-#[must_use = "nothing is looked at before it runs"]
+/// Checks that have not run yet.
+#[must_use = "nothing is checked before it runs"]
 pub struct Examination {
     tasks: Vec<Task>,
     limit: Duration,
@@ -325,7 +325,7 @@ impl Examination {
         commands
     }
 
-    /// Runs the checks together and gives each in its place as soon as it and those before it have ended.
+    /// Runs the checks together and yields them in order, each as soon as it and those before it have ended.
     pub fn run(self) -> impl Stream<Item = Check> + Send {
         let limit = self.limit;
         stream::iter(self.tasks).map(move |task| task.end(limit)).buffered(AT_ONCE)
@@ -338,25 +338,25 @@ impl fmt::Debug for Examination {
     }
 }
 
-fn lay_out(ground: &Arc<Ground>, named: &[DomainName], links: &[String]) -> Examination {
+fn plan_checks(setup: &Arc<Setup>, named: &[DomainName], links: &[String]) -> Examination {
     let hosts: Vec<String> = if named.is_empty() {
-        ground.account.verified().map(|domain| domain.domain.clone()).collect()
+        setup.account.verified().map(|domain| domain.domain.clone()).collect()
     } else {
         named.iter().map(ToString::to_string).collect()
     };
-    let mut tasks = service::tasks(ground);
-    tasks.extend(account::tasks(ground));
+    let mut tasks = service::tasks(setup);
+    tasks.extend(account::tasks(setup));
     for host in &hosts {
-        let site = Arc::new(Site::new(&ground.probe, host));
-        tasks.extend(domain::tasks(ground, &site));
-        tasks.extend(association::tasks(ground, &site));
+        let site = Arc::new(Site::new(&setup.probe, host));
+        tasks.extend(domain::tasks(setup, &site));
+        tasks.extend(association::tasks(setup, &site));
     }
-    tasks.extend(app::tasks(ground, links));
+    tasks.extend(app::tasks(setup, links));
     for link in links {
-        tasks.extend(link::tasks(ground, link));
+        tasks.extend(link::tasks(setup, link));
     }
-    let has_ios = ground.account.apps.is_none() || ground.account.ios().next().is_some();
+    let has_ios = setup.account.apps.is_none() || setup.account.ios().next().is_some();
     let hosts = if has_ios { hosts } else { Vec::new() };
-    let packages = ground.account.android().filter_map(|app| app.package_name.clone()).collect();
-    Examination { tasks, limit: ground.probe.limit(), packages, hosts }
+    let packages = setup.account.android().filter_map(|app| app.package_name.clone()).collect();
+    Examination { tasks, limit: setup.probe.limit(), packages, hosts }
 }

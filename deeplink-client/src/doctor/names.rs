@@ -1,4 +1,4 @@
-//! The domain name system, asked directly: the system's servers, or one that was named.
+//! DNS, queried directly: the system's servers, or a given one.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Names {
     }
 
     fn resolver(&self) -> Result<&TokioResolver, String> {
-        self.0.as_ref().ok_or_else(|| "this machine has no name server set up".to_owned())
+        self.0.as_ref().ok_or_else(|| "no name server is configured on this machine".to_owned())
     }
 
     /// The addresses of a host, at least one.

@@ -1,4 +1,4 @@
-//! Asking as the world asks: no key, no redirect followed, one family of addresses at a time where it matters.
+//! Requests as visitors send them: no key, no redirect followed, one address family at a time where it matters.
 
 use std::error::Error as StdError;
 use std::io;
@@ -55,7 +55,7 @@ impl Probe {
         &self.names
     }
 
-    /// Whether somebody said where this host is.
+    /// Whether an address was given for this host.
     pub(super) fn knows(&self, host: &str) -> bool {
         given(&self.settings, host).next().is_some()
     }
@@ -82,7 +82,7 @@ fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client> {
     builder.build().map_err(|why| Error::from_source(Kind::Builder, "the HTTP client cannot be built", why))
 }
 
-/// A host of the account, and the ways to it. The domain name system is asked once.
+/// A host of the account and its addresses. DNS is queried once.
 pub(super) struct Site {
     pub(super) name: String,
     probe: Arc<Probe>,
@@ -104,7 +104,7 @@ impl Site {
         Self { name: name.to_ascii_lowercase(), probe: Arc::clone(probe), ways: OnceCell::new() }
     }
 
-    /// The ways to this host, or why there is none.
+    /// The addresses of this host, or why there is none.
     pub(super) async fn ways(&self) -> Result<&Ways, &str> {
         self.ways.get_or_init(|| self.find()).await.as_ref().map_err(String::as_str)
     }
@@ -134,7 +134,7 @@ impl Site {
 
     /// Asks this host over https; `path` begins with a slash.
     pub(super) async fn get(&self, path: &str, headers: Headers<'_>, most: usize) -> Result<Answer, Fault> {
-        let ways = self.ways().await.map_err(|why| Fault { kind: Trouble::Unreachable, text: why.to_owned() })?;
+        let ways = self.ways().await.map_err(|why| Fault { kind: FaultKind::Unreachable, text: why.to_owned() })?;
         ask(&ways.any, Method::GET, &format!("https://{}{path}", self.name), headers, most).await
     }
 }
@@ -142,7 +142,7 @@ impl Site {
 /// Headers of a request.
 pub(super) type Headers<'a> = &'a [(&'static str, &'a str)];
 
-/// What came back.
+/// A response.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
@@ -182,22 +182,22 @@ impl Answer {
     }
 }
 
-/// How far an attempt came that brought no answer.
+/// How a request without a response failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// Nobody is there.
+pub(super) enum FaultKind {
+    /// No connection.
     Unreachable,
-    /// There is no way there from this machine, such as one without IPv6; it says nothing about the host.
+    /// No route from this machine, for example without IPv6; it says nothing about the host.
     NoWay,
-    /// Somebody is there, but not as who they should be.
+    /// The TLS handshake failed.
     Tls,
     /// The answer broke off.
     Broken,
 }
 
-/// An attempt that brought no answer.
+/// A request without a response.
 pub(super) struct Fault {
-    pub(super) kind: Trouble,
+    pub(super) kind: FaultKind,
     pub(super) text: String,
 }
 
@@ -239,14 +239,14 @@ fn fault(error: &reqwest::Error) -> Fault {
         cause = next;
     }
     let kind = match error.is_connect() {
-        _ if tls => Trouble::Tls,
-        _ if no_way => Trouble::NoWay,
-        true => Trouble::Unreachable,
-        false => Trouble::Broken,
+        _ if tls => FaultKind::Tls,
+        _ if no_way => FaultKind::NoWay,
+        true => FaultKind::Unreachable,
+        false => FaultKind::Broken,
     };
     let text = cause.to_string();
     let text = text.split(" (os error ").next().unwrap_or(&text).to_lowercase();
-    Fault { kind, text: if kind == Trouble::Tls { handshake(&text) } else { text } }
+    Fault { kind, text: if kind == FaultKind::Tls { handshake(&text) } else { text } }
 }
 
 /// Why a handshake failed, in words.
@@ -255,11 +255,11 @@ fn handshake(text: &str) -> String {
         ("expired", "the certificate has expired"),
         ("not valid yet", "the certificate is not valid yet"),
         ("not valid for name", "the certificate is for another name"),
-        ("unknownissuer", "the certificate is not signed by anybody who is trusted, or its chain is not complete"),
-        ("badsignature", "the certificate is not signed by anybody who is trusted, or its chain is not complete"),
-        ("corrupt message", "TLS is not spoken there"),
-        ("eof", "TLS is not spoken there"),
-        ("protocolversion", "TLS 1.2 or later is not spoken there"),
+        ("unknownissuer", "the certificate is not signed by a trusted authority, or its chain is incomplete"),
+        ("badsignature", "the certificate is not signed by a trusted authority, or its chain is incomplete"),
+        ("corrupt message", "the server does not speak TLS"),
+        ("eof", "the server does not speak TLS"),
+        ("protocolversion", "the server does not speak TLS 1.2 or later"),
     ];
     let words = known.iter().find(|(part, _)| text.contains(part)).map(|(_, words)| (*words).to_owned());
     words.unwrap_or_else(|| format!("no secure connection: {text}"))

@@ -1,9 +1,9 @@
-//! What `robots.txt` bars, as far as the readers of association files go (RFC 9309).
+//! What `robots.txt` disallows for crawlers that read association files (RFC 9309).
 
-/// Those who fetch association files.
+/// The crawlers that fetch association files.
 const READERS: [&str; 2] = ["aasa-bot", "googlebot"];
 
-/// The reader that may not fetch this path, if there is one.
+/// The crawler that may not fetch this path, if there is one.
 pub(super) fn barred(robots: &str, path: &str) -> Option<&'static str> {
     READERS.into_iter().find(|reader| !allows(robots, reader, path))
 }
@@ -50,7 +50,7 @@ fn rules(robots: &str, is_meant: impl Fn(&str) -> bool) -> Option<Vec<Rule<'_>>>
     found
 }
 
-/// Whether a path fits a pattern: `*` stands for anything, `$` at the end for the end.
+/// Whether a path fits a pattern: `*` matches anything, `$` at the end for the end.
 fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, anchored) = pattern.strip_suffix('$').map_or((pattern, false), |pattern| (pattern, true));
     let mut parts = pattern.split('*');

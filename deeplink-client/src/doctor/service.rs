@@ -5,19 +5,19 @@ use std::sync::Arc;
 use http::Method;
 
 use super::domain::lifetime;
-use super::probe::{Answer, Fault, Trouble, ask};
-use super::{Finding, Ground, Status, Task};
+use super::probe::{Answer, Fault, FaultKind, ask};
+use super::{Finding, Setup, Status, Task};
 use crate::clock;
 
 /// Clocks may differ by this before anything that has a time in it fails.
-const MOST_SKEW_SECONDS: i64 = 60;
+const MAX_SKEW_SECONDS: i64 = 60;
 
 /// Bytes of `/health` that are read.
 const HEALTH_BYTES: usize = 4_096;
 
-pub(super) fn tasks(ground: &Arc<Ground>) -> Vec<Task> {
-    let subject = ground.client.base_url().origin().ascii_serialization();
-    let [one, two, three] = [0; 3].map(|_| Arc::clone(ground));
+pub(super) fn tasks(setup: &Arc<Setup>) -> Vec<Task> {
+    let subject = setup.client.base_url().origin().ascii_serialization();
+    let [one, two, three] = [0; 3].map(|_| Arc::clone(setup));
     vec![
         Task::new("service.http", &subject, Status::Fail, async move { one.check_service().await }),
         Task::new("service.tls", &subject, Status::Fail, async move { two.check_service_tls().await }),
@@ -25,7 +25,7 @@ pub(super) fn tasks(ground: &Arc<Ground>) -> Vec<Task> {
     ]
 }
 
-impl Ground {
+impl Setup {
     async fn health(&self) -> Result<Answer, Fault> {
         let url = format!("{}/health", self.client.base_url().as_str().trim_end_matches('/'));
         ask(self.probe.plain(), Method::GET, &url, &[], HEALTH_BYTES).await
@@ -50,7 +50,7 @@ impl Ground {
         }
         match self.health().await {
             Ok(answer) => lifetime(&answer),
-            Err(fault) if matches!(fault.kind, Trouble::Unreachable | Trouble::NoWay) => {
+            Err(fault) if matches!(fault.kind, FaultKind::Unreachable | FaultKind::NoWay) => {
                 Finding::skip("the service cannot be reached")
             }
             Err(fault) => Finding::fail(fault.text, "the certificate must be valid and cover the host"),
@@ -65,7 +65,7 @@ impl Ground {
         let seconds = clock::now().as_millis() / 1_000 - theirs;
         let away = seconds.unsigned_abs();
         match seconds {
-            _ if away <= MOST_SKEW_SECONDS.unsigned_abs() => Finding::ok(format!("{away} s from this machine's clock")),
+            _ if away <= MAX_SKEW_SECONDS.unsigned_abs() => Finding::ok(format!("{away} s from this machine's clock")),
             1.. => Finding::warn(
                 format!("this machine's clock is {away} s ahead of the service's"),
                 "set the clock; what carries a time, such as a signature, is refused",

@@ -1,4 +1,4 @@
-//! A transport for tests: replies that were laid out beforehand, and a record of what was asked.
+//! A mock transport for tests: prepared replies, and a record of the requests.
 //!
 //! ```
 //! use deeplink_client::mock::{MockTransport, fixtures};
@@ -32,17 +32,17 @@ use crate::transport::{BodyStream, BoxFuture, Failure, Transport, TransportError
 
 pub mod fixtures;
 
-/// Replies laid out beforehand. Clones are the same mock.
+/// Prepared replies. Clones are the same mock.
 ///
-/// Replies of one method and path are given in the order in which they were laid out, and the last one again and again.
-/// A request that nothing was laid out for panics.
+/// Replies of one method and path are given in the order in which they were prepared; the last one repeats.
+/// A request without a prepared reply panics.
 #[derive(Clone, Default)]
 pub struct MockTransport(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     routes: Vec<Route>,
-    /// The route that replies are being laid out for.
+    /// The route that replies are being prepared for.
     current: usize,
     calls: Vec<MockCall>,
     unmatched: Vec<String>,
@@ -53,7 +53,7 @@ struct Route {
     path: String,
     replies: VecDeque<Reply>,
     used: usize,
-    laid_out: usize,
+    prepared: usize,
 }
 
 #[derive(Clone)]
@@ -90,7 +90,7 @@ impl MockCall {
 }
 
 impl MockTransport {
-    /// Nothing laid out.
+    /// Without any replies.
     pub fn new() -> Self {
         Self::default()
     }
@@ -104,7 +104,7 @@ impl MockTransport {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What follows is laid out for this method and path. `{…}` in the path stands for any one segment; a path with `?`
+    /// Prepares the following replies for this method and path. `{…}` in the path matches any one segment; a path with `?`
     /// is compared with its query, one without regardless of it.
     #[must_use]
     pub fn on(self, method: Method, path: &str) -> Self {
@@ -116,7 +116,7 @@ impl MockTransport {
                     path: path.to_owned(),
                     replies: VecDeque::new(),
                     used: 0,
-                    laid_out: 0,
+                    prepared: 0,
                 });
                 state.routes.len() - 1
             });
@@ -128,7 +128,7 @@ impl MockTransport {
             let current = state.current;
             let route = state.routes.get_mut(current).expect("call `on` first: it says what the reply is for");
             route.replies.push_back(reply);
-            route.laid_out += 1;
+            route.prepared += 1;
         })
     }
 
@@ -184,7 +184,7 @@ impl MockTransport {
         self.header("retry-after", &seconds.to_string())
     }
 
-    /// Gives the last reply only after a while.
+    /// Delays the last reply.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
         self.edit(|state| {
@@ -213,7 +213,7 @@ impl MockTransport {
         self.reply(Reply::Fail(Failure::Connect))
     }
 
-    /// Instead of a reply, nothing, for ever.
+    /// Instead of a reply, nothing, forever.
     #[must_use]
     pub fn silence(self) -> Self {
         self.reply(Reply::Silence)
@@ -224,16 +224,16 @@ impl MockTransport {
         self.lock().calls.clone()
     }
 
-    /// Asserts that every reply that was laid out has been given.
+    /// Asserts that every prepared reply has been given.
     ///
     /// # Panics
-    /// When one has not, or when a request came that nothing was laid out for.
+    /// When one has not, or when a request had no prepared reply.
     pub fn assert_used(&self) {
         let state = self.lock();
-        assert!(state.unmatched.is_empty(), "nothing was laid out for {:?}", state.unmatched);
+        assert!(state.unmatched.is_empty(), "no reply was prepared for {:?}", state.unmatched);
         for route in &state.routes {
-            let (method, path, used, laid_out) = (&route.method, &route.path, route.used, route.laid_out);
-            assert!(used >= laid_out, "{method} {path}: {laid_out} replies were laid out, {used} requests came");
+            let (method, path, used, prepared) = (&route.method, &route.path, route.used, route.prepared);
+            assert!(used >= prepared, "{method} {path}: {prepared} replies were prepared, {used} requests came");
         }
     }
 
@@ -286,7 +286,7 @@ impl Transport for MockTransport {
         }
         state.calls.push(call);
         drop(state);
-        let reply = reply.unwrap_or_else(|| panic!("nothing was laid out for {label}"));
+        let reply = reply.unwrap_or_else(|| panic!("no reply was prepared for {label}"));
         Box::pin(async move {
             match reply {
                 Reply::Answer { status, headers, body, delay } => {
@@ -297,7 +297,7 @@ impl Transport for MockTransport {
                     *response.headers_mut() = headers;
                     Ok(response)
                 }
-                Reply::Fail(failure) => Err(TransportError::new(failure, "laid out by the mock")),
+                Reply::Fail(failure) => Err(TransportError::new(failure, "prepared by the mock")),
                 Reply::Silence => std::future::pending().await,
             }
         })

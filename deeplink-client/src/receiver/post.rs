@@ -6,11 +6,12 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use deeplink_core::webhook::MAX_ANSWER;
+use deeplink_core::webhook::MAX_RESPONSE_BYTES;
 use http::HeaderMap;
 use url::Url;
 
-use crate::builder::{keeps_secrets, trust};
+use crate::builder::trust;
+use crate::connection::is_confidential;
 use crate::error::{Error, Kind, Result};
 
 /// Where requests are posted to: https, or a program on this machine.
@@ -38,7 +39,7 @@ impl FromStr for Target {
         let url = Url::parse(text).map_err(|_| BadTarget)?;
         let has_user = !url.username().is_empty() || url.password().is_some();
         let is_web = matches!(url.scheme(), "http" | "https") && url.host().is_some();
-        if !is_web || has_user || url.fragment().is_some() || !keeps_secrets(&url) {
+        if !is_web || has_user || url.fragment().is_some() || !is_confidential(&url) {
             return Err(BadTarget);
         }
         Ok(Self(url))
@@ -62,7 +63,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether the receiver took the event: any 2xx.
+    /// Whether the receiver accepted the event: any 2xx.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -76,7 +77,7 @@ pub struct Fault {
     pub text: String,
     /// Time ran out.
     pub is_timeout: bool,
-    /// How long it took to know.
+    /// Time until the failure.
     pub took: Duration,
 }
 
@@ -116,18 +117,18 @@ impl Post {
         let answer = Answer { status: reply.status().as_u16(), took: start.elapsed() };
         let mut said = Vec::new();
         let read = async {
-            while said.len() < MAX_ANSWER {
+            while said.len() < MAX_RESPONSE_BYTES {
                 let Ok(Some(bytes)) = reply.chunk().await else { break };
                 said.extend_from_slice(&bytes);
             }
         };
-        // What counts is the status, and that has come.
+        // Only the status matters, and it has arrived.
         let _ = tokio::time::timeout(self.limit.saturating_sub(answer.took).min(SAID_LIMIT), read).await;
-        said.truncate(MAX_ANSWER);
+        said.truncate(MAX_RESPONSE_BYTES);
         Ok((answer, said))
     }
 
-    /// The same when so much of the limit is over already.
+    /// The same when part of the limit is already spent.
     pub(super) async fn send_after(
         &self,
         over: Duration,
@@ -179,10 +180,10 @@ mod tests {
 
     use super::*;
 
-    /// What counts is the status: who goes on talking, or stops in the middle, is not waited for.
+    /// Only the status matters: the rest of a long or stalled answer is not awaited.
     #[tokio::test]
     async fn a_receiver_that_does_not_end_its_answer_has_answered() {
-        for (said, kept) in [(vec![b'x'; 2_048], MAX_ANSWER), (b"half".to_vec(), 4)] {
+        for (said, kept) in [(vec![b'x'; 2_048], MAX_RESPONSE_BYTES), (b"half".to_vec(), 4)] {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let to = format!("http://{}/", listener.local_addr().expect("an address"));
             let holds = tokio::spawn(async move {

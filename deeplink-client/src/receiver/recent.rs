@@ -1,10 +1,10 @@
-//! The latest ids, to mark what comes again.
+//! The latest ids, to detect repeated events.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-/// Ids that are remembered.
-const MOST: usize = 100_000;
+/// Maximum ids that are remembered.
+const MAX_IDS: usize = 100_000;
 
 /// The latest ids.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Recent {
             return false;
         }
         ids.order.push_back(id.into());
-        if ids.order.len() > MOST
+        if ids.order.len() > MAX_IDS
             && let Some(oldest) = ids.order.pop_front()
         {
             ids.known.remove(&oldest);

@@ -1,4 +1,4 @@
-//! Events of the stream, signed and handed on to a program that has no public address.
+//! Events of the stream, signed and forwarded to a program without a public address.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,38 +9,38 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::recent::Recent;
-use super::{MOST_WAITING, Post, Receipt, Target};
+use super::{MAX_QUEUED, Post, Receipt, Target};
 use crate::clock;
 use crate::webhook::{Error, Verifier};
 
-/// Hands events on, one after the other and in their order, while more of them come.
+/// Forwards events one after the other, in order, from a bounded queue.
 #[derive(Debug)]
 pub struct Relay {
     waiting: mpsc::Sender<(String, Bytes)>,
     recent: Arc<Recent>,
 }
 
-/// What became of an event that was handed over.
+/// The result of enqueuing an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Handed {
-    /// It waits for its turn.
-    Waits,
-    /// It was handed over before.
-    Known,
-    /// 10,000 others wait already: it is dropped.
+pub enum Enqueued {
+    /// It is queued.
+    Queued,
+    /// It was enqueued before.
+    Duplicate,
+    /// The queue is full: it is dropped.
     Dropped,
 }
 
 impl Relay {
     /// Signs with the signer's secrets, all of them as [`Verifier::sign`] does, and posts to a program if there is one. A
-    /// receipt says what became of each event.
+    /// receipt reports each event.
     pub fn new(signer: Verifier, forward: Option<(Post, Target)>) -> (Self, mpsc::Receiver<Receipt>) {
-        let (waiting, mut next) = mpsc::channel::<(String, Bytes)>(MOST_WAITING);
+        let (waiting, mut next) = mpsc::channel::<(String, Bytes)>(MAX_QUEUED);
         let (receipts, kept) = mpsc::channel(1);
         tokio::spawn(async move {
             while let Some((id, body)) = next.recv().await {
-                let receipt = hand_on(&signer, forward.as_ref(), id, body).await;
+                let receipt = forward_event(&signer, forward.as_ref(), id, body).await;
                 if receipts.send(receipt).await.is_err() {
                     return;
                 }
@@ -49,19 +49,19 @@ impl Relay {
         (Self { waiting, recent: Arc::default() }, kept)
     }
 
-    /// Hands an event over; never waits.
-    pub fn hand(&self, id: &str, body: impl Into<Bytes>) -> Handed {
+    /// Enqueues an event; never waits.
+    pub fn enqueue(&self, id: &str, body: impl Into<Bytes>) -> Enqueued {
         if !self.recent.add(id) {
-            return Handed::Known;
+            return Enqueued::Duplicate;
         }
         match self.waiting.try_send((id.to_owned(), body.into())) {
-            Ok(()) => Handed::Waits,
-            Err(TrySendError::Full(_) | TrySendError::Closed(_)) => Handed::Dropped,
+            Ok(()) => Enqueued::Queued,
+            Err(TrySendError::Full(_) | TrySendError::Closed(_)) => Enqueued::Dropped,
         }
     }
 }
 
-async fn hand_on(signer: &Verifier, forward: Option<&(Post, Target)>, id: String, body: Bytes) -> Receipt {
+async fn forward_event(signer: &Verifier, forward: Option<&(Post, Target)>, id: String, body: Bytes) -> Receipt {
     let (at, start) = (clock::now(), Instant::now());
     let headers = signer.sign(&body, &id, at);
     let event = match &headers {

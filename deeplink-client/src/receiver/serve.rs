@@ -23,13 +23,13 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::recent::Recent;
-use super::{FORWARD_LIMIT, MOST_IN_HAND, Post, Receipt, Target};
+use super::{FORWARD_LIMIT, MAX_IN_FLIGHT, Post, Receipt, Target};
 use crate::clock;
 use crate::webhook::{Error, MAX_BODY, Verifier};
 
-/// Connections at one time.
-const MOST_CONNECTIONS: usize = 4 * MOST_IN_HAND;
-/// Longest that a request's headers may take to come, and then its body. What the body took, the program behind has not.
+/// Maximum concurrent connections.
+const MAX_CONNECTIONS: usize = 4 * MAX_IN_FLIGHT;
+/// Time limit for a request's headers, and then for its body. Time spent on the body is not left for the program.
 const READ_LIMIT: Duration = FORWARD_LIMIT;
 
 /// Takes requests on a port.
@@ -39,29 +39,29 @@ pub struct Receiver {
     address: SocketAddr,
 }
 
-/// A receiver that runs. Dropped, it runs on until its receipts are closed or dropped too.
+/// A running receiver. Dropping it does not stop it; closing or dropping its receipts does.
 #[derive(Debug)]
 pub struct Serving(JoinHandle<()>);
 
 impl Serving {
-    /// Waits until the requests in hand are answered, which is at most nine seconds after the receipts were closed or dropped.
+    /// Waits until the requests in progress are answered, which is at most nine seconds after the receipts were closed or dropped.
     pub async fn ended(self) {
-        // It is never aborted, and a panic of it has been told already.
+        // It is never aborted, and its panic was reported already.
         let _ = self.0.await;
     }
 }
 
-/// What every request meets.
-struct Desk {
+/// What all connections share.
+struct Shared {
     verifier: Verifier,
     forward: Option<(Post, Target)>,
     recent: Recent,
-    hands: Semaphore,
+    slots: Semaphore,
     receipts: mpsc::Sender<Receipt>,
 }
 
 impl Receiver {
-    /// Takes a port; 0 is any free one.
+    /// Binds a port; 0 is any free one.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         Ok(Self { address: listener.local_addr()?, listener })
@@ -72,49 +72,49 @@ impl Receiver {
         self.address
     }
 
-    /// Takes requests until the receipts are closed or dropped; what is in hand then is still answered, see
-    /// [`Serving::ended`]. Those that are believed go to the program behind, if there is one, and its status goes back;
-    /// without one they are answered 200. What is not believed is answered 401 and goes nowhere.
+    /// Takes requests until the receipts are closed or dropped; requests in progress are still answered,
+    /// see [`Serving::ended`]. Valid requests are forwarded to the program, if there is one, and its status is the answer;
+    /// without one they are answered 200. Unsigned requests are answered 401 and not forwarded.
     pub fn run(self, verifier: Verifier, forward: Option<(Post, Target)>) -> (mpsc::Receiver<Receipt>, Serving) {
-        let (receipts, kept) = mpsc::channel(MOST_IN_HAND);
-        let desk = Arc::new(Desk {
+        let (receipts, kept) = mpsc::channel(MAX_IN_FLIGHT);
+        let shared = Arc::new(Shared {
             verifier,
             forward,
             recent: Recent::default(),
-            hands: Semaphore::new(MOST_IN_HAND),
+            slots: Semaphore::new(MAX_IN_FLIGHT),
             receipts,
         });
-        (kept, Serving(tokio::spawn(serve(self.listener, desk))))
+        (kept, Serving(tokio::spawn(serve(self.listener, shared))))
     }
 }
 
-async fn serve(listener: TcpListener, desk: Arc<Desk>) {
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
-    accept(listener, &desk, &mut connections).await;
-    // The program behind may have taken what is in hand: cut off, the sender would send it again.
+    accept(listener, &shared, &mut connections).await;
+    // The program may have accepted requests in progress: cut off, the sender would send them again.
     let _ = tokio::time::timeout(FORWARD_LIMIT, async { while connections.join_next().await.is_some() {} }).await;
 }
 
-async fn accept(listener: TcpListener, desk: &Arc<Desk>, connections: &mut JoinSet<()>) {
+async fn accept(listener: TcpListener, shared: &Arc<Shared>, connections: &mut JoinSet<()>) {
     loop {
         while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
-            () = desk.receipts.closed() => return,
+            () = shared.receipts.closed() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) if connections.len() < MOST_CONNECTIONS => {
-                connections.spawn(talk(stream, Arc::clone(desk)));
+            Ok((stream, _)) if connections.len() < MAX_CONNECTIONS => {
+                connections.spawn(serve_connection(stream, Arc::clone(shared)));
             }
-            Ok((stream, _)) => turn_away(stream),
+            Ok((stream, _)) => refuse_connection(stream),
             // Too many open files, or a caller who left: neither lasts.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// Says that there are too many connections, as far as that goes at once: whoever does not read it holds nothing up.
-fn turn_away(stream: TcpStream) {
+/// Answers 503 without blocking: a client that does not read it delays nothing.
+fn refuse_connection(stream: TcpStream) {
     const FULL: &[u8] =
         b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     if let Ok(mut stream) = stream.into_std() {
@@ -122,36 +122,36 @@ fn turn_away(stream: TcpStream) {
     }
 }
 
-async fn talk(stream: TcpStream, desk: Arc<Desk>) {
+async fn serve_connection(stream: TcpStream, shared: Arc<Shared>) {
     let has_asked = AtomicBool::new(false);
     let mut server = auto::Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(READ_LIMIT);
     server.http2().timer(TokioTimer::new()).keep_alive_interval(READ_LIMIT);
     let service = service_fn(|request| {
         has_asked.store(true, Ordering::Relaxed);
-        let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(desk.take(request).await) }
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(shared.take(request).await) }
     });
     let mut connection = pin!(server.serve_connection(TokioIo::new(stream), service));
-    // hyper's own limits begin once it is known which HTTP is spoken, which one who says nothing leaves open.
+    // hyper's own limits begin once the HTTP version is known; a silent client never gets that far.
     let silence = async {
         tokio::time::sleep(READ_LIMIT).await;
         if has_asked.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
     };
-    // How a connection ends is its caller's affair.
+    // Connection errors concern the client only.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = silence => return,
-        () = desk.receipts.closed() => connection.as_mut().graceful_shutdown(),
+        () = shared.receipts.closed() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
 }
 
 type Reply = Response<Full<Bytes>>;
 
-impl Desk {
+impl Shared {
     async fn take<B>(&self, request: Request<B>) -> Reply
     where
         B: Body<Data = Bytes>,
@@ -159,13 +159,13 @@ impl Desk {
     {
         let start = Instant::now();
         if request.method() != Method::POST {
-            let why = (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "events are posted");
+            let why = (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "use POST");
             let mut reply = self.refuse(request.headers(), why, start).await;
             reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
             return reply;
         }
-        let Ok(_hand) = self.hands.try_acquire() else {
-            let mut reply = refusal(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "64 requests are in hand");
+        let Ok(_slot) = self.slots.try_acquire() else {
+            let mut reply = refusal(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "64 requests are in progress");
             reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             return reply;
         };
@@ -181,7 +181,7 @@ impl Desk {
         self.refuse(&parts.headers, why, start).await
     }
 
-    /// Answers a request of which no body was read, and tells of it like of any other.
+    /// Refuses a request whose body was not read, with a receipt like any other.
     async fn refuse(
         &self,
         headers: &HeaderMap,
@@ -194,7 +194,7 @@ impl Desk {
             body: Bytes::new(),
             event: Err(Error::Missing),
             refused: Some(why),
-            id: told_id(&headers),
+            id: claimed_id(&headers),
             is_repeated: false,
             forwarded: None,
             answered: Some(status.as_u16()),
@@ -205,7 +205,7 @@ impl Desk {
         refusal(status, code, why)
     }
 
-    /// Answers a request that took so long to come.
+    /// Verifies, forwards and answers a request; `over` is the time already spent on reading it.
     async fn judge(&self, headers: &HeaderMap, body: Bytes, over: Duration) -> Reply {
         let (at, start) = (clock::now(), Instant::now());
         let headers = signature_headers(headers);
@@ -213,9 +213,9 @@ impl Desk {
         let is_signed = verified.is_ok();
         let signed_id = verified.as_ref().ok().and_then(|verified| verified.id).map(str::to_owned);
         let event = verified.and_then(|_| Event::parse(&body).map_err(Error::Parse));
-        // Only what is signed is remembered: everything else is anybody's.
+        // Only signed ids are remembered: anybody can send others.
         let repeats = |id: &String| is_signed && !self.recent.add(id);
-        let told = || told_id(&headers).filter(|_| !is_signed);
+        let claimed = || claimed_id(&headers).filter(|_| !is_signed);
         let id = signed_id.or_else(|| event.as_ref().ok()?.event_id().map(|id| id.as_str().to_owned()));
         let is_repeated = id.as_ref().is_some_and(repeats);
         let forwarded = match (&self.forward, &event) {
@@ -232,25 +232,25 @@ impl Desk {
             body,
             event,
             refused: None,
-            id: id.or_else(told),
+            id: id.or_else(claimed),
             is_repeated,
             forwarded,
             answered: Some(status.as_u16()),
             took: start.elapsed(),
             headers,
         };
-        // Whoever reads the receipts may be slow: the sender waits, which is what it would meet at a slow receiver.
+        // The reader of receipts may be slow: the sender then waits, as with any slow receiver.
         let _ = self.receipts.send(receipt).await;
         reply
     }
 }
 
-/// The id that somebody wrote there, signed or not.
-fn told_id(headers: &HeaderMap) -> Option<String> {
+/// The id in the header, signed or not.
+fn claimed_id(headers: &HeaderMap) -> Option<String> {
     headers.get(WEBHOOK_ID)?.to_str().ok().map(str::to_owned)
 }
 
-/// What the sender gets: the status of the program behind, or what is wrong with the request.
+/// The status for the sender: that of the program, or of the error.
 fn answer(event: &Result<Event, Error>, forwarded: Option<&Result<super::Answer, super::Fault>>) -> StatusCode {
     match (event, forwarded) {
         (Ok(_), None) => StatusCode::OK,
@@ -266,7 +266,7 @@ fn code(why: &Error) -> &'static str {
     if matches!(why, Error::Parse(_)) { "invalid_event" } else { "invalid_signature" }
 }
 
-/// What goes on to the program behind: nothing else of the request is signed or needed, but for whether it is made up.
+/// The headers to forward: the signed ones, the test marker and the content type.
 fn signature_headers(headers: &HeaderMap) -> HeaderMap {
     let mut kept = HeaderMap::new();
     for name in [SERVICE_SIGNATURE, SERVICE_TEST, WEBHOOK_ID, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE, "content-type"] {
@@ -322,7 +322,7 @@ mod tests {
         (streams, address, receipts)
     }
 
-    /// What goes on says all that the service said: the signatures, and that an event is made up.
+    /// The forwarded headers have everything of the service: the signatures and the test marker.
     #[test]
     fn what_goes_on_says_what_the_service_said() {
         let mut headers = HeaderMap::new();
@@ -334,27 +334,27 @@ mod tests {
         assert_eq!(signature_headers(&headers), said);
     }
 
-    /// Whoever never asks anything is not waited for longer than a request's headers are, even if it begins like HTTP/2.
+    /// A silent connection ends after the time for a request's headers, even if it starts like HTTP/2.
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_asks_nothing_ends() {
         for said in ["", "P", "PRI * HTT", "POST / HTTP/1.1\r\n"] {
             let start = Instant::now();
             let (mut streams, _, _receipts) = connected(1, said.as_bytes()).await;
-            // What it is told, if anything, is hyper's affair.
+            // What it is answered, if anything, is hyper's affair.
             let _ = streams[0].read_to_end(&mut Vec::new()).await;
             let took = start.elapsed();
             assert!((READ_LIMIT..READ_LIMIT + Duration::from_secs(1)).contains(&took), "{said:?}: {took:?}");
         }
     }
 
-    /// Who finds all connections taken is told so.
+    /// A connection beyond the limit is refused with 503.
     #[tokio::test]
     async fn one_connection_too_many_is_turned_away_with_a_word() {
-        let (_streams, address, _receipts) = connected(MOST_CONNECTIONS, b"").await;
+        let (_streams, address, _receipts) = connected(MAX_CONNECTIONS, b"").await;
         let mut late = TcpStream::connect(address).await.expect("a connection");
-        let mut told = String::new();
-        late.read_to_string(&mut told).await.expect("an answer");
-        assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("Retry-After: 1"), "{told}");
+        let mut answer = String::new();
+        late.read_to_string(&mut answer).await.expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: 1"), "{answer}");
     }
 
     /// The service hangs up after ten seconds, whatever of them the body took.
@@ -364,11 +364,11 @@ mod tests {
         let to = format!("http://{}/", silent.local_addr().expect("an address")).parse().expect("a target");
         let verifier = verifier();
         let (receipts, mut kept) = mpsc::channel(1);
-        let desk = Desk {
+        let shared = Shared {
             verifier: verifier.clone(),
             forward: Some((Post::new(FORWARD_LIMIT, &[]).expect("a client"), to)),
             recent: Recent::default(),
-            hands: Semaphore::new(1),
+            slots: Semaphore::new(1),
             receipts,
         };
         let body = Bytes::from(sample(&EventKind::Click, 1).expect("a sample").raw);
@@ -380,7 +380,7 @@ mod tests {
         let mut request = Request::post("/").body(StreamBody::new(late)).expect("a request");
         *request.headers_mut() = headers;
         let start = Instant::now();
-        let reply = desk.take(request).await;
+        let reply = shared.take(request).await;
         assert_eq!((reply.status(), start.elapsed().as_secs()), (StatusCode::GATEWAY_TIMEOUT, FORWARD_LIMIT.as_secs()));
         assert!(kept.recv().await.expect("a receipt").is_valid());
     }

@@ -1,5 +1,5 @@
-//! When a failed attempt is repeated: the table, the waiting, and the budget that keeps a struggling service from being
-//! asked ever more. Everything here is a pure decision; `send` carries it out.
+//! When a failed attempt is retried: the table, the backoff, and the budget that keeps retries from overloading a failing
+//! service. Everything here is a pure decision; `send` executes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -52,7 +52,7 @@ impl Retry {
         made < self.attempts
     }
 
-    /// The wait after `made` attempts; what the service asked for is a floor.
+    /// The wait after `made` attempts; but at least what the service asked for.
     pub(crate) fn delay(&self, made: u32, asked: Option<Duration>, random: &mut Random) -> Duration {
         let factor = 1_u32.checked_shl(made.saturating_sub(1)).unwrap_or(u32::MAX);
         let most = self.base.saturating_mul(factor).min(self.cap);
@@ -62,14 +62,14 @@ impl Retry {
 }
 
 /// Longest `Retry-After` that a call waits for by itself.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(1);
+pub(crate) const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// What repeating a request means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// A read, or a write that says the same however often it is said.
+    /// A read, or an idempotent write.
     Safe,
-    /// A POST whose key makes the service apply it once.
+    /// A POST made idempotent by its key.
     Keyed,
     /// A POST that would be applied again.
     Once,
@@ -86,7 +86,7 @@ impl Repeat {
     }
 }
 
-/// How an attempt ended, as far as repeating goes.
+/// How an attempt ended, as far as retries are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// No reply.
@@ -98,7 +98,7 @@ pub(crate) enum Ending {
         own: bool,
         /// A "not configured" code: asking again cannot help.
         not_configured: bool,
-        /// The key was used for another request: an earlier attempt was not what it seemed.
+        /// The key was used for another request.
         key_conflict: bool,
         asked_to_wait: bool,
     },
@@ -113,9 +113,15 @@ impl Ending {
             Self::Failed(Failure::Timeout | Failure::Broken) => known_harmless,
             Self::Refused { not_configured: true, .. } => false,
             Self::Refused { status: 429, .. } | Self::Refused { status: 503, asked_to_wait: true, .. } => true,
+            _ if self.is_in_progress() => true,
             Self::Refused { status: 408 | 500 | 502 | 503 | 504, .. } => known_harmless,
             Self::Refused { .. } => false,
         }
+    }
+
+    /// Whether the payment that came with it is being settled, for an earlier attempt.
+    pub(crate) fn is_in_progress(self) -> bool {
+        matches!(self, Self::Refused { status: 409, asked_to_wait: true, .. })
     }
 
     /// Whether a write that ended like this may have taken effect. The service's own 503 says that it did not.
@@ -128,19 +134,19 @@ impl Ending {
         }
     }
 
-    /// Whether this ending leaves open what an earlier, ambiguous attempt did.
+    /// Whether this ending does not settle what an earlier, ambiguous attempt did.
     pub(crate) fn leaves_earlier_open(self) -> bool {
         match self {
             Self::Failed(_) => true,
-            Self::Refused { status, key_conflict, .. } => {
-                key_conflict || matches!(status, 401 | 403 | 408 | 429) || status >= 500
+            Self::Refused { status, key_conflict, asked_to_wait, .. } => {
+                key_conflict || asked_to_wait || matches!(status, 401 | 403 | 408 | 429) || status >= 500
             }
         }
     }
 }
 
-/// Tokens that repeats cost: shared by all clones of a client, so that many calls failing at once do not multiply the
-/// load on a service in trouble.
+/// A token budget for retries, shared by all clones of a client, so that many calls failing at once do not multiply the
+/// load on a failing service.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget(Arc<AtomicU32>);
 
@@ -151,7 +157,7 @@ impl Budget {
         Self(Arc::new(AtomicU32::new(Self::FULL)))
     }
 
-    /// Pays for a repeat; `false` when there is not enough left.
+    /// Takes tokens for a retry; `false` when there are too few.
     pub(crate) fn pay(&self, after: Ending) -> bool {
         let price = if after == Ending::Failed(Failure::Timeout) { 10 } else { 5 };
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(price)).is_ok()
@@ -160,7 +166,7 @@ impl Budget {
     /// A success gives one token back.
     pub(crate) fn earn(&self) {
         let grow = |left: u32| (left < Self::FULL).then_some(left + 1);
-        // Already full is as good as earned.
+        // The budget is full already.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grow);
     }
 }

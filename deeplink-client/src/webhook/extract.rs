@@ -35,7 +35,7 @@ use super::{Error, Event, MAX_BODY, Verifier};
 /// ```
 ///
 /// It reads at most 1 MiB of the body as it comes, and no JSON of a request that is not signed. It is as strict about time as
-/// its verifier ([`Verifier::require_timestamp`]), and lets the same event in again: [`Seen`](super::Seen) tells repeats.
+/// its verifier ([`Verifier::require_timestamp`]), and accepts the same event again: [`Deduplicator`](super::Deduplicator) detects repeats.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SignedEvent {
@@ -52,7 +52,7 @@ pub struct SignedEvent {
 pub enum Refused {
     /// 401 `invalid_signature`: the signature is not good.
     Unsigned(Error),
-    /// 400 `invalid_event`: the signature is good, and the body is no event that this build can read.
+    /// 400 `invalid_event`: the signature is good, and the body is not an event that this build can read.
     Unreadable(Error),
     /// 413 `payload_too_large`: the body is longer than 1 MiB.
     TooLarge,
@@ -84,7 +84,7 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsigned(why) => why.fmt(f),
-            Self::Unreadable(_) => f.write_str("the body is no event"),
+            Self::Unreadable(_) => f.write_str("the body is not an event"),
             Self::TooLarge => f.write_str("the body is longer than 1 MiB"),
             Self::Broken => f.write_str("the body broke off"),
         }

@@ -1,4 +1,4 @@
-//! Webhooks at the receiver's end: whether a request is the service's, and what it tells.
+//! Webhooks at the receiver's end: verifying requests and parsing events.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,19 +21,19 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A request carries two signatures. `X-Service-Signature` is of the body alone, so that whoever has seen a request can send
-//! it again at any time. `webhook-signature` is of the event's id and the attempt's time too:
-//! [`Verifier::require_timestamp`] asks for it and refuses what is old, and [`Seen`] what was taken already. The service
+//! A request carries two signatures. `X-Service-Signature` covers the body alone, so that anybody who has seen a request can
+//! replay it at any time. `webhook-signature` covers the event's id and the attempt's time too:
+//! [`Verifier::require_timestamp`] requires it and refuses old requests, and [`Deduplicator`] refuses repeated events. The service
 //! itself may deliver an event more than once, so receivers deduplicate by `webhook-id` (or the `event_id` of a conversion)
 //! in any case.
 //!
 //! With the feature `axum`, [`SignedEvent`] is an extractor that checks the signature before a handler runs. It asks for the
 //! time only if its verifier does ([`Verifier::require_timestamp`]), and it remembers nothing: deduplicate in the handler,
-//! with [`Seen`] or where the events are stored.
+//! with [`Deduplicator`] or where the events are stored.
 
+mod deduplicator;
 #[cfg(feature = "axum")]
 mod extract;
-mod seen;
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,9 +48,9 @@ pub use deeplink_core::event::{
 };
 pub use deeplink_core::signature::{NotASecret, WebhookSecret};
 
+pub use deduplicator::{Claim, Deduplicator, Duplicate};
 #[cfg(feature = "axum")]
 pub use extract::{Refused, SignedEvent};
-pub use seen::{Claim, Repeated, Seen};
 
 use crate::clock;
 
@@ -61,7 +61,7 @@ const MAX_ID: usize = 256;
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Why a request is not believed. It says no more on purpose: the sender may be anybody.
+/// Why a request was rejected. It gives no details on purpose: the sender may be anybody.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -71,9 +71,9 @@ pub enum Error {
     Malformed,
     /// No secret gives this signature for this body.
     Mismatch,
-    /// The signature is good, and its time further from now than is taken, in either direction.
+    /// The signature is valid, but its time is too far from now, in either direction.
     TooOld,
-    /// The signature is good, and the body is no event.
+    /// The signature is good, and the body is not an event.
     Parse(NotAnEvent),
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
-    /// Of two signatures that both failed, the one that came further says why.
+    /// Of two signatures that both failed, the error of the one that passed more checks.
     fn or(self, other: Self) -> Self {
         let how_far = |error: &Self| match error {
             Self::Missing => 0,
@@ -105,7 +105,7 @@ impl Error {
     }
 }
 
-/// What a good signature vouches for beside the body. Both are there when `webhook-signature` is good.
+/// What a valid signature covers beside the body. Both are there when `webhook-signature` is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified<'a> {
@@ -115,7 +115,7 @@ pub struct Verified<'a> {
     pub timestamp: Option<Timestamp>,
 }
 
-/// Tells the service's requests from others. Cheap to clone.
+/// Verifies that requests come from the service. Cheap to clone.
 #[derive(Clone)]
 pub struct Verifier {
     signers: Arc<[Signer]>,
@@ -130,8 +130,8 @@ impl fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// Takes what any of these secrets signed: after a rotation, the new one and the one before. None at all, or one that
-    /// is no secret, is an error.
+    /// Accepts signatures of any of these secrets: after a rotation, the new and the previous one. An empty list or a
+    /// malformed secret is an error.
     ///
     /// One good signature of the two is enough, whatever its time; see [`Verifier::require_timestamp`].
     pub fn new(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self, NotASecret> {
@@ -143,7 +143,7 @@ impl Verifier {
     }
 
     /// Asks for `webhook-signature`, and that its time is at most this far from now, in either direction. Five minutes allow
-    /// for clocks that differ. Without this, whoever has seen a request can repeat it whenever they like.
+    /// for clocks that differ. Without this, anybody who has seen a request can replay it at any time.
     #[must_use]
     pub fn require_timestamp(mut self, tolerance: Duration) -> Self {
         self.tolerance = Some(tolerance);
@@ -157,7 +157,7 @@ impl Verifier {
         self
     }
 
-    /// Whether the service signed this body, as bytes that nobody has touched. Signatures are compared in constant time.
+    /// Whether the service signed exactly these bytes. Signatures are compared in constant time.
     pub fn verify<'a>(&self, headers: &'a HeaderMap, body: &[u8]) -> Result<Verified<'a>, Error> {
         let standard = self.standard(headers, body);
         let Some(tolerance) = self.tolerance else {
@@ -172,9 +172,9 @@ impl Verifier {
         if u128::from(away) > tolerance.as_millis() { Err(Error::TooOld) } else { Ok(verified) }
     }
 
-    /// The same, and less forgiving: a `webhook-signature` that is there and not good is refused, even beside an
-    /// `X-Service-Signature` that is. The service makes both with the same secret, so somebody has changed the id or the time. (The
-    /// other way about is what a rotation looks like to whoever has the old secret alone.)
+    /// Like [`Verifier::verify`], but stricter: an invalid `webhook-signature` is refused, even beside an
+    /// `X-Service-Signature` that is. The service makes both with the same secret, so the id or the time was changed. (The opposite
+    /// case is a rotation seen by a receiver that has the old secret only.)
     pub fn verify_both<'a>(&self, headers: &'a HeaderMap, body: &[u8]) -> Result<Verified<'a>, Error> {
         let verified = self.verify(headers, body)?;
         match self.standard(headers, body) {
@@ -190,7 +190,7 @@ impl Verifier {
     }
 
     /// The headers that the service sends with a body: for receivers' own tests, and for tools. The first secret makes
-    /// `X-Service-Signature`, and all of them stand in `webhook-signature`, as after a rotation.
+    /// `X-Service-Signature`, and all of them are in `webhook-signature`, as after a rotation.
     ///
     /// An id that no header can hold, or that has a dot in it, is [`Error::Malformed`].
     pub fn sign(&self, body: &[u8], id: &str, timestamp: Timestamp) -> Result<HeaderMap, Error> {
@@ -243,7 +243,7 @@ impl Verifier {
     }
 }
 
-/// Whether an id can stand before a dot in what is signed. With a dot of its own, a part of the body could be taken for the
+/// Whether an id can come before a dot in what is signed. With a dot of its own, a part of the body could be taken for the
 /// time.
 fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(|b| b.is_ascii_graphic() && b != b'.')

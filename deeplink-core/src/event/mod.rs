@@ -1,4 +1,4 @@
-//! Events: what receivers of webhooks and readers of the stream are told.
+//! Events: what webhooks and the event stream deliver.
 //!
 //! An [`Event`] is written once, as the bytes that are signed and sent; every attempt and every reader gets the same ones.
 //! Reading also takes the forms of earlier versions: `attribution` for `attribute`, and a conversion with `link_id`.
@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::id::{EventId, SourceId, TenantId};
@@ -62,14 +62,13 @@ pub struct ClickData {
     pub tenant_id: TenantId,
     /// The link.
     pub link_id: String,
-    /// What the visitor called itself, cut to 512 characters.
+    /// The visitor's `User-Agent`, cut to 512 characters.
     pub user_agent: Option<String>,
     /// The page that led here, cut to 512 characters.
     pub referer: Option<String>,
     /// The system that the click came from: `ios`, `android`, `macos`, `windows` or `other`.
     pub platform: String,
     /// When it happened.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub timestamp: Timestamp,
 }
 
@@ -86,10 +85,9 @@ pub struct AttributeData {
     pub install_id: String,
     /// The app's version.
     pub app_version: String,
-    /// When the service heard of it.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    /// When the service received it.
     pub timestamp: Timestamp,
-    /// Whom the install was bound to by then; absent when to nobody.
+    /// The user that the install was bound to at that time; absent when there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
 }
@@ -110,7 +108,6 @@ pub struct IdentifyData {
     /// That link's metadata at this moment; null when it has none.
     pub first_touch_link_metadata: Option<Metadata>,
     /// When it happened.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub timestamp: Timestamp,
 }
 
@@ -124,23 +121,18 @@ pub struct ConversionData {
     /// The account.
     pub tenant_id: TenantId,
     /// The source that it came through; null for one that came with a key.
-    #[serde(default)]
     pub source_id: Option<SourceId>,
     /// The link that touched the user first; null when none did. In the earlier form this is `link_id`.
-    #[serde(default)]
     pub first_touch_link_id: Option<String>,
     /// The link that touched the user last before the conversion; null when none did.
-    #[serde(default)]
     pub last_touch_link_id: Option<String>,
     /// What happened, such as `purchase`.
     pub conversion_type: String,
     /// The app's own name for the user.
     pub user_id: String,
     /// The conversion's own metadata, or the last touch's link's at this moment where it has none.
-    #[serde(default)]
     pub metadata: Option<Metadata>,
     /// When it happened.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub timestamp: Timestamp,
     /// The one link of the earlier form; absent in this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -230,7 +222,7 @@ impl Event {
         let Envelope { event, timestamp, data } = serde_json::from_str(raw).map_err(wrong)?;
         let kind = EventKind::named(&event);
         let data = data.get();
-        // It is JSON, so this says what it is.
+        // It is valid JSON, so its first byte shows its type.
         if !data.starts_with('{') {
             return Err(NotAnEvent("data is no object".into()));
         }
@@ -265,7 +257,7 @@ impl Event {
         }
     }
 
-    /// An event that is told of now.
+    /// An event with its body.
     pub fn of(data: EventData) -> Option<Self> {
         Some(Self { kind: data.kind()?, timestamp: data.timestamp()?, raw: Self::body(&data)?, data })
     }
@@ -279,7 +271,7 @@ impl Event {
     }
 }
 
-/// The position of a click in the log and its event's id say the same: 48 bits of milliseconds, then the 20 bits of the
+/// The id of a click's event is derived from its position in the log: 48 bits of milliseconds, then the 20 bits of the
 /// position below them, then zeros.
 const CLICK_TAIL: &str = "0000000";
 
@@ -291,7 +283,7 @@ pub fn click_event_id(position: i64) -> EventId {
     text.parse().unwrap_or_else(|_| EventId::new(Timestamp::from_millis(0), &mut crate::secret::Random::seeded(0)))
 }
 
-/// The position in the log that a click's event stands at; `None` for other events.
+/// The log position in the id of a click's event; `None` for other events.
 pub fn click_position(id: &EventId) -> Option<i64> {
     let hex = id.as_str().strip_prefix(EventId::PREFIX)?.strip_prefix('_')?;
     let (millis, rest) = hex.split_at_checked(12)?;

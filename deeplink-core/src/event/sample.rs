@@ -6,7 +6,7 @@ use crate::metadata::Metadata;
 use crate::secret::Random;
 use crate::time::Timestamp;
 
-/// What samples say of the time: a fixed moment, so that nothing but the seed changes them.
+/// Timestamp of samples: fixed, so that only the seed changes them.
 const MOMENT: i64 = 1_767_225_600_000;
 
 /// An event of this kind; `None` for a kind this build does not know.

@@ -1,10 +1,10 @@
-//! The words that stand for looks, levels and formats.
+//! The choices for styles, levels and formats.
 
 use std::str::FromStr;
 
 use crate::words::spelled;
 
-/// A word outside its list.
+/// The text is none of the choices.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {0}")]
 pub struct NotListed(&'static str);
@@ -25,7 +25,7 @@ macro_rules! choices {
                 LISTED.split_at(2).1
             };
 
-            /// The word for it.
+            /// Its name in a query.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
@@ -122,7 +122,7 @@ choices! {
     QrShape {
         /// The symbol alone.
         Square = "square",
-        /// The symbol in a disc that is filled with dots that mean nothing.
+        /// The symbol in a disc that is filled with decorative dots.
         Circle = "circle",
     }
 }

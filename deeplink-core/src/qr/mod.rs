@@ -1,5 +1,4 @@
-//! What a QR code may look like: options as a caller gives them, and the style that follows from them. Drawing is the
-//! service's.
+//! Options of a QR code, and the style that results from them. The service draws.
 
 mod choices;
 mod query;
@@ -17,20 +16,20 @@ use query::check_logo;
 
 /// Longest edge in pixels.
 pub const MAX_SIZE: u32 = 2_048;
-/// Edge in pixels when the caller does not say.
+/// Edge in pixels by default.
 pub const DEFAULT_SIZE: u32 = 600;
 /// Widest margin in modules.
 pub const MAX_MARGIN: u32 = 16;
-/// Margin in modules when the caller does not say.
+/// Margin in modules by default.
 pub const DEFAULT_MARGIN: u32 = 2;
 /// Least contrast between the background and each part, as a WCAG 2.2 ratio. Readers need about this much; 3 and more,
 /// dark on light, is what to choose.
 pub const MIN_CONTRAST: f64 = 2.0;
-/// Least difference in brightness ([`Rgb::luma`]) between the background and each part: readers turn a picture grey,
-/// and give up below 24.
+/// Least difference in brightness ([`Rgb::luma`]) between the background and each part: readers convert a picture to
+/// grey and fail below 24.
 pub const MIN_LUMA: u8 = 32;
 
-/// What a caller may say about a QR code; everything is optional.
+/// Options of a QR code; all are optional.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -56,7 +55,7 @@ pub struct QrOptions {
     /// Outline; `square` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<QrShape>,
-    /// Colour of whatever has none of its own; black when absent.
+    /// Colour of every part without one of its own; black when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fg_color: Option<Rgb>,
     /// Background; white when absent.
@@ -71,19 +70,19 @@ pub struct QrOptions {
     /// Colour of the eyes' pupils.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corner_dot_color: Option<Rgb>,
-    /// Leaves the logo out, and does not even look at it.
+    /// Leaves the logo out and ignores `logo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hide_logo: Option<bool>,
     /// Web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels,
-    /// and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colours), a lossy
-    /// WebP with alpha (1.9), a lossless WebP or an interlaced PNG (12).
+    /// and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colours), a WebP
+    /// (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency.
     /// The service fetches it; it must be reachable on the public internet, without a redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logo: Option<String>,
 }
 
 impl QrOptions {
-    /// The default look.
+    /// The default style.
     pub fn new() -> Self {
         Self::default()
     }
@@ -103,7 +102,7 @@ impl QrOptions {
         corner_dot_type: impl Into<CornerDotType>,
         /// Sets the outline.
         shape: impl Into<QrShape>,
-        /// Sets the colour of whatever has none of its own.
+        /// Sets the colour of every part without one of its own.
         fg_color: impl Into<Rgb>,
         /// Sets the background.
         bg_color: impl Into<Rgb>,
@@ -119,7 +118,7 @@ impl QrOptions {
         logo: impl Into<String>,
     }
 
-    /// Applies defaults and rules. Of a logo's address only the form is judged here, not where it is.
+    /// Applies defaults and rules. Of a logo's URL only the form is checked here, not its host.
     pub fn check(&self) -> Result<QrStyle, Invalid> {
         let within = |name, value: Option<u32>, least, most| match value {
             Some(value) if !(least..=most).contains(&value) => Err(wrong(name, &out_of_range(least, most))),
@@ -158,7 +157,7 @@ impl QrOptions {
             ("frames of the eyes", style.frames, self.corner_square_color, "cornerSquareColor"),
             ("pupils of the eyes", style.pupils, self.corner_dot_color, "cornerDotColor"),
         ] {
-            // What is named is what the caller wrote.
+            // The field that the caller set is named.
             let field = match (own, self.fg_color) {
                 (Some(_), _) => field,
                 (None, Some(_)) => "fgColor",
@@ -166,7 +165,7 @@ impl QrOptions {
             };
             let ratio = background.contrast(colour);
             if ratio < MIN_CONTRAST {
-                // Cut, not rounded: 1.996 must not read as 2.00.
+                // Truncated, not rounded: 1.996 must not read as 2.00.
                 let ratio = (ratio * 100.0).floor() / 100.0;
                 let why = format!(
                     "the {part} ({colour}) hardly differ from the background ({background}): the contrast is \
@@ -194,7 +193,7 @@ impl QrOptions {
     }
 }
 
-/// What a QR code looks like: every option with its effective value.
+/// The style of a QR code: every option with its effective value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QrStyle {
     /// Whole edge in pixels, margin included.
@@ -219,7 +218,7 @@ pub struct QrStyle {
     pub frames: Rgb,
     /// Colour of the eyes' pupils.
     pub pupils: Rgb,
-    /// Where the logo is that is to be drawn.
+    /// URL of the logo to draw.
     pub logo: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Options as they stand in a query.
+//! Options in a query string.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::error::Invalid;
 use crate::url;
 
 impl QrOptions {
-    /// Reads a query string. Unknown names are ignored; of the known ones each may stand once, with a value. The first
+    /// Reads a query string. Unknown names are ignored; each known name may occur once, with a value. The first
     /// that breaks a rule is named, in the order of the interface. `allows` says which addresses outside the public
     /// internet a logo may be fetched from.
     pub fn from_query(query: &str, allows: impl Fn(IpAddr) -> bool) -> Result<Self, Invalid> {
@@ -20,7 +20,7 @@ impl QrOptions {
             margin: query.number("margin", 0, MAX_MARGIN)?,
             ..Self::default()
         };
-        // The older way to say "no margin".
+        // Deprecated for `margin=0`.
         if query.boolean("includeMargin")? == Some(false) {
             options.margin = options.margin.or(Some(0));
         }

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// The parameters in the order in which they are checked.
+const PARAMETERS: &str = include_str!("../../../tests/common/qr-parameters.txt");
+
 fn style(query: &str) -> Result<QrStyle, Invalid> {
     QrOptions::from_query(query, |_| false)?.check()
 }
@@ -62,23 +65,7 @@ fn each_parameter_takes_its_values_and_no_others() {
 
 #[test]
 fn the_first_parameter_at_fault_is_named() {
-    let order = [
-        "size",
-        "level",
-        "margin",
-        "includeMargin",
-        "dotType",
-        "cornerSquareType",
-        "cornerDotType",
-        "shape",
-        "fgColor",
-        "bgColor",
-        "dotColor",
-        "cornerSquareColor",
-        "cornerDotColor",
-        "hideLogo",
-        "logo",
-    ];
+    let order: Vec<_> = PARAMETERS.lines().collect();
     for at in 0..order.len() {
         let query: Vec<_> = order[at..].iter().rev().map(|name| format!("{name}=?")).collect();
         assert_eq!(at_fault(&query.join("&")).as_deref(), Some(order[at]));

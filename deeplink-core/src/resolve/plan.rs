@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::query::Query;
 use super::target::{alternate, intent, is_web, package_of, pass_on, play_referrer};
-use super::{LinkView, Surroundings};
+use super::{HostContext, LinkView};
 use crate::visitor::{Platform, Visitor};
 
 /// Something a button can lead to.
@@ -16,7 +16,7 @@ pub enum Target {
     IosApp,
     /// The Android deep link.
     AndroidApp,
-    /// The Android deep link as an intent, which knows its app and its fallback.
+    /// The Android deep link as an intent, which names its app and its fallback.
     Intent,
     /// The App Store.
     AppStore,
@@ -43,7 +43,7 @@ impl Tap {
 /// What a landing page offers to this visitor.
 #[derive(Clone, Debug)]
 pub struct LandingPlan<'a> {
-    /// The link, whose stored destinations are what the page tells machines.
+    /// The link; the page's metadata shows its stored destinations.
     pub link: LinkView<'a>,
     /// The visitor's platform.
     pub platform: Platform,
@@ -61,23 +61,23 @@ pub struct LandingPlan<'a> {
 }
 
 impl<'a> LandingPlan<'a> {
-    pub(super) fn new(link: &LinkView<'a>, around: &Surroundings<'a>, visitor: Visitor, query: &Query<'_>) -> Self {
+    pub(super) fn new(link: &LinkView<'a>, host: &HostContext<'a>, visitor: Visitor, query: &Query<'_>) -> Self {
         let maybe_ipad = visitor.platform == Platform::Macos && link.has_ios();
         let is_native = match visitor.platform {
             Platform::Ios => link.has_ios(),
-            Platform::Android => link.android_deep_link.is_some() || link.android_store_url.is_some(),
+            Platform::Android => link.has_android(),
             Platform::Macos => maybe_ipad,
             Platform::Windows | Platform::Other => false,
         };
         let mut plan = Self {
             link: *link,
             platform: visitor.platform,
-            package: package_of(link.android_store_url, around.only_android_package),
+            package: package_of(link.to.android_store_url, host.only_android_package),
             hint: visitor.wechat,
             in_app: visitor.in_app,
-            web: link.web_url.map(|web| pass_on(web, query)),
-            play_store: link.android_store_url.map(|store| play_referrer(store, link.link_id, query)),
-            alternate: around
+            web: link.to.web_url.map(|web| pass_on(web, query)),
+            play_store: link.to.android_store_url.map(|store| play_referrer(store, link.link_id, query)),
+            alternate: host
                 .alternate
                 .filter(|_| is_native)
                 .map(|host| alternate(host, link.link_id, query, maybe_ipad)),
@@ -103,7 +103,7 @@ impl<'a> LandingPlan<'a> {
         if self.alternate.is_some() {
             return Some(Tap::on(Target::Alternate));
         }
-        match self.link.ios_deep_link {
+        match self.link.to.ios_deep_link {
             Some(_) if self.in_app => Some(Tap::on(elsewhere.unwrap_or(Target::IosApp))),
             Some(app) if is_web(app) => Some(Tap::on(Target::IosApp)),
             Some(_) => Some(Tap { to: Target::IosApp, fallback: elsewhere }),
@@ -122,7 +122,7 @@ impl<'a> LandingPlan<'a> {
         if self.alternate.is_some() {
             return intent.filter(|_| self.in_app).or(Some(Tap::on(Target::Alternate)));
         }
-        intent.or_else(|| match self.link.android_deep_link {
+        intent.or_else(|| match self.link.to.android_deep_link {
             Some(_) if self.in_app => Some(Tap::on(elsewhere.unwrap_or(Target::AndroidApp))),
             Some(app) if is_web(app) => Some(Tap::on(Target::AndroidApp)),
             Some(_) => Some(Tap { to: Target::AndroidApp, fallback: elsewhere }),
@@ -136,7 +136,7 @@ impl<'a> LandingPlan<'a> {
     }
 
     fn build_intent(&self, firefox: bool) -> Option<String> {
-        let (app, package) = (self.link.android_deep_link?, self.package.as_deref()?);
+        let (app, package) = (self.link.to.android_deep_link?, self.package.as_deref()?);
         let fallback = self.first([Target::PlayStore, Target::Web]).and_then(|target| self.address(target));
         if firefox { None } else { intent(app, package, fallback) }
     }
@@ -150,10 +150,10 @@ impl<'a> LandingPlan<'a> {
     fn address(&self, target: Target) -> Option<&str> {
         match target {
             Target::Alternate => self.alternate.as_deref(),
-            Target::IosApp => self.link.ios_deep_link,
-            Target::AndroidApp => self.link.android_deep_link,
+            Target::IosApp => self.link.to.ios_deep_link,
+            Target::AndroidApp => self.link.to.android_deep_link,
             Target::Intent => self.intent.as_deref(),
-            Target::AppStore => self.link.ios_store_url,
+            Target::AppStore => self.link.to.ios_store_url,
             Target::PlayStore => self.play_store.as_deref(),
             Target::Web => self.web.as_deref(),
         }
@@ -164,7 +164,7 @@ impl<'a> LandingPlan<'a> {
         self.address(target).filter(|_| self.open_target() != Some(target))
     }
 
-    /// Stores are shown to those who sit at no phone, and where there is nothing better to offer.
+    /// Stores are shown on computers, and where there is no primary button.
     fn offers_stores(&self) -> bool {
         self.open.is_none() || !matches!(self.platform, Platform::Ios | Platform::Android)
     }
@@ -247,6 +247,6 @@ impl<'a> LandingPlan<'a> {
     /// Whether a tap also copies the link, for the app to find after its installation: on iOS, where a store address
     /// can carry nothing. On a Mac this holds only once it is corrected.
     pub fn copies_link(&self) -> bool {
-        self.link.ios_store_url.is_some() && (self.platform == Platform::Ios || self.ipad.is_some())
+        self.link.to.ios_store_url.is_some() && (self.platform == Platform::Ios || self.ipad.is_some())
     }
 }

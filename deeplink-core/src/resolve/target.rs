@@ -8,8 +8,9 @@ use std::borrow::Cow;
 use url::form_urlencoded;
 
 use super::query::Query;
+use crate::app::is_package_name;
 
-/// How long the decoded referrer may grow by what a visit brings.
+/// Most characters of the decoded referrer to which a visit's parameters may be added.
 const REFERRER_CHARS: usize = 500;
 
 /// What a visit may add to the Play referrer, in this order.
@@ -65,7 +66,7 @@ pub(super) fn pass_on<'a>(web: &'a str, query: &Query<'_>) -> Cow<'a, str> {
     let Some(added) = query.passed_on() else { return Cow::Borrowed(web) };
     let cut = Cut::at_query(web);
     let mut pairs: Vec<_> = cut.pairs().filter(|pair| !query.passes_on(&name_of(pair))).collect();
-    // An empty last pair is a query that ends in its joint, or an empty one: what is added takes that place.
+    // An empty last pair is an empty query, or one that ends in `&`: the added pairs replace it.
     if pairs.last() == Some(&"") {
         pairs.pop();
     }
@@ -73,7 +74,7 @@ pub(super) fn pass_on<'a>(web: &'a str, query: &Query<'_>) -> Cow<'a, str> {
     Cow::Owned(cut.with_query(&pairs))
 }
 
-/// A Play Store address whose `referrer` tells the app, once installed, which link was tapped.
+/// A Play Store address whose `referrer` names the tapped link to the app after its installation.
 pub(super) fn play_referrer<'a>(store: &'a str, link_id: &str, query: &Query<'_>) -> Cow<'a, str> {
     if !is_play(store) {
         return Cow::Borrowed(store);
@@ -101,7 +102,7 @@ pub(super) fn play_referrer<'a>(store: &'a str, link_id: &str, query: &Query<'_>
     Cow::Owned(cut.with_query(&pairs))
 }
 
-/// The pair `referrer=…`: what the stored one says, then the link, then what the visit brings and has room.
+/// The pair `referrer=…`: the stored value, then the link, then the visit's campaign parameters that fit.
 fn referrer(stored: Option<&str>, link_id: &str, query: &Query<'_>) -> String {
     let stored = stored.and_then(|pair| form_urlencoded::parse(pair.as_bytes()).next());
     let stored = stored.map(|(_, value)| value).unwrap_or_default();
@@ -150,18 +151,9 @@ pub fn package_of<'a>(store: Option<&'a str>, only_app: Option<&'a str>) -> Opti
     let named = store.and_then(|store| {
         let query = Cut::at_query(store).query?;
         let (_, id) = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "id")?;
-        is_package(&id).then_some(id)
+        is_package_name(&id).then_some(id)
     });
     named.or(only_app.map(Cow::Borrowed))
-}
-
-/// `^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+$`, at most 255.
-fn is_package(name: &str) -> bool {
-    let is_part = |part: &str| {
-        part.starts_with(|first: char| first.is_ascii_alphabetic())
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
-    name.len() <= 255 && name.contains('.') && name.split('.').all(is_part)
 }
 
 /// Whether an address is for the web rather than of an app's own scheme.

@@ -1,4 +1,4 @@
-//! What a User-Agent string says, found in one pass over it.
+//! Classification of a User-Agent string in one pass over it.
 //!
 //! The tokens live in one table. Whatever its rule, every token is searched for without regard to case; a token with a
 //! stricter rule is then checked where it was found. So one automaton serves all rules.
@@ -9,7 +9,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::{Class, Platform};
 
-/// What a User-Agent says by itself. Small and `Copy`, to be remembered per distinct agent.
+/// Traits of a User-Agent alone. Small and `Copy`, to be cached per distinct agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentTraits {
     pub(super) class: Class,
@@ -143,7 +143,7 @@ const TOKENS: &[(u32, Rule, &[&str])] = &[
     (FIREFOX, Exact, &["Firefox/"]),
 ];
 
-/// The set of things that an agent string says.
+/// The set of tokens found in a User-Agent.
 #[derive(Clone, Copy)]
 struct Signs(u32);
 

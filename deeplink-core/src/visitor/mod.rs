@@ -1,8 +1,8 @@
-//! Who is asking: what the request headers of a visit say about the visitor.
+//! Visitors, classified by the request headers of a visit.
 //!
-//! Everything here is a pure function of header text. What a User-Agent says by itself ([`AgentTraits`]) is kept
-//! apart from what the other headers add ([`Visitor`]), because the former can be remembered per distinct agent.
-//! What follows for the visit is decided in [`crate::resolve`].
+//! Everything here is a pure function of header text. The traits of a User-Agent ([`AgentTraits`]) are separate
+//! from what the other headers add ([`Visitor`]), because they can be cached per distinct agent.
+//! Where the visit leads is decided in [`crate::resolve`].
 
 mod accept;
 mod agent;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// The system a visit comes from; also the `platform` of clicks and events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Platform {
-    /// iPhone, iPod, and an iPad that says so.
+    /// iPhone, iPod, and an iPad in mobile mode.
     Ios,
     /// Android.
     Android,
@@ -153,7 +153,7 @@ pub struct Visitor {
     pub platform: Platform,
     /// The sort of program.
     pub class: Class,
-    /// A browser inside another app, where own schemes often do nothing.
+    /// A browser inside another app, where custom schemes often do nothing.
     pub in_app: bool,
     /// Firefox, which takes the fallback of every intent.
     pub firefox: bool,
@@ -162,7 +162,7 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// Joins what the User-Agent says with the `Sec-CH-UA-Platform` header, which outranks it.
+    /// Combines the User-Agent's traits with the `Sec-CH-UA-Platform` header, which takes precedence.
     pub fn new(agent: AgentTraits, platform_hint: Option<&str>) -> Self {
         let platform = platform_hint.and_then(Platform::from_hint).unwrap_or(agent.platform);
         let bare_webview = agent.bare_webkit && platform == Platform::Ios;

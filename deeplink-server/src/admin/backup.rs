@@ -1,4 +1,4 @@
-//! `backup` and `restore`: copies of a SQLite database. PostgreSQL has tools of its own.
+//! `backup` and `restore`: copies of a SQLite database. PostgreSQL has its own tools.
 
 use std::path::{Path, PathBuf};
 
@@ -8,30 +8,30 @@ use crate::db;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Into {
-    /// The file to make; it must not exist
+    /// File to create; it must not exist
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct From {
-    /// A file that `backup` made
+    /// File created by `backup`
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 fn sqlite_only<'a>(config: &'a Config, instead: &str) -> Result<&'a Path, Failure> {
-    let told = || Failure::Usage(format!("this database is PostgreSQL, which has its own tool: {instead}"));
-    config.database.sqlite_path().ok_or_else(told)
+    let usage = || Failure::Usage(format!("this command is for SQLite; for PostgreSQL run: {instead}"));
+    config.database.sqlite_path().ok_or_else(usage)
 }
 
 pub(super) async fn run(into: &Into, config: &Config) -> Result<(), Failure> {
     let database = sqlite_only(config, "pg_dump --format=custom --file=FILE \"$DEEPLINK_DATABASE_URL\"")?;
     db::backup(database, &into.file).await?;
-    output::say(&format!("{}\n", into.file.display()));
+    output::print(&format!("{}\n", into.file.display()));
     if config.master_keys.is_empty() {
-        output::complain(&format!(
-            "Keep {} as well, away from this copy: it opens what is sealed in it.",
+        output::print_error(&format!(
+            "Back up {} as well and keep it separate: it decrypts the secrets in this backup.",
             config.key_file().display()
         ));
     }
@@ -41,6 +41,6 @@ pub(super) async fn run(into: &Into, config: &Config) -> Result<(), Failure> {
 pub(super) async fn restore(from: &From, config: &Config) -> Result<(), Failure> {
     let database = sqlite_only(config, "pg_restore --clean --dbname=\"$DEEPLINK_DATABASE_URL\" FILE")?;
     db::restore(database, &from.file).await?;
-    output::say(&format!("{} now holds what {} holds\n", database.display(), from.file.display()));
+    output::print(&format!("restored {} from {}\n", database.display(), from.file.display()));
     Ok(())
 }

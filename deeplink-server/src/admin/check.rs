@@ -1,28 +1,33 @@
-//! `check`: are the settings and the database fit to serve. Changes nothing, so it can run beside a server.
+//! `check`: validates the settings and the database. Changes nothing, so it can run alongside a server.
 
 use std::fmt::Write;
 use std::net::TcpListener;
 use std::path::Path;
 
+use deeplink_core::plan::Tier;
+use deeplink_core::time::Timestamp;
+
 use super::{Failure, output};
+use crate::clock::Clock;
 use crate::config::{Config, MailTransport, OauthProvider, is_loopback};
 use crate::db::inspect::{Inspected, inspect};
-use crate::vault::{Proof, Vault};
+use crate::db::payments::Unresolved;
+use crate::vault::{KeyCheck, Vault};
 use crate::work::mail::smtp::Smtp;
 
-/// One thing looked at.
+/// The result of one check.
 enum Finding {
     Fine(String),
-    /// It works, and the operator may want to know.
+    /// Works, but the operator should know.
     Note(String),
-    /// It does not work.
+    /// Does not work.
     Wrong(String),
 }
 
 use Finding::{Fine, Note, Wrong};
 
 pub(super) async fn run(config: &Config) -> Result<(), Failure> {
-    let (database, sealed) = database(config).await;
+    let (database, sealed, payments) = database(config).await;
     let findings = [
         ("database", database),
         ("server keys", keys(config, &sealed)),
@@ -32,23 +37,25 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
         ("public URL", public_url(config)),
         ("mail", mail(config).await),
         ("sign-in", sign_in(config)),
+        ("billing", billing(config)),
         ("threat list", threats(config)),
+        ("x402", x402(config, &payments)),
     ];
     let mut report = String::new();
     for (name, finding) in &findings {
-        let (word, text) = match finding {
+        let (label, text) = match finding {
             Fine(text) => ("ok", text),
             Note(text) => ("note", text),
             Wrong(text) => ("WRONG", text),
         };
         // Writing to a string does not fail.
-        let _ = writeln!(report, "{word:<6} {name:<15} {text}");
+        let _ = writeln!(report, "{label:<6} {name:<15} {text}");
     }
-    output::say(&report);
-    if findings.iter().any(|(_, finding)| matches!(finding, Wrong(_))) { Err(Failure::Told) } else { Ok(()) }
+    output::print(&report);
+    if findings.iter().any(|(_, finding)| matches!(finding, Wrong(_))) { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// What the server keys must open.
+/// What the server keys must decrypt.
 enum Sealed {
     /// The database could not be read.
     Unknown,
@@ -56,35 +63,35 @@ enum Sealed {
     With(String),
 }
 
-async fn database(config: &Config) -> (Finding, Sealed) {
-    let place = &config.database;
-    match inspect(place.as_str()).await {
+async fn database(config: &Config) -> (Finding, Sealed, Vec<Unresolved>) {
+    let url = &config.database;
+    match inspect(url.as_str(), Clock::system().now()).await {
         Ok(Inspected::Missing) => {
-            (Note(format!("{place} is not there yet; the first start makes it")), Sealed::Nothing)
+            (Note(format!("{url} does not exist yet; the first start creates it")), Sealed::Nothing, Vec::new())
         }
-        Ok(Inspected::Usable { tenants, links, pending, vault_check }) => {
-            let counts = format!("{place} (accounts: {tenants}, links: {links})");
+        Ok(Inspected::Usable { tenants, links, pending, unresolved, vault_check }) => {
+            let counts = format!("{url} (accounts: {tenants}, links: {links})");
             let finding = match pending {
                 0 => Fine(counts),
-                pending => Note(format!("{counts}; the next start brings it up to date (migrations: {pending})")),
+                pending => Note(format!("{counts}; the next start migrates it (pending migrations: {pending})")),
             };
-            (finding, vault_check.map_or(Sealed::Nothing, Sealed::With))
+            (finding, vault_check.map_or(Sealed::Nothing, Sealed::With), unresolved)
         }
-        Err(error) => (Wrong(format!("{place}: {error}")), Sealed::Unknown),
+        Err(error) => (Wrong(format!("{url}: {error}")), Sealed::Unknown, Vec::new()),
     }
 }
 
 fn keys(config: &Config, sealed: &Sealed) -> Finding {
     let known = match sealed {
-        Sealed::Unknown => return Note("not tried, because the database cannot be read".into()),
+        Sealed::Unknown => return Note("not checked, because the database cannot be read".into()),
         Sealed::Nothing => None,
         Sealed::With(value) => Some(value.as_str()),
     };
     let file = config.key_file();
-    match Vault::prove(config, &config.public_url_at(config.listen), known) {
-        Ok(Proof::FileIsMissing) => Note(format!("the first start makes {}", file.display())),
-        Ok(Proof::Opens(_)) if config.master_keys.is_empty() => Fine(file.display().to_string()),
-        Ok(Proof::Opens(_)) => Fine(format!("{} from DEEPLINK_MASTER_KEY", config.master_keys.len())),
+    match Vault::check_keys(config, &config.public_url_at(config.listen), known) {
+        Ok(KeyCheck::NoKeyFile) => Note(format!("the first start creates {}", file.display())),
+        Ok(KeyCheck::Valid(_)) if config.master_keys.is_empty() => Fine(file.display().to_string()),
+        Ok(KeyCheck::Valid(_)) => Fine(format!("{} from DEEPLINK_MASTER_KEY", config.master_keys.len())),
         Err(error) => Wrong(error.to_string()),
     }
 }
@@ -93,16 +100,16 @@ fn data_dir(config: &Config) -> Finding {
     writable(&config.data_dir)
 }
 
-/// Whether files can be made in a folder.
+/// Whether files can be created in a directory.
 fn writable(folder: &Path) -> Finding {
     if !folder.exists() {
-        return Note(format!("{} is not there yet; it is made when it is needed", folder.display()));
+        return Note(format!("{} does not exist yet; it is created when needed", folder.display()));
     }
     let probe = folder.join(format!(".check-{}", std::process::id()));
     let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&probe);
     match written.and_then(|_| std::fs::remove_file(&probe)) {
         Ok(()) => Fine(folder.display().to_string()),
-        Err(error) => Wrong(format!("{} cannot be written: {error}", folder.display())),
+        Err(error) => Wrong(format!("{} is not writable: {error}", folder.display())),
     }
 }
 
@@ -111,7 +118,7 @@ fn address(config: &Config) -> Finding {
     match TcpListener::bind(address) {
         Ok(_) => Fine(format!("{address} is free")),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            Note(format!("{address} is in use, perhaps by this service"))
+            Note(format!("{address} is in use, possibly by this server"))
         }
         Err(error) => Wrong(format!("{address}: {error}")),
     }
@@ -119,14 +126,14 @@ fn address(config: &Config) -> Finding {
 
 fn tls(config: &Config) -> Finding {
     let Some(tls) = &config.tls else {
-        return Fine("off: whoever wants https has a proxy in front".into());
+        return Fine("off; use a reverse proxy for https".into());
     };
     if tls.listen.port() != 0 && tls.listen == config.listen {
-        return Wrong(format!("DEEPLINK_TLS_LISTEN: {} is where DEEPLINK_LISTEN serves already", tls.listen));
+        return Wrong(format!("DEEPLINK_TLS_LISTEN: {} is already used by DEEPLINK_LISTEN", tls.listen));
     }
     match TcpListener::bind(tls.listen) {
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            Note(format!("{} is in use, perhaps by this service", tls.listen))
+            Note(format!("{} is in use, possibly by this server", tls.listen))
         }
         Err(error) => Wrong(format!("{}: {error}", tls.listen)),
         Ok(_) => Fine(format!("on {}, with certificates from {}", tls.listen, tls.directory)),
@@ -136,11 +143,11 @@ fn tls(config: &Config) -> Finding {
 fn public_url(config: &Config) -> Finding {
     let url = config.public_url_at(config.listen);
     if is_loopback(&url) && !config.listen.ip().is_loopback() {
-        Note(format!("links say {url}, which works on this machine only; set DEEPLINK_PUBLIC_URL"))
+        Note(format!("links start with {url}, which works on this machine only; set DEEPLINK_PUBLIC_URL"))
     } else if is_loopback(&url) || url.scheme() == "https" {
         Fine(url.to_string())
     } else {
-        Note(format!("{url} is not https: keys travel readably unless a proxy in front encrypts"))
+        Note(format!("{url} is not https: API keys are sent unencrypted unless a reverse proxy adds TLS"))
     }
 }
 
@@ -148,7 +155,7 @@ async fn mail(config: &Config) -> Finding {
     let url = config.public_url_at(config.listen);
     match (config.mail_at(&url), config.mail_from_at(&url)) {
         (Some(MailTransport::Smtp(server)), Some(from)) => {
-            let Some(smtp) = Smtp::of(config, &url) else { return Wrong("mail is switched off".into()) };
+            let Some(smtp) = Smtp::of(config, &url) else { return Wrong("mail is disabled".into()) };
             match smtp.answers().await {
                 Ok(()) => Fine(format!("from {from} through {server}")),
                 Err(error) => Wrong(format!("{server}: {error}")),
@@ -158,9 +165,14 @@ async fn mail(config: &Config) -> Finding {
             Fine(folder) => Fine(format!("from {from} into {folder}")),
             otherwise => otherwise,
         },
-        (Some(_), None) => Wrong("DEEPLINK_MAIL_FROM is needed with this public URL".into()),
-        (None, _) if !config.sessions => Note("switched off by DEEPLINK_SESSIONS; nobody can sign in or up".into()),
-        (None, _) => Note("neither DEEPLINK_SMTP_URL nor DEEPLINK_MAIL_DIR is set; nobody can sign in or up".into()),
+        (Some(_), None) => {
+            Wrong("set DEEPLINK_MAIL_FROM; no sender address can be derived from this public URL".into())
+        }
+        (None, _) if !config.sessions => Note("disabled by DEEPLINK_SESSIONS; sign-in and sign-up are off".into()),
+        (None, _) => Note(
+            "not configured; set DEEPLINK_SMTP_URL or DEEPLINK_MAIL_DIR to let people sign up and sign in by mail"
+                .into(),
+        ),
     }
 }
 
@@ -173,21 +185,54 @@ fn sign_in(config: &Config) -> Finding {
     };
     let providers = [provider("Google", &config.oauth.google), provider("GitHub", &config.oauth.github)];
     let by_mail = config.mail_at(&config.public_url_at(config.listen)).map(|_| "mail".to_owned());
-    let ways: Vec<_> = by_mail.into_iter().chain(providers.into_iter().flatten()).collect();
+    let methods: Vec<_> = by_mail.into_iter().chain(providers.into_iter().flatten()).collect();
     if !config.sessions {
-        return Note("switched off by DEEPLINK_SESSIONS".into());
+        return Note("disabled by DEEPLINK_SESSIONS".into());
     }
-    if ways.is_empty() {
-        Note("nobody can: there is neither mail nor a provider".into())
+    if methods.is_empty() {
+        Note("not possible: neither mail nor an OAuth provider is configured".into())
     } else {
-        Fine(ways.join(", "))
+        Fine(methods.join(", "))
+    }
+}
+
+fn billing(config: &Config) -> Finding {
+    let quotas =
+        if config.enforce_quotas { "limits of plans are enforced" } else { "limits of plans are not enforced" };
+    let text = match &config.stripe {
+        _ if !config.billing => format!("disabled by DEEPLINK_BILLING; {quotas}"),
+        Some(stripe) => format!("Stripe at {}; {quotas}", stripe.base),
+        None => format!("plans cannot be paid for; {quotas}"),
+    };
+    if config.enforce_quotas {
+        let days = Tier::Free.limits().analytics_retention_days.unwrap_or_default();
+        return Note(format!("{text}; single clicks of accounts on the free plan are deleted after {days} days"));
+    }
+    if config.billing { Fine(text) } else { Note(text) }
+}
+
+/// Whether requests can be paid for, and the payments of which nobody knows what came of them.
+fn x402(config: &Config, unresolved: &[Unresolved]) -> Finding {
+    let list: Vec<_> = unresolved
+        .iter()
+        .map(|it| {
+            let (at, reason) = (Timestamp::from_millis(it.created_at), it.reason.as_deref().unwrap_or("not answered"));
+            format!("\n         {at} {} {} from {}, nonce {} ({reason})", it.network, it.amount, it.payer, it.nonce)
+        })
+        .collect();
+    if !list.is_empty() {
+        return Note(format!("it is not known whether these payments were settled:{}", list.concat()));
+    }
+    match &config.x402 {
+        None => Fine("off".into()),
+        Some(x402) => Fine(format!("paid to {} on {}, settled by {}", x402.pay_to, x402.network, x402.facilitator)),
     }
 }
 
 fn threats(config: &Config) -> Finding {
-    let Some(file) = &config.threat_list else { return Fine("none: links may lead anywhere".into()) };
-    match &file.first.skipped {
+    let Some(file) = &config.threat_list else { return Fine("none; links can lead to any host".into()) };
+    match &file.initial.skipped {
         skipped if skipped.is_empty() => Fine(format!("{file:?}")),
-        skipped => Note(format!("{file:?}; neither a URL nor a host, and so without effect: lines {skipped}")),
+        skipped => Note(format!("{file:?}; ignored lines, neither a URL nor a host: {skipped}")),
     }
 }

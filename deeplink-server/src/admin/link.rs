@@ -1,40 +1,38 @@
-//! `link`: what the operator says of a link, whoever made it.
-
-use std::sync::Arc;
+//! `link`: the operator flags, disables or enables a link of any account.
 
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{LinkStatus, is_link_id};
 use deeplink_core::text::find_control;
 use futures_util::FutureExt;
 
-use super::{Failure, open_beside, output};
+use super::{Failure, open_shared, output};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::db::Db;
 use crate::db::link_status::{self, Owner};
-use crate::db::{Db, DbError};
 
-/// Most characters of a reason.
+/// Maximum length of a reason in characters.
 const MAX_REASON: usize = 500;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Marks a link as unsafe: people are warned and not led on
+    /// Marks a link as unsafe: visitors get a warning instead of a redirect
     Flag(Target),
-    /// Switches a link off
+    /// Disables a link
     Disable(Target),
-    /// Takes back either
+    /// Reverts `flag` or `disable`
     Enable(Target),
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Target {
-    /// The link's id
+    /// ID of the link
     #[arg(value_name = "ID")]
     link_id: String,
-    /// Whose link, where several accounts have the id
+    /// Account that owns the link, if several accounts have a link with this ID
     #[arg(long, value_name = "TENANT_ID")]
     tenant: Option<TenantId>,
-    /// Why; it is kept
+    /// Reason for the change; it is recorded
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 }
@@ -42,7 +40,7 @@ pub(super) struct Target {
 fn reason(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > MAX_REASON || find_control(text, true).is_some() {
-        return Err(format!("a reason is 1 to {MAX_REASON} characters, none of them a control character"));
+        return Err(format!("must be 1 to {MAX_REASON} characters without control characters"));
     }
     Ok(text.to_owned())
 }
@@ -53,16 +51,16 @@ pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Res
         Command::Disable(target) => (target, LinkStatus::Disabled),
         Command::Enable(target) => (target, LinkStatus::Active),
     };
-    let db = open_beside(config).await?;
+    let db = open_shared(config).await?;
     let outcome = set(&db, target, status, clock).await;
     db.close().await;
-    output::say(&outcome?);
+    output::print(&outcome?);
     Ok(())
 }
 
 async fn set(db: &Db, target: Target, status: LinkStatus, clock: &Clock) -> Result<String, Failure> {
     let id = target.link_id;
-    let missing = || Failure::Refused(format!("not_found: there is no link {id:?}"));
+    let missing = || Failure::Refused(format!("not_found: no link with id {id:?}"));
     if !is_link_id(&id) {
         return Err(missing());
     }
@@ -75,28 +73,18 @@ async fn set(db: &Db, target: Target, status: LinkStatus, clock: &Clock) -> Resu
                 let tenants: Vec<_> = tenants.iter().map(TenantId::as_str).collect();
                 let list = tenants.join("\n  ");
                 return Err(Failure::Refused(format!(
-                    "several accounts have a link {id}; say whose with --tenant:\n  {list}"
+                    "several accounts have a link with id {id}; choose one with --tenant:\n  {list}"
                 )));
             }
         },
     };
     let now = clock.now();
-    let job = Arc::new((tenant, id.clone(), status, target.reason));
-    let found = db
-        .write::<_, DbError, _>({
-            let job = Arc::clone(&job);
-            move |mut tx| {
-                let job = Arc::clone(&job);
-                async move {
-                    let (tenant, id, status, reason) = &*job;
-                    link_status::set(&mut tx, tenant, id, status, reason, now).await
-                }
-                .boxed()
-            }
-        })
-        .await?;
-    if !found {
+    let shown = format!("{id} of {tenant} is {status}\n");
+    let found = db.write((tenant, id.clone(), status, target.reason), move |tx, (tenant, id, status, reason)| {
+        link_status::set(tx, tenant, id, status, reason, now).boxed()
+    });
+    if !found.await? {
         return Err(missing());
     }
-    Ok(format!("{id} of {} is {}\n", job.0, job.2))
+    Ok(shown)
 }

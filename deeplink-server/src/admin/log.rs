@@ -1,7 +1,7 @@
-//! The log: lines on a terminal, JSON elsewhere, on stderr.
+//! The log on stderr: plain lines on a terminal, JSON otherwise.
 //!
-//! Libraries may write what they carry (headers, statements), and that can be a secret; so whatever the filter says,
-//! nothing but the service's own modules is logged below `info`.
+//! Libraries may log headers or statements that contain secrets, so whatever the filter, only our own crates log below
+//! `info`.
 
 use std::io::IsTerminal;
 
@@ -15,14 +15,14 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use super::output::Stderr;
 
-/// Starts logging for the process.
+/// Installs the global logger.
 pub(super) fn start(filter: &str) {
     let subscriber = tracing_subscriber::registry().with(layer(filter, std::io::stderr().is_terminal(), || Stderr));
-    // Fails only where a subscriber is set already, and then that one is meant to stay.
+    // Fails only if a subscriber is already set, which then stays.
     drop(subscriber.try_init());
 }
 
-/// The log as a layer, onto any writer.
+/// The log as a layer, for any writer.
 fn layer<S, W>(filter: &str, terminal: bool, writer: W) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -30,7 +30,7 @@ where
 {
     // The filter was checked with the settings.
     let filter = EnvFilter::builder().parse(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    // Reporting its own errors, the formatter would print to stderr and panic when that is closed.
+    // To report its own errors, the formatter would print to stderr, and panic if stderr is closed.
     let lines = fmt::layer().with_writer(writer).log_internal_errors(false);
     let lines = if terminal {
         lines.boxed()

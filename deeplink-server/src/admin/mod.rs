@@ -1,4 +1,4 @@
-//! The command line of the server: one file for each command, and how any of them ends.
+//! The command line of the server: one file per command, and their exit codes.
 
 mod backup;
 mod check;
@@ -18,7 +18,7 @@ use crate::config::{BadSetting, Config, Environment, SECRETS_HELP, Settings};
 use crate::db::{Access, Db, DbError, OpenError};
 use crate::start::StartError;
 
-/// Serves deep links, and looks after the database behind them.
+/// Deep link server, with commands to operate its database.
 #[derive(Debug, Parser)]
 #[command(name = "deeplink-server", version, after_help = SECRETS_HELP, arg_required_else_help = false)]
 struct Cli {
@@ -30,23 +30,23 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serves; what happens without a command
+    /// Runs the server (the default command)
     Serve,
-    /// Opens accounts
+    /// Manages accounts
     #[command(subcommand)]
     Tenant(tenant::Command),
-    /// Flags, disables or enables a link, whoever made it
+    /// Flags, disables or enables a link of any account
     #[command(subcommand)]
     Link(link::Command),
-    /// Brings the database up to date and ends
+    /// Migrates the database to the current schema
     Migrate,
-    /// Prints the description of the interface (OpenAPI 3.1)
+    /// Prints the OpenAPI 3.1 document of the API
     Openapi,
-    /// Says whether the settings and the database are fit to serve; changes nothing
+    /// Checks the settings and the database without changing anything
     Check,
-    /// Copies a SQLite database into a new file, also beside a running server
+    /// Backs up a SQLite database to a new file; works while the server is running
     Backup(backup::Into),
-    /// Puts a copy in the place of the SQLite database; the old one stays beside it
+    /// Replaces the SQLite database with a backup; the old file is kept as *.replaced
     Restore(backup::From),
 }
 
@@ -61,15 +61,15 @@ enum Failure {
     Start(#[from] StartError),
     #[error(transparent)]
     Database(#[from] DbError),
-    /// The command was misused.
+    /// Invalid use of the command.
     #[error("{0}")]
     Usage(String),
-    /// The command was understood and refused.
+    /// The command failed.
     #[error("{0}")]
     Refused(String),
-    /// Said already.
+    /// The failure has been printed already.
     #[error("the command failed")]
-    Told,
+    Reported,
 }
 
 impl Failure {
@@ -87,25 +87,24 @@ pub fn main() -> ExitCode {
         Ok(cli) => match run(cli) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
-                if !matches!(failure, Failure::Told) {
-                    output::complain(&format!("deeplink-server: {failure}"));
+                if !matches!(failure, Failure::Reported) {
+                    output::print_error(&format!("deeplink-server: {failure}"));
                 }
                 failure.exit_code()
             }
         },
-        Err(message) => refuse(&message),
+        Err(message) => print_usage(&message),
     }
 }
 
-/// Says what is wrong with the command line. Help and version come this way too.
-fn refuse(message: &clap::Error) -> ExitCode {
-    // The parser does not say which variable is no text; we do.
+/// Prints what is wrong with the command line. Help and version are errors of the parser too.
+fn print_usage(message: &clap::Error) -> ExitCode {
+    // The parser does not name a variable that is not UTF-8; we do.
     if message.kind() == clap::error::ErrorKind::InvalidUtf8
         && let Err(setting) = Environment::of_process()
     {
-        output::complain(&format!("deeplink-server: {setting}"));
+        output::print_error(&format!("deeplink-server: {setting}"));
     } else {
-        // Whether it can be printed changes nothing.
         let _ = message.print();
     }
     ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2))
@@ -114,16 +113,16 @@ fn refuse(message: &clap::Error) -> ExitCode {
 fn run(cli: Cli) -> Result<(), Failure> {
     let environment = Environment::of_process()?;
     if let Some(Command::Openapi) = cli.command {
-        output::say(crate::openapi::text());
+        output::print(crate::openapi::text());
         return Ok(());
     }
     let config = Config::read(&cli.settings, &environment)?;
     log::start(&config.log);
-    for sentence in environment.unknown() {
-        tracing::warn!("{sentence}");
+    for warning in environment.unknown() {
+        tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::Refused(format!("no threads can be started: {error}")))?;
+    let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start the async runtime: {error}")))?;
     let clock = Clock::system();
     let outcome = runtime.block_on(async {
         match cli.command {
@@ -137,18 +136,18 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Some(Command::Openapi) => Ok(()),
         }
     });
-    // What still runs now is either over or waits for the next start.
+    // Tasks that still run have no work left or resume it at the next start.
     runtime.shutdown_background();
     outcome
 }
 
-/// Opens the database for a command that works beside a running server.
-async fn open_beside(config: &Config) -> Result<Db, Failure> {
-    Ok(Db::open(config.database.as_str(), Access::Beside, config.database_patience).await?)
+/// Opens the database for a command that can run alongside a server.
+async fn open_shared(config: &Config) -> Result<Db, Failure> {
+    Ok(Db::open(config.database.as_str(), Access::Shared, config.database_timeout).await?)
 }
 
 async fn migrate(config: &Config) -> Result<(), Failure> {
-    Db::open(config.database.as_str(), Access::Serve, config.database_patience).await?.close().await;
-    output::say(&format!("{} is up to date\n", config.database));
+    Db::open(config.database.as_str(), Access::Serve, config.database_timeout).await?.close().await;
+    output::print(&format!("{} is up to date\n", config.database));
     Ok(())
 }

@@ -1,20 +1,20 @@
-//! The two streams of a command. A reader that has gone, a full disk under a log or a closed stream is no reason to
-//! fail, so nothing here reports an error.
+//! stdout and stderr of a command. A closed pipe or a full disk must not make a command fail, so write errors are
+//! ignored.
 
 use std::io::Write;
 
 /// Writes to stdout.
-pub(super) fn say(text: &str) {
+pub(super) fn print(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
 /// Writes a line to stderr.
-pub(super) fn complain(text: &str) {
+pub(super) fn print_error(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Stderr for the log, which must go on whatever becomes of it.
+/// Stderr for the log. Write errors are ignored, so that logging never fails.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stderr;
 

@@ -1,4 +1,4 @@
-//! `serve`: starts the service, says where it is, and stops it when asked.
+//! `serve`: runs the server until SIGTERM or SIGINT.
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -9,39 +9,37 @@ use crate::http::listen::Stop;
 use crate::start;
 
 pub(super) async fn run(config: Config, clock: Clock) -> Result<(), Failure> {
-    // Before the start, so that a signal that comes early is not lost.
+    // Before the start, so that no early signal is lost.
     let mut signals = Signals::listen()?;
     let running = tokio::select! {
         running = start::start(config, clock) => running?,
         () = signals.next() => return Ok(()),
     };
     if let Some(address) = running.admin_address {
-        tracing::info!(%address, "operators are served");
+        tracing::info!(%address, "listening for operators");
     }
     if let Some(address) = running.tls_address {
-        tracing::info!(%address, "https is served");
+        tracing::info!(%address, "listening for https");
     }
-    // One piece of text, so that whoever waits for the first line has the rest with it.
+    // One write, so that a program that waits for the first line gets the rest with it.
     let banner = first_run::prepare(running.app()).await?;
-    output::say(&format!("listening on http://{}\n{}", running.address, banner.unwrap_or_default()));
+    output::print(&format!("listening on http://{}\n{}", running.address, banner.unwrap_or_default()));
     let failed = tokio::select! {
         () = signals.next() => false,
         () = running.failed() => true,
     };
     if failed {
-        // Nothing that waits can be kept any more: a second sync could report success for data that is lost.
-        return Err(Failure::Refused(
-            "the database could not be synced; see the log, check the disk, start again".into(),
-        ));
+        // No graceful stop: a second sync could report success for data that is lost.
+        return Err(Failure::Refused("database sync failed; see the log, check the disk, then restart".into()));
     }
-    tracing::info!("stopping: requests under way are answered, a second signal stops at once");
+    tracing::info!("shutting down: finishing requests in progress; a second signal stops at once");
     running.ask_to_stop(Stop::Gracefully);
-    let faster = running.stop_sender();
+    let stop = running.stop_sender();
     let mut stopped = std::pin::pin!(running.stopped());
     let cut = tokio::select! {
         cut = &mut stopped => cut,
         () = signals.next() => {
-            faster.send_replace(Stop::AtOnce);
+            stop.send_replace(Stop::AtOnce);
             stopped.await
         }
     };
@@ -49,7 +47,7 @@ pub(super) async fn run(config: Config, clock: Clock) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What asks the process to end.
+/// The signals that stop the process.
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
@@ -58,7 +56,7 @@ struct Signals {
 impl Signals {
     fn listen() -> Result<Self, Failure> {
         let listen =
-            |kind| signal(kind).map_err(|error| Failure::Refused(format!("signals cannot be received: {error}")));
+            |kind| signal(kind).map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")));
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 

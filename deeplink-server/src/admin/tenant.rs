@@ -1,31 +1,63 @@
-//! `tenant`: accounts that the operator opens.
+//! `tenant`: the operator creates accounts, and grants and shows plans.
 
-use std::sync::Arc;
+use std::fmt::Write;
 
+use deeplink_core::billing::{BillingStatus, paid_tier};
 use deeplink_core::error::{ErrorCode, Invalid};
+use deeplink_core::id::{NotAnId, TenantId};
+use deeplink_core::plan::Tier;
 use deeplink_core::secret::Random;
+use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 use futures_util::FutureExt;
 
-use super::{Failure, open_beside, output};
+use super::{Failure, open_shared, output};
+use crate::api;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::accounts::{self, NewAccount};
 use crate::db::users::Standing;
-use crate::db::{DbError, WriteError};
+use crate::db::{Conn, Db, DbError, WriteError, billing, users};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Opens an account and prints its first key; makes the database when there is none
+    /// Creates an account and prints its secret key; creates the database if needed
     Create(Create),
+    /// Grants an account a plan that it does not pay for, or ends the grant
+    Comp(Comp),
+    /// Shows an account's plan and what it has used of it
+    Plan(Plan),
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Create {
-    /// The owner's address; it counts as verified, because the operator vouches for it
+    /// Mail address of the owner; it is marked as verified
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     email: Email,
-    /// Prints JSON
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Comp {
+    /// ID of the account, or the mail address of one of its people
+    #[arg(value_name = "TENANT_ID|ADDRESS", value_parser = account)]
+    account: Account,
+    /// The plan: pro, business or scale. A higher plan that the account pays for holds instead
+    #[arg(long, value_name = "TIER", value_parser = paid_tier, required_unless_present = "end")]
+    tier: Option<Tier>,
+    /// End the grant
+    #[arg(long, conflicts_with = "tier")]
+    end: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Plan {
+    /// ID of the account, or the mail address of one of its people
+    #[arg(value_name = "TENANT_ID|ADDRESS", value_parser = account)]
+    account: Account,
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -34,37 +66,146 @@ fn address(text: &str) -> Result<Email, Invalid> {
     text.parse()
 }
 
+/// How an account is named.
+#[derive(Debug, Clone)]
+enum Account {
+    Id(TenantId),
+    /// The address of somebody who is in it.
+    Of(Email),
+}
+
+fn account(text: &str) -> Result<Account, String> {
+    if text.contains('@') {
+        text.parse().map(Account::Of).map_err(|error: Invalid| error.to_string())
+    } else {
+        text.parse().map(Account::Id).map_err(|error: NotAnId| error.to_string())
+    }
+}
+
+impl Account {
+    async fn find(self, db: &mut Conn<'_>) -> Result<TenantId, Failure> {
+        match self {
+            Self::Id(tenant) => Ok(tenant),
+            Self::Of(email) => users::account_of(db, &email).await?.ok_or_else(|| {
+                Failure::Refused(format!("not_found: nobody with the address {email} is in an account"))
+            }),
+        }
+    }
+}
+
 pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Result<(), Failure> {
-    let Command::Create(create) = command;
+    match command {
+        Command::Create(create) => self::create(create, config, clock).await,
+        Command::Comp(comp) => grant(comp, config).await,
+        Command::Plan(plan) => show(plan, config, clock).await,
+    }
+}
+
+async fn create(create: Create, config: &Config, clock: &Clock) -> Result<(), Failure> {
     let account = NewAccount::draw(create.email, Standing::Verified, clock.now(), &mut Random::system());
     let opened = account.opened();
-    let db = open_beside(config).await?;
+    let db = open_shared(config).await?;
     let stored = db
-        .write({
-            let account = Arc::new(account);
-            move |mut tx| {
-                let account = Arc::clone(&account);
-                async move { if accounts::open(&mut tx, &account).await? { Ok(()) } else { Err(Refusal::Exists) } }
-                    .boxed()
-            }
+        .write(account, |tx, account| {
+            async move { if accounts::open(tx, account).await? { Ok(()) } else { Err(Refusal::Exists) } }.boxed()
         })
         .await;
     db.close().await;
     stored.map_err(|refusal| match refusal {
         Refusal::Exists => {
-            Failure::Refused(format!("{}: an account with this address exists already", ErrorCode::EmailExists))
+            Failure::Refused(format!("{}: an account with this mail address already exists", ErrorCode::EmailExists))
         }
         Refusal::Database(error) => error.into(),
     })?;
     if create.json {
         let json = serde_json::to_string(&opened).map_err(|error| Failure::Refused(error.to_string()))?;
-        output::say(&format!("{json}\n"));
+        output::print(&format!("{json}\n"));
     } else {
         let key = opened.api_key.expose();
-        output::say(&format!("tenant_id  {}\nuser_id    {}\napi_key    {key}\n", opened.tenant_id, opened.user_id));
-        output::complain("The key is not shown again.");
+        output::print(&format!("tenant_id  {}\nuser_id    {}\napi_key    {key}\n", opened.tenant_id, opened.user_id));
+        output::print_error("Store the key now; it cannot be shown again.");
     }
     Ok(())
+}
+
+fn missing(tenant: &TenantId) -> Failure {
+    Failure::Refused(format!("not_found: no account with id {tenant}"))
+}
+
+async fn grant(comp: Comp, config: &Config) -> Result<(), Failure> {
+    let tier = comp.tier.filter(|_| !comp.end);
+    let db = open_shared(config).await?;
+    let granted = grant_in(&db, comp.account, tier.as_ref()).await;
+    db.close().await;
+    let tenant = granted?;
+    output::print(&match tier {
+        Some(tier) => format!("{tenant} is granted the plan {tier}\n"),
+        None => format!("{tenant} is granted no plan\n"),
+    });
+    Ok(())
+}
+
+async fn grant_in(db: &Db, account: Account, tier: Option<&Tier>) -> Result<TenantId, Failure> {
+    let tenant = account.find(&mut db.read().await?.conn()).await?;
+    let granted = db
+        .write((tenant.clone(), tier.cloned()), |tx, (tenant, tier)| billing::grant(tx, tenant, tier.as_ref()).boxed());
+    let found: Result<bool, DbError> = granted.await;
+    if found? { Ok(tenant) } else { Err(missing(&tenant)) }
+}
+
+async fn show(plan: Plan, config: &Config, clock: &Clock) -> Result<(), Failure> {
+    let db = open_shared(config).await?;
+    let status = status_in(&db, plan.account, config, clock).await;
+    db.close().await;
+    let status = status?;
+    if plan.json {
+        let json = serde_json::to_string(&status).map_err(|error| Failure::Refused(error.to_string()))?;
+        output::print(&format!("{json}\n"));
+    } else {
+        output::print(&described(&status));
+    }
+    Ok(())
+}
+
+async fn status_in(db: &Db, account: Account, config: &Config, clock: &Clock) -> Result<BillingStatus, Failure> {
+    let mut reader = db.read().await?;
+    let tenant = account.find(&mut reader.conn()).await?;
+    let status = api::billing::status_of(&mut reader.conn(), &tenant, config.enforce_quotas, clock.now()).await?;
+    status.ok_or_else(|| missing(&tenant))
+}
+
+/// A plan as lines of a name and a value.
+fn described(status: &BillingStatus) -> String {
+    let end = status.current_period_end.map(|end| Timestamp::from_millis(end).to_string());
+    let subscription = match (&end, status.cancel_scheduled) {
+        (Some(end), true) => format!("{}, {}, ends {end}", status.plan_tier, status.status),
+        (Some(end), false) => format!("{}, {}, paid until {end}", status.plan_tier, status.status),
+        (None, _) => format!("{}, {}", status.plan_tier, status.status),
+    };
+    let (usage, limits) = (&status.usage, &status.limits);
+    let of = |used: i64, limit: Option<i64>| match limit {
+        Some(limit) => format!("{used} of {limit}"),
+        None => used.to_string(),
+    };
+    let enforced = if status.quotas_enforced { "enforced" } else { "not enforced" };
+    let lines = [
+        ("plan", status.effective_tier.to_string()),
+        ("granted", if status.comp_active { "yes" } else { "no" }.to_owned()),
+        ("subscription", subscription),
+        ("paid by", status.billing_method.to_string()),
+        ("limits", format!("{enforced} with the settings of this command; a running service goes by its own")),
+        ("links", of(usage.links, limits.max_links)),
+        ("events", of(usage.events_this_month, limits.max_events_per_month)),
+        ("domains", of(usage.domains, limits.max_domains)),
+        ("people", of(usage.team_members, limits.max_team_members)),
+        ("webhooks", of(usage.webhooks, limits.max_webhooks)),
+    ];
+    let mut text = String::new();
+    for (name, value) in lines {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<13} {value}");
+    }
+    text
 }
 
 enum Refusal {

@@ -13,12 +13,14 @@ use deeplink_core::visitor::{ClickKind, Platform};
 use futures_util::FutureExt;
 use http::{HeaderValue, header};
 
-use super::{links, sheet};
+use super::{links, sheet, timeseries};
+use crate::caller::Caller;
 use crate::db::clicks::{self, By, Kinds};
 use crate::db::funnel::{self, Scope, Split, Tally};
 use crate::db::{Conn, DbError};
 use crate::error::ApiError;
-use crate::http::auth::{Caller, FullScope};
+use crate::http::auth::FullScope;
+use crate::http::documented::{FullKey, NotFound};
 use crate::http::extract::{Path, Query};
 use crate::state::{App, Shared};
 
@@ -44,10 +46,8 @@ const HOSTS: usize = 100;
     ),
     responses(
         (status = 200, description = "The report", content((FunnelReport = "application/json"), (String = "text/csv"))),
-        (status = 400, description = "A parameter is missing, malformed or stands twice, or the window is too long", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        FullKey,
+        (status = 400, description = "A parameter is missing, malformed or given twice, or the window is too long", body = ErrorBody),
     )
 )]
 pub(crate) async fn funnel(
@@ -70,11 +70,10 @@ pub(crate) async fn funnel(
 }
 
 fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
-    let moment = |text: &str| text.parse::<Timestamp>().ok();
     let mut asked = FunnelQuery::default();
     query.one("link_ids")?.unwrap_or_default().clone_into(&mut asked.link_ids);
-    asked.from = query.parsed("from", "an RFC 3339 date and time", moment)?;
-    asked.to = query.parsed("to", "an RFC 3339 date and time", moment)?;
+    asked.from = query.moment("from")?;
+    asked.to = query.moment("to")?;
     asked.credit = query.one("credit")?.map(Credit::from);
     asked.group_by = query.one("group_by")?.map(GroupBy::from);
     Ok(asked)
@@ -173,17 +172,9 @@ fn whole_groups(tally: &mut Tally, scope: &FunnelScope, positions: &BTreeMap<Str
         let mut of = |id: &String| positions.get(id).and_then(|link| tally.groups.remove(link)).unwrap_or_default();
         return scope.link_ids.iter().map(|id| FunnelGroup::whole(id.clone(), of(id))).collect();
     };
-    let start = |at: i64| at - at.rem_euclid(width);
-    let (mut at, last) = (start(scope.from.as_millis()), start(scope.to.as_millis()));
-    let mut groups = Vec::new();
-    while at <= last {
-        let moment = Timestamp::from_millis(at).to_string();
-        let key =
-            if scope.group_by == Some(GroupBy::Day) { moment.split('T').next().unwrap_or_default() } else { &moment };
-        groups.push(FunnelGroup::whole(key, tally.groups.remove(&at).unwrap_or_default()));
-        at += width;
-    }
-    groups
+    let group =
+        |start| FunnelGroup::whole(timeseries::name(start, width), tally.groups.remove(&start).unwrap_or_default());
+    timeseries::starts(scope.from, scope.to, width).map(group).collect()
 }
 
 /// Groups of clicks, the largest first.
@@ -217,10 +208,7 @@ fn largest(counted: BTreeMap<String, i64>) -> Vec<FunnelGroup> {
     params(("link_id" = String, Path, description = "The link's id")),
     responses(
         (status = 200, description = "The sums", body = LinkStats, headers(("Deprecation" = String), ("Link" = String))),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such link", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        FullKey, NotFound,
     )
 )]
 pub(crate) async fn link(

@@ -4,30 +4,26 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
-use deeplink_core::app::{AppDetail, CreateApp, MAX_APPS};
+use deeplink_core::app::{AppDetail, CreateApp, MAX_APPS, NewApp};
 use deeplink_core::error::ErrorBody;
 use deeplink_core::id::AppId;
+use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
 
-use crate::db::replies::Reply;
-use crate::db::{apps, notices, tenants};
+use crate::caller::Caller;
+use crate::db::{Conn, apps, notices, tenants};
 use crate::error::ApiError;
-use crate::http::auth::{Caller, FullScope};
-use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
-use crate::http::once::{Answer, Once};
+use crate::http::auth::FullScope;
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, KeyedBody};
+use crate::http::extract::{BODY_LIMIT, Path};
+use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::state::{App, Shared};
 
 /// Lists apps, newest first.
 #[utoipa::path(
     get, path = "/v1/apps", operation_id = "list_apps", tag = "apps", security(("secret_key" = [])),
-    responses(
-        (status = 200, description = "Every app", body = Vec<AppDetail>),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses((status = 200, description = "Every app", body = Vec<AppDetail>), FullKey)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
@@ -36,7 +32,7 @@ pub(crate) async fn list(
     Ok(Json(list_for(&app, &caller).await?))
 }
 
-/// The apps of whoever calls, newest first.
+/// The apps of the caller, newest first.
 pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<AppDetail>, ApiError> {
     let mut all = apps::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
     all.reverse();
@@ -55,119 +51,93 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<AppDeta
 /// The same bundle or package again replaces the app, which keeps its id. There can be 50 apps of each platform.
 #[utoipa::path(
     post, path = "/v1/apps", operation_id = "create_app", tag = "apps", security(("secret_key" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
-    request_body = CreateApp,
+    params(IdempotencyKey), request_body = CreateApp,
     responses(
         (status = 201, description = "Registered or replaced", body = AppDetail, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        FullKey, KeyedBody,
         (status = 400, description = "A field breaks a rule", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
         (status = 402, description = "There are 50 apps of this platform", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     request: Request,
-) -> Result<Answer, ApiError> {
-    let headers = request.headers().clone();
-    let body = json_body(request, BODY_LIMIT).await?;
-    let once = Once::read(&headers, &caller, "POST", "/v1/apps", &body)?;
-    create_for(app, caller, once, parse::<CreateApp>(&body)?).await
+) -> Result<Answer<AppDetail>, ApiError> {
+    let (once, asked) = Once::json::<CreateApp>(request, &caller, BODY_LIMIT).await?;
+    create_for(&app, caller, once, asked).await
 }
 
-/// Registers an app for whoever calls.
+/// Registers an app for the caller.
 pub(crate) async fn create_for(
-    app: Shared,
+    app: &Shared,
     caller: Arc<Caller>,
     once: Once,
     new: CreateApp,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<AppDetail>, ApiError> {
     let new = new.check()?;
     let now = app.clock.now();
     let id = app.random(|random| AppId::new(now, random));
-    let job = Arc::new((Arc::clone(&caller), once, new, id));
-    App::to_the_end(async move {
-        let answer = app
-            .db
-            .write(move |mut tx| {
-                let job = Arc::clone(&job);
-                async move {
-                    let (caller, once, new, id) = &*job;
-                    if let Some(reply) = once.claim(&mut tx, now).await? {
-                        return Ok(Answer { reply, replayed: true });
-                    }
-                    tenants::hold(&mut tx, &caller.tenant).await?;
-                    let stored = apps::put(&mut tx, &caller.tenant, id, new, now).await?;
-                    let count = apps::count(&mut tx, &caller.tenant, &stored.platform).await?;
-                    if count > MAX_APPS {
-                        return Err(ApiError::Quota { resource: "apps", limit: MAX_APPS, current: count - 1 });
-                    }
-                    notices::tenant_changed(&mut tx, &caller.tenant).await?;
-                    let reply = Reply {
-                        status: StatusCode::CREATED.as_u16(),
-                        location: Some(format!("/v1/apps/{}", stored.id)),
-                        body: serde_json::to_string(&stored).map_err(|error| ApiError::Internal(error.to_string()))?,
-                    };
-                    once.keep(&mut tx, &reply).await?;
-                    Ok::<_, ApiError>(Answer { reply, replayed: false })
-                }
-                .boxed()
-            })
-            .await?;
-        app.forget_tenant(&caller.tenant);
-        Ok(answer)
-    })
-    .await
+    app.once(once, Create { caller, new, id, now }).await
+}
+
+struct Create {
+    caller: Arc<Caller>,
+    new: NewApp,
+    id: AppId,
+    now: Timestamp,
+}
+
+impl Work for Create {
+    type Made = AppDetail;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<AppDetail>, ApiError> {
+        let tenant = &self.caller.tenant;
+        tenants::lock(tx, tenant).await?;
+        let stored = apps::put(tx, tenant, &self.id, &self.new, self.now).await?;
+        let count = apps::count(tx, tenant, &stored.platform).await?;
+        if count > MAX_APPS {
+            return Err(ApiError::Quota { resource: "apps", limit: MAX_APPS, current: count - 1 });
+        }
+        notices::tenant_changed(tx, tenant).await?;
+        created(format!("/v1/apps/{}", stored.id), stored)
+    }
+
+    fn committed(&self, app: &Shared, _: &AppDetail) {
+        app.forget_tenant(&self.caller.tenant);
+    }
 }
 
 /// Removes an app. Its links open in it no longer once the device asks for the association file again.
 #[utoipa::path(
     delete, path = "/v1/apps/{app_id}", operation_id = "delete_app", tag = "apps", security(("secret_key" = [])),
     params(("app_id" = String, Path, description = "The app's id")),
-    responses(
-        (status = 204, description = "Gone"),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such app", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses(Deleted)
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
-) -> Result<Response, ApiError> {
-    delete_for(app, caller, &id).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+) -> Result<StatusCode, ApiError> {
+    delete_for(&app, caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Removes an app of whoever calls.
-pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
-    let id = Arc::new(id.parse::<AppId>().map_err(|_| ApiError::not_found())?);
-    App::to_the_end(async move {
-        app.db
-            .write({
-                let caller = Arc::clone(&caller);
-                move |mut tx| {
-                    let (caller, id) = (Arc::clone(&caller), Arc::clone(&id));
-                    async move {
-                        if !apps::delete(&mut tx, &caller.tenant, &id).await? {
-                            return Err(ApiError::not_found());
-                        }
-                        notices::tenant_changed(&mut tx, &caller.tenant).await?;
-                        Ok(())
-                    }
-                    .boxed()
+/// Removes an app of the caller.
+pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
+    let id = id.parse::<AppId>().map_err(|_| ApiError::not_found())?;
+    let deleted = app.write_for(
+        caller.charge().cloned(),
+        (caller, id),
+        |tx, (caller, id)| {
+            async move {
+                if !apps::delete(tx, &caller.tenant, id).await? {
+                    return Err(ApiError::not_found());
                 }
-            })
-            .await?;
-        app.forget_tenant(&caller.tenant);
-        Ok(())
-    })
-    .await
+                Ok(notices::tenant_changed(tx, &caller.tenant).await?)
+            }
+            .boxed()
+        },
+        |app, (caller, _), ()| app.forget_tenant(&caller.tenant),
+    );
+    deleted.await
 }

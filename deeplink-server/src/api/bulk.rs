@@ -4,24 +4,22 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
-use deeplink_core::bulk::{Batch, BulkCreate, BulkCreated, BulkLink, Judged, RowError};
+use deeplink_core::bulk::{Batch, BulkCreate, BulkCreated, BulkLink, CheckedRows, RowError};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::link::NewLink;
 use deeplink_core::time::Timestamp;
-use futures_util::FutureExt;
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use super::links::{affiliate_not_found, check_affiliate, new_link, within};
+use crate::caller::Caller;
 use crate::db::links::{self, Inserted, Link};
-use crate::db::replies::Reply;
 use crate::db::{Conn, affiliates, domains, tenants};
 use crate::error::ApiError;
-use crate::http::auth::{Caller, LinkWriter};
-use crate::http::extract::{BULK_BODY_LIMIT, json_body, parse};
-use crate::http::once::{Answer, Once};
-use crate::state::{App, Shared};
+use crate::http::auth::LinkWriter;
+use crate::http::documented::{AnyKey, IdempotencyKey, KeyedBody};
+use crate::http::extract::BULK_BODY_LIMIT;
+use crate::http::once::{Answer, Once, Outcome, Work, created, to_json};
+use crate::state::Shared;
 
 /// Creates up to 100 links, all or none.
 ///
@@ -29,60 +27,43 @@ use crate::state::{App, Shared};
 /// is stored and every one of them is listed.
 #[utoipa::path(
     post, path = "/v1/links/bulk", operation_id = "bulk_create_links", tag = "links", security(("secret_key" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
-    request_body = BulkCreate,
+    params(IdempotencyKey), request_body = BulkCreate,
     responses(
         (status = 201, description = "All created, in the order of the request", body = BulkCreated, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        AnyKey, KeyedBody,
         (status = 400, description = "The batch breaks a rule; with `invalid_batch`, `errors` lists every failing row", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached", body = ErrorBody),
-        (status = 404, description = "The template's affiliate is not there (`affiliate_not_found`)", body = ErrorBody),
-        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
+        (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
         (status = 413, description = "The body is larger than 1 MiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
     LinkWriter(caller): LinkWriter,
     request: Request,
-) -> Result<Response, ApiError> {
-    let headers = request.headers().clone();
-    let body = json_body(request, BULK_BODY_LIMIT).await?;
-    let once = Once::read(&headers, &caller, "POST", "/v1/links/bulk", &body)?;
-    let judged = judged(&caller, parse(&body)?)?;
-    let job = Arc::new(Create { app: Arc::clone(&app), caller, once, judged, now: app.clock.now() });
-    let (kept, replayed) = App::to_the_end(async move {
-        let done = app
-            .db
-            .write({
-                let job = Arc::clone(&job);
-                move |tx| {
-                    let job = Arc::clone(&job);
-                    async move { job.run(tx).await }.boxed()
-                }
-            })
-            .await?;
-        for id in &done.0.ids {
-            app.links.drop_link(job.caller.tenant.as_str(), id);
+) -> Result<Answer<BulkCreated>, ApiError> {
+    let (once, asked) = Once::json(request, &caller, BULK_BODY_LIMIT).await?;
+    let judged = judged(&caller, asked)?;
+    let tenant = caller.tenant.clone();
+    let work = Create { app: Arc::clone(&app), caller, judged, now: app.clock.now() };
+    let answer = app.once(once, work).await?;
+    let is_replay = answer.is_replay();
+    answer.rebuilt(|kept| {
+        // As for one link: see `links::create_for`.
+        for id in kept.ids.iter().filter(|_| is_replay) {
+            app.links.drop_link(tenant.as_str(), id);
         }
-        Ok(done)
+        kept.shown()
     })
-    .await?;
-    let links = kept.ids.iter().map(|id| BulkLink { link_id: id.clone(), url: format!("{}{id}", kept.base) }).collect();
-    let body = serde_json::to_string(&BulkCreated { links }).map_err(|error| ApiError::Internal(error.to_string()))?;
-    let reply = Reply { status: StatusCode::CREATED.as_u16(), location: Some("/v1/links".into()), body };
-    Ok(Answer { reply, replayed }.into_response())
 }
 
 /// Applies the rules that need no account. A scoped credential's affiliate takes the place of whatever is named.
-fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<Judged, ApiError> {
-    let Some(own) = &caller.affiliate else { return Ok(bulk.judge()?) };
+fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<CheckedRows, ApiError> {
+    let Some(own) = &caller.affiliate else { return Ok(bulk.check_rows()?) };
     for link in bulk.template.iter_mut().chain(bulk.links.iter_mut().flatten()) {
         link.affiliate_id = None;
     }
-    let mut judged = bulk.judge()?;
+    let mut judged = bulk.check_rows()?;
     let pin = |link: &mut NewLink| link.affiliate_id = Some(own.clone());
     match &mut judged.batch {
         Batch::Named { template, .. } | Batch::Generated { template, .. } => pin(template),
@@ -92,10 +73,18 @@ fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<Judged, ApiError> {
 }
 
 /// What an idempotency key keeps of a batch: from these the same bytes are made again.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Kept {
     base: String,
     ids: Vec<String>,
+}
+
+impl Kept {
+    /// What the reply says.
+    fn shown(self) -> BulkCreated {
+        let link = |id| BulkLink { url: format!("{}{id}", self.base), link_id: id };
+        BulkCreated { links: self.ids.into_iter().map(link).collect() }
+    }
 }
 
 fn taken(index: u64, id: &str) -> RowError {
@@ -106,17 +95,14 @@ fn taken(index: u64, id: &str) -> RowError {
 struct Create {
     app: Shared,
     caller: Arc<Caller>,
-    once: Once,
-    judged: Judged,
+    judged: CheckedRows,
     now: Timestamp,
 }
 
-impl Create {
-    async fn run(&self, mut tx: Conn<'_>) -> Result<(Kept, bool), ApiError> {
-        if let Some(reply) = self.once.claim(&mut tx, self.now).await? {
-            let kept = serde_json::from_str(&reply.body).map_err(|error| ApiError::Internal(error.to_string()))?;
-            return Ok((kept, true));
-        }
+impl Work for Create {
+    type Made = Kept;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<Kept>, ApiError> {
         if let Batch::Named { template, .. } | Batch::Generated { template, .. } = &self.judged.batch {
             self.app.threats.check(&template.destinations)?;
         }
@@ -124,20 +110,28 @@ impl Create {
         // its ids would wait for each other, and a first primary domain could be verified unseen between the look for it
         // and the rows. Whether the plan holds them is said after the rows.
         let links = i64::try_from(self.judged.batch.len()).unwrap_or(i64::MAX);
-        let enforce = self.app.config.enforce_quotas;
-        let counted = tenants::count_links(&mut tx, &self.caller.tenant, links, enforce).await?;
-        let primary = domains::primary_of(&mut tx, &self.caller.tenant).await?;
-        let mut rows = self.rows(&mut tx, primary.as_deref()).await?;
-        self.refuse_bad_rows(&mut tx, &rows, primary.is_none()).await?;
-        let ids = self.store(&mut tx, &mut rows, primary.as_deref()).await?;
+        let enforced_at = self.app.quotas_at(self.now);
+        let counted = tenants::count_links(tx, &self.caller.tenant, links, enforced_at).await?;
+        let primary = domains::primary_of(tx, &self.caller.tenant).await?;
+        let mut rows = self.rows(tx, primary.as_deref()).await?;
+        self.refuse_bad_rows(tx, &rows, primary.is_none()).await?;
+        let ids = self.store(tx, &mut rows, primary.as_deref()).await?;
         within(counted)?;
-        let kept = Kept { base: self.app.link_url("", primary.as_deref()), ids };
-        let body = serde_json::to_string(&kept).map_err(|error| ApiError::Internal(error.to_string()))?;
-        let reply = Reply { status: StatusCode::CREATED.as_u16(), location: None, body };
-        self.once.keep(&mut tx, &reply).await?;
-        Ok((kept, false))
+        created("/v1/links".into(), Kept { base: self.app.link_url("", primary.as_deref()), ids })
     }
 
+    fn body(&self, made: &Kept) -> Result<String, ApiError> {
+        to_json(&made.clone().shown())
+    }
+
+    fn committed(&self, app: &Shared, made: &Kept) {
+        for id in &made.ids {
+            app.links.drop_link(self.caller.tenant.as_str(), id);
+        }
+    }
+}
+
+impl Create {
     /// The links to store, in the order of the request, once their affiliates are known to be the tenant's.
     async fn rows(&self, tx: &mut Conn<'_>, primary: Option<&str>) -> Result<Vec<Link>, ApiError> {
         let (app, caller) = (&self.app, &self.caller);

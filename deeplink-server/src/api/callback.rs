@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use deeplink_core::error::ErrorBody;
 use deeplink_core::id::SessionId;
 use deeplink_core::secret::Token;
 use deeplink_core::session::{NextPath, SESSION_SECS};
@@ -20,11 +19,10 @@ use crate::db::tokens::{self, Purpose};
 use crate::db::{Conn, DbError, sign_ins};
 use crate::error::ApiError;
 use crate::http::csrf;
-use crate::http::extract::{Query, form_body};
-use crate::http::host::OnServiceHost;
+use crate::http::documented::{FormBody, Unavailable};
+use crate::http::extract::form_body;
+use crate::http::redirect::see_other;
 use crate::http::session::{Presented, presented, set_cookie};
-use crate::pages::auth;
-use crate::pages::headers::see_other;
 use crate::state::{App, Shared};
 
 /// Where a form leads that another site sent.
@@ -32,24 +30,6 @@ pub(crate) const FOREIGN: &str = "/signin?error=invalid_request";
 const EXPIRED: &str = "/signin?error=link_expired";
 /// Where somebody is led whose address has no account, while none are opened.
 pub(crate) const CLOSED: &str = "/signin?error=signup_closed";
-
-/// Shows the form of a mailed link. Nothing is used up by it, however often it is opened.
-#[utoipa::path(
-    get, path = "/v1/auth/callback", operation_id = "callback_page", tag = "sessions",
-    params(
-        ("token" = String, Query, description = "The link's token"),
-        ("next" = Option<String>, Query, description = "Path of this service to go to after the sign-in"),
-    ),
-    responses(
-        (status = 200, description = "A page with a form", content_type = "text/html", body = String),
-        (status = 400, description = "There is no token, or more than one", body = ErrorBody),
-    )
-)]
-pub(crate) async fn page(State(app): State<Shared>, _: OnServiceHost, query: Query) -> Result<Response, ApiError> {
-    let token = query.one("token")?.ok_or_else(|| ApiError::bad_field("token", "there is no token"))?;
-    let next = query.one("next")?.map(NextPath::read);
-    Ok(auth::sign_in(&app, token, next.as_ref()))
-}
 
 /// Signs in with a mailed link's token.
 ///
@@ -60,14 +40,11 @@ pub(crate) async fn page(State(app): State<Shared>, _: OnServiceHost, query: Que
     request_body(content = CallbackForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 303, description = "Signed in: to where the sign-in was to lead, with the cookie `session_token`; else to `/signin?error=link_expired`, `signup_closed` for an address without an account while none are opened, or `invalid_request` for a form of another site", headers(("Location" = String), ("Set-Cookie" = String))),
-        (status = 400, description = "A field stands more than once", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not a form", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        Unavailable, FormBody,
     )
 )]
 pub(crate) async fn create(State(app): State<Shared>, request: Request) -> Result<Response, ApiError> {
-    if csrf::is_foreign(&app, request.headers()) {
+    if csrf::is_cross_site(&app, request.headers()) {
         return Ok(see_other(FOREIGN));
     }
     let entry = Arc::new(Entry::draw(&app, request.headers()));
@@ -77,17 +54,8 @@ pub(crate) async fn create(State(app): State<Shared>, request: Request) -> Resul
     if !token.is_well_formed() {
         return Ok(see_other(EXPIRED));
     }
-    let hash: Arc<str> = token.hash().into();
-    let used = app
-        .db
-        .write({
-            let entry = Arc::clone(&entry);
-            move |mut tx| {
-                let (entry, hash) = (Arc::clone(&entry), Arc::clone(&hash));
-                async move { entry.by_mail(&mut tx, &hash).await }.boxed()
-            }
-        })
-        .await?;
+    let by_mail = (Arc::clone(&entry), token.hash());
+    let used = app.db.write(by_mail, |tx, (entry, hash)| entry.by_mail(tx, hash).boxed()).await?;
     Ok(match used {
         Used::Up(stored) => entry.signed_in(&app, &stored.or(next).unwrap_or_default()),
         Used::Not => see_other(EXPIRED),

@@ -14,18 +14,19 @@ use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
 use super::webhooks::{find, named, not_there as no_webhook};
+use crate::caller::Caller;
 use crate::db::Conn;
 use crate::db::deliveries::{self, NewDelivery};
 use crate::db::delivery_log::{self, StoredDelivery};
 use crate::db::events;
-use crate::db::replies::Reply;
 use crate::db::webhooks::{self, StoredWebhook};
 use crate::error::ApiError;
-use crate::happened::Happened;
-use crate::http::auth::{Caller, FullScope};
+use crate::http::auth::FullScope;
 use crate::http::cursor::Cursor;
+use crate::http::documented::{FullKey, IdempotencyKey, KeyedBody, NotFound};
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
-use crate::http::once::{Answer, Once, Work, done};
+use crate::http::once::{Answer, Once, Outcome, Work, done};
+use crate::notifier::Notification;
 use crate::state::{App, Shared};
 
 /// Where a list of deliveries goes on.
@@ -52,17 +53,14 @@ impl Cursor for DeliveryCursor {
     get, path = "/v1/webhooks/{webhook_id}/deliveries", operation_id = "list_deliveries", tag = "webhooks", security(("secret_key" = [])),
     params(
         ("webhook_id" = String, Path, description = "The webhook's id"),
-        ("limit" = Option<u32>, Query, description = "Deliveries of a page", minimum = 1, maximum = 100),
+        ("limit" = Option<u32>, Query, description = "Deliveries per page", minimum = 1, maximum = 100),
         ("cursor" = Option<String>, Query, description = "The previous page's `next_cursor`"),
         ("status" = Option<DeliveryStatus>, Query, description = "Only deliveries of this status"),
     ),
     responses(
         (status = 200, description = "One page", body = DeliveryList),
+        FullKey, NotFound,
         (status = 400, description = "A parameter is malformed, or the cursor is not this list's (`invalid_cursor`)", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such webhook", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn list(
@@ -71,12 +69,17 @@ pub(crate) async fn list(
     Path(id): Path<String>,
     query: Query,
 ) -> Result<Json<DeliveryList>, ApiError> {
-    let webhook = find(&app, &caller, &named(&id)?).await?;
+    let id = named(&id)?;
+    if caller.is_known() {
+        find(&app, &caller, &id).await?;
+    }
     let limit = page::limit(query.one("limit")?)?;
     let status = query.parsed("status", "pending, delivered, failed, canceled or dropped", |text| {
         Some(DeliveryStatus::from(text)).filter(|status| DeliveryStatus::ALL.contains(status))
     })?;
-    let found = page_of(&app, &caller, &webhook.id, status, query.one("cursor")?, limit).await?;
+    let cursor = query.one("cursor")?;
+    caller.form_is_valid()?;
+    let found = page_of(&app, &caller, &id, status, cursor, limit).await?;
     let shown = found.deliveries.into_iter().map(|delivery| delivery.detail).collect();
     Ok(Json(DeliveryList::new(shown, found.next_cursor)))
 }
@@ -100,7 +103,7 @@ pub(crate) async fn page_of(
     let after = cursor.map(|text| DeliveryCursor::read(text, &app.vault, caller)).transpose()?;
     let is_other = |after: &DeliveryCursor| after.webhook != *webhook || asked.is_some() && after.status != asked;
     if after.as_ref().is_some_and(is_other) {
-        return Err(DeliveryCursor::of_another_list());
+        return Err(DeliveryCursor::filter_mismatch());
     }
     let (status, before) = match after {
         Some(after) => (after.status, Some(after.before)),
@@ -144,27 +147,21 @@ fn delivery_named(path: &str) -> Result<DeliveryId, ApiError> {
     path.parse().map_err(|_| not_there())
 }
 
-/// Sends a made-up event to a webhook, like any other: signed, with retries, and in the log.
+/// Sends a test event to a webhook, like any other: signed, with retries, and in the log.
 ///
-/// Its ids are of nothing that exists, but for the account's. The header `X-Service-Test: true` says so to the receiver, and
-/// `test` in the log. The event stream does not tell it.
+/// Its ids do not exist, except the account's. The header `X-Service-Test: true` marks it for the receiver, and
+/// `test` in the log. It is not in the event stream.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/test", operation_id = "test_webhook", tag = "webhooks", security(("secret_key" = [])),
     params(
         ("webhook_id" = String, Path, description = "The webhook's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255),
+        IdempotencyKey,
     ),
     request_body = TestWebhook,
     responses(
-        (status = 200, description = "The delivery: pending and tried at once, or dropped when 100,000 wait for the webhook already", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The delivery: pending and tried at once, or dropped when 100,000 deliveries of the webhook are already pending", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
+        FullKey, KeyedBody, NotFound,
         (status = 400, description = "There is no such kind of event (`invalid_event`), or the webhook is not active", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such webhook", body = ErrorBody),
-        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn test(
@@ -172,44 +169,43 @@ pub(crate) async fn test(
     FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
     request: Request,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<DeliveryDetail>, ApiError> {
     let id = named(&id)?;
-    find(&app, &caller, &id).await?;
+    if caller.is_known() {
+        find(&app, &caller, &id).await?;
+    }
     let headers = request.headers().clone();
     let body = json_body(request, BODY_LIMIT).await?;
-    let once = Once::read(&headers, &caller, "POST", &format!("/v1/webhooks/{id}/test"), &body)?;
+    let once = Once::read(&headers, &caller, &format!("/v1/webhooks/{id}/test"), &body)?;
     let asked = parse::<TestWebhook>(&body)?.check()?;
-    test_for(app, caller, once, id, asked).await
+    test_for(&app, caller, once, id, asked).await
 }
 
 /// Sends a made-up event to one of an account's webhooks: of the first kind that it subscribes to, unless one is asked for.
 pub(crate) async fn test_for(
-    app: Shared,
+    app: &Shared,
     caller: Arc<Caller>,
     once: Once,
     webhook: WebhookId,
     kind: Option<EventKind>,
-) -> Result<Answer, ApiError> {
-    begin(app, caller, once, webhook, What::Sample(kind)).await
+) -> Result<Answer<DeliveryDetail>, ApiError> {
+    send_on_request(app, caller, once, webhook, Requested::Sample(kind)).await
 }
 
 /// Sends a delivery's event once more, as a new delivery: the same bytes under the same `webhook-id`.
 ///
-/// `replay_of` names the delivery whose event it is. A replay of a made-up event is one too.
+/// `replay_of` names the delivery whose event it is. A replay of a test event is a test event too.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay", operation_id = "replay_delivery", tag = "webhooks", security(("secret_key" = [])),
     params(
         ("webhook_id" = String, Path, description = "The webhook's id"),
         ("delivery_id" = String, Path, description = "The delivery's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key give the first reply", min_length = 1, max_length = 255),
+        IdempotencyKey,
     ),
     responses(
-        (status = 200, description = "The new delivery: pending and tried at once, or dropped when 100,000 wait for the webhook already", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
-        (status = 400, description = "The webhook is not active, or the idempotency key is none", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such webhook, or it has no such delivery", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 200, description = "The new delivery: pending and tried at once, or dropped when 100,000 deliveries of the webhook are already pending", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
+        FullKey, NotFound,
+        (status = 400, description = "The webhook is not active, or `Idempotency-Key` is malformed", body = ErrorBody),
     )
 )]
 pub(crate) async fn replay(
@@ -217,60 +213,64 @@ pub(crate) async fn replay(
     FullScope { caller, .. }: FullScope,
     Path((id, delivery)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<DeliveryDetail>, ApiError> {
     let id = named(&id).map_err(|_| not_there())?;
-    find_delivery(&app, &caller, &id, &delivery).await?;
+    if caller.is_known() {
+        find_delivery(&app, &caller, &id, &delivery).await?;
+    }
     let path = format!("/v1/webhooks/{id}/deliveries/{delivery}/replay");
-    let once = Once::read(&headers, &caller, "POST", &path, b"")?;
-    replay_for(app, caller, once, id, &delivery).await
+    let once = Once::read(&headers, &caller, &path, b"")?;
+    replay_for(&app, caller, once, id, &delivery).await
 }
 
 /// Sends an event of one of an account's webhooks once more.
 pub(crate) async fn replay_for(
-    app: Shared,
+    app: &Shared,
     caller: Arc<Caller>,
     once: Once,
     webhook: WebhookId,
     delivery: &str,
-) -> Result<Answer, ApiError> {
-    begin(app, caller, once, webhook, What::Again(delivery_named(delivery)?)).await
+) -> Result<Answer<DeliveryDetail>, ApiError> {
+    send_on_request(app, caller, once, webhook, Requested::Replay(delivery_named(delivery)?)).await
 }
 
 /// What is sent because somebody asks for it.
-enum What {
+enum Requested {
     /// A made-up event, of this kind if one is named.
     Sample(Option<EventKind>),
     /// The event of this delivery.
-    Again(DeliveryId),
+    Replay(DeliveryId),
 }
 
-struct Begin {
+struct SendOnRequest {
     app: Shared,
     caller: Arc<Caller>,
     webhook: WebhookId,
-    what: What,
+    what: Requested,
     now: Timestamp,
 }
 
-async fn begin(
-    app: Shared,
+async fn send_on_request(
+    app: &Shared,
     caller: Arc<Caller>,
     once: Once,
     webhook: WebhookId,
-    what: What,
-) -> Result<Answer, ApiError> {
+    what: Requested,
+) -> Result<Answer<DeliveryDetail>, ApiError> {
     let now = app.clock.now();
-    let work = Begin { app: Arc::clone(&app), caller, webhook, what, now };
-    App::to_the_end(async move { once.run(&app.db, now, work).await }).await
+    let work = SendOnRequest { app: Arc::clone(app), caller, webhook, what, now };
+    app.once(once, work).await
 }
 
-impl Work for Begin {
-    async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
+impl Work for SendOnRequest {
+    type Made = DeliveryDetail;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<DeliveryDetail>, ApiError> {
         let (tenant, now) = (&self.caller.tenant, self.now);
         let webhook = webhooks::find(tx, tenant, &self.webhook).await?.ok_or_else(no_webhook)?;
         let event = match &self.what {
-            What::Sample(kind) => self.make_up(tx, &webhook, kind.as_ref()).await?,
-            What::Again(delivery) => {
+            Requested::Sample(kind) => self.insert_sample(tx, &webhook, kind.as_ref()).await?,
+            Requested::Replay(delivery) => {
                 let of = (tenant, &webhook.id);
                 let before = delivery_log::find(tx, of, delivery).await?.ok_or_else(not_there)?;
                 before.detail.event_id
@@ -288,22 +288,22 @@ impl Work for Begin {
         let id = self.app.random(|random| DeliveryId::new(now, random));
         let StoredWebhook { turn, is_full: is_dropped, .. } = webhook;
         let new = NewDelivery { id: &id, tenant, webhook: &webhook.id, turn, event: &event, is_dropped, now };
-        deliveries::insert(tx, &new).await?;
-        if let What::Again(before) = &self.what {
+        deliveries::insert(tx, &[new]).await?;
+        if let Requested::Replay(before) = &self.what {
             delivery_log::note_replay(tx, &id, before).await?;
         }
         let stored = delivery_log::find(tx, (tenant, &webhook.id), &id).await?.ok_or_else(not_there)?;
-        done(&stored.detail)
+        done(stored.detail)
     }
 
-    fn committed(&self) {
-        self.app.happened.say(Happened::Deliveries(self.caller.tenant.clone()));
+    fn committed(&self, app: &Shared, _: &DeliveryDetail) {
+        app.notifier.notify(Notification::Deliveries(self.caller.tenant.clone()));
     }
 }
 
-impl Begin {
+impl SendOnRequest {
     /// Stores a made-up event of the account's.
-    async fn make_up(
+    async fn insert_sample(
         &self,
         tx: &mut Conn<'_>,
         webhook: &StoredWebhook,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
 use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainName, DomainRole};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::DomainId;
@@ -12,25 +11,21 @@ use deeplink_core::secret::Token;
 use futures_util::FutureExt;
 use http::StatusCode;
 
+use crate::caller::Caller;
 use crate::db::domains::{self, Domain};
-use crate::db::replies::Reply;
 use crate::db::tenants::{self, Counted};
 use crate::db::{Conn, notices};
 use crate::error::ApiError;
-use crate::http::auth::{Caller, FullScope};
-use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
-use crate::http::once::{Answer, Once};
+use crate::http::auth::FullScope;
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody};
+use crate::http::extract::{BODY_LIMIT, Path};
+use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::state::{App, Shared};
 
 /// Lists domains, newest first.
 #[utoipa::path(
     get, path = "/v1/domains", operation_id = "list_domains", tag = "domains", security(("secret_key" = [])),
-    responses(
-        (status = 200, description = "Every domain", body = Vec<DomainDetail>),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses((status = 200, description = "Every domain", body = Vec<DomainDetail>), FullKey)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
@@ -39,7 +34,7 @@ pub(crate) async fn list(
     Ok(Json(list_for(&app, &caller).await?))
 }
 
-/// The domains of whoever calls, newest first.
+/// The domains of the caller, newest first.
 pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<DomainDetail>, ApiError> {
     let all = domains::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
     let target = app.config.cname_target_at(&app.public_url);
@@ -71,38 +66,31 @@ pub(crate) async fn find(app: &App, caller: &Caller, name: &str) -> Result<Domai
 /// it is verified.
 #[utoipa::path(
     post, path = "/v1/domains", operation_id = "create_domain", tag = "domains", security(("secret_key" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
-    request_body = CreateDomain,
+    params(IdempotencyKey), request_body = CreateDomain,
     responses(
         (status = 201, description = "Claimed", body = CreatedDomain, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        FullKey, JsonBody,
         (status = 400, description = "Not a name that can be claimed (`invalid_domain`), or no such role (`invalid_role`)", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 409, description = "Claimed by this account or verified by another (`domain_taken`), there is a verified alternate (`alternate_limit`), or the idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 409, description = "Claimed by this account or verified by another (`domain_taken`), there is a verified alternate (`alternate_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     request: Request,
-) -> Result<Answer, ApiError> {
-    let headers = request.headers().clone();
-    let body = json_body(request, BODY_LIMIT).await?;
-    let once = Once::read(&headers, &caller, "POST", "/v1/domains", &body)?;
-    create_for(app, &caller, once, parse::<CreateDomain>(&body)?).await
+) -> Result<Answer<CreatedDomain>, ApiError> {
+    let (once, asked) = Once::json::<CreateDomain>(request, &caller, BODY_LIMIT).await?;
+    create_for(&app, &caller, once, asked).await
 }
 
-/// Claims a domain for whoever calls.
+/// Claims a domain for the caller.
 pub(crate) async fn create_for(
-    app: Shared,
+    app: &Shared,
     caller: &Caller,
     once: Once,
     domain: CreateDomain,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<CreatedDomain>, ApiError> {
     let (name, role) = domain.check()?;
     if name.is_within(&app.service_host) {
         let message = format!("{} is this service's own host", app.service_host);
@@ -113,40 +101,32 @@ pub(crate) async fn create_for(
     let tenant = caller.tenant.clone();
     let token = token.expose().to_owned();
     let domain = Domain { id, tenant, name, role, is_verified: false, token, created_at: now };
-    let job = Arc::new(Create { app: Arc::clone(&app), once, domain });
-    app.db
-        .write(move |tx| {
-            let job = Arc::clone(&job);
-            async move { job.run(tx).await }.boxed()
-        })
-        .await
+    app.once(once, Create { app: Arc::clone(app), domain }).await
 }
 
 struct Create {
     app: Shared,
-    once: Once,
     domain: Domain,
 }
 
-impl Create {
-    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
+impl Work for Create {
+    type Made = CreatedDomain;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<CreatedDomain>, ApiError> {
         let (app, new) = (&self.app, &self.domain);
-        if let Some(reply) = self.once.claim(&mut tx, new.created_at).await? {
-            return Ok(Answer { reply, replayed: true });
-        }
-        domains::hold_name(&mut tx, &new.name).await?;
-        match tenants::count_domain(&mut tx, &new.tenant, app.config.enforce_quotas).await? {
+        domains::lock_name(tx, &new.name).await?;
+        match tenants::count_domain(tx, &new.tenant, app.quotas_at(new.created_at)).await? {
             Counted::Within => {}
             Counted::Over { limit, current } => return Err(ApiError::Quota { resource: "domains", limit, current }),
         }
-        if !domains::insert(&mut tx, new).await? {
-            let own = domains::is_claimed_by(&mut tx, &new.tenant, &new.name).await?;
+        if !domains::insert(tx, new).await? {
+            let own = domains::is_claimed_by(tx, &new.tenant, &new.name).await?;
             return Err(if own { claimed(&new.name) } else { taken(&new.name) });
         }
-        if new.role == DomainRole::Alternate && domains::has_alternate(&mut tx, &new.tenant).await? {
+        if new.role == DomainRole::Alternate && domains::has_alternate(tx, &new.tenant).await? {
             return Err(alternate_limit());
         }
-        let created = CreatedDomain {
+        let made = CreatedDomain {
             domain: new.name.to_string(),
             role: new.role.clone(),
             verified: false,
@@ -154,13 +134,7 @@ impl Create {
             txt_record: new.name.txt_record(),
             cname_target: app.config.cname_target_at(&app.public_url),
         };
-        let reply = Reply {
-            status: StatusCode::CREATED.as_u16(),
-            location: Some(format!("/v1/domains/{}", new.name)),
-            body: serde_json::to_string(&created).map_err(|error| ApiError::Internal(error.to_string()))?,
-        };
-        self.once.keep(&mut tx, &reply).await?;
-        Ok(Answer { reply, replayed: false })
+        created(format!("/v1/domains/{}", new.name), made)
     }
 }
 
@@ -182,52 +156,38 @@ pub(super) fn alternate_limit() -> ApiError {
     Invalid::field(ErrorCode::AlternateLimit, "role", message).into()
 }
 
-/// Gives a domain up. Its host answers no more, and others may claim the name.
+/// Deletes a domain. Links on it stop working, and others may claim the name.
 #[utoipa::path(
     delete, path = "/v1/domains/{domain}", operation_id = "delete_domain", tag = "domains", security(("secret_key" = [])),
     params(("domain" = String, Path, description = "The name; upper case, a final dot and Unicode mean the same domain")),
-    responses(
-        (status = 204, description = "Gone"),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such domain", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses(Deleted)
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     Path(name): Path<String>,
-) -> Result<Response, ApiError> {
-    delete_for(app, caller, &name).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+) -> Result<StatusCode, ApiError> {
+    delete_for(&app, caller, &name).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Gives up a domain of whoever calls.
-pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, name: &str) -> Result<(), ApiError> {
-    let name = Arc::new(named(name)?);
-    App::to_the_end(async move {
-        app.db
-            .write({
-                let (caller, name) = (Arc::clone(&caller), Arc::clone(&name));
-                move |mut tx| {
-                    let (caller, name) = (Arc::clone(&caller), Arc::clone(&name));
-                    async move {
-                        tenants::uncount_domains(&mut tx, &caller.tenant, 1).await?;
-                        if !domains::delete(&mut tx, &caller.tenant, &name).await? {
-                            return Err(ApiError::not_found());
-                        }
-                        notices::host_changed(&mut tx, &name, &caller.tenant).await?;
-                        Ok(())
-                    }
-                    .boxed()
+/// Gives up a domain of the caller.
+pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, name: &str) -> Result<(), ApiError> {
+    let deleted = app.write_for(
+        caller.charge().cloned(),
+        (caller, named(name)?),
+        |tx, (caller, name)| {
+            async move {
+                tenants::uncount_domains(tx, &caller.tenant, 1).await?;
+                if !domains::delete(tx, &caller.tenant, name).await? {
+                    return Err(ApiError::not_found());
                 }
-            })
-            .await?;
-        app.forget_host(&name, &caller.tenant);
-        Ok(())
-    })
-    .await
+                Ok(notices::host_changed(tx, name, &caller.tenant).await?)
+            }
+            .boxed()
+        },
+        |app, (caller, name), ()| app.forget_host(name, &caller.tenant),
+    );
+    deleted.await
 }
 
 /// The domain that a path names; what cannot be a name is not there.

@@ -8,10 +8,14 @@ use deeplink_core::lifecycle::{Attribute, Done, Identify, TrackClick, TrackedCli
 use deeplink_core::link::is_link_id;
 use deeplink_core::routes;
 use http::HeaderValue;
+use serde_json::value::RawValue;
 
 use super::lifecycle;
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
+use crate::http::documented::{
+    FullKey, IdempotencyKey, JsonBody, KeyedBody, NotFound, PublishableKeyQuery, PublishableReporting,
+};
 use crate::http::once::Answer;
 use crate::http::sdk_key::PublishableCaller;
 use crate::state::Shared;
@@ -63,28 +67,18 @@ pub(crate) fn mark(response: &mut Response, Successor { general, asked }: Succes
 #[utoipa::path(
     post, path = "/v1/attribution/click", operation_id = "attribution_click", tag = "lifecycle",
     security(("publishable_key" = [])),
-    params(
-        ("key" = Option<String>, Query, description = "A publishable key, where no `Authorization` header can be sent"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255),
-    ),
-    request_body = TrackClick,
+    params(PublishableKeyQuery, IdempotencyKey), request_body = TrackClick,
     responses(
         (status = 200, description = "Recorded", body = TrackedClick, headers(("Deprecation" = String), ("Link" = String), ("Idempotency-Replayed" = String))),
-        (status = 400, description = "A field is missing or breaks a rule", body = ErrorBody),
-        (status = 401, description = "No valid publishable key", body = ErrorBody),
+        PublishableReporting, KeyedBody,
         (status = 404, description = "There is no such link, or it is not active", body = ErrorBody),
-        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 429, description = "Too many reports with this key", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn click(
     State(app): State<Shared>,
     PublishableCaller(caller): PublishableCaller,
     request: Request,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<Box<RawValue>>, ApiError> {
     lifecycle::click_for(&app, &caller, request).await
 }
 
@@ -92,28 +86,17 @@ pub(crate) async fn click(
 #[utoipa::path(
     post, path = "/v1/attribution/report", operation_id = "attribution_report", tag = "lifecycle",
     security(("publishable_key" = [])),
-    params(
-        ("key" = Option<String>, Query, description = "A publishable key, where no `Authorization` header can be sent"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255),
-    ),
-    request_body = Attribute,
+    params(PublishableKeyQuery, IdempotencyKey), request_body = Attribute,
     responses(
         (status = 200, description = "Recorded", body = Done, headers(("Deprecation" = String), ("Link" = String), ("Idempotency-Replayed" = String))),
-        (status = 400, description = "A field is missing or breaks a rule", body = ErrorBody),
-        (status = 401, description = "No valid publishable key", body = ErrorBody),
-        (status = 404, description = "There is no such link", body = ErrorBody),
-        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 429, description = "Too many reports with this key", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        PublishableReporting, KeyedBody, NotFound,
     )
 )]
 pub(crate) async fn report(
     State(app): State<Shared>,
     PublishableCaller(caller): PublishableCaller,
     request: Request,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<Done>, ApiError> {
     lifecycle::attribute_for(&app, caller, request).await
 }
 
@@ -124,20 +107,16 @@ pub(crate) async fn report(
     request_body = Identify,
     responses(
         (status = 200, description = "Bound", body = Done, headers(("Deprecation" = String), ("Link" = String))),
+        FullKey, JsonBody,
         (status = 400, description = "A field is missing or breaks a rule", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
         (status = 409, description = "The install belongs to another user (`identify_conflict`)", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn link(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     request: Request,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<Done>, ApiError> {
     lifecycle::identify_for(&app, caller, request).await
 }
 

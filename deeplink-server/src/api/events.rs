@@ -1,4 +1,4 @@
-//! Events as they happen, for programs that read along.
+//! The stream of events (`text/event-stream`).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,29 +14,31 @@ use deeplink_core::id::EventId;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use crate::db::events::{Found, find};
+use crate::caller::{Actor, Caller};
+use crate::db::events::{ReaderPosition, find};
 use crate::db::{DbError, clicks, keys};
 use crate::error::ApiError;
-use crate::http::auth::{Actor, Caller, FullScope};
+use crate::http::NO_STORE;
+use crate::http::auth::FullScope;
+use crate::http::documented::FullKey;
 use crate::http::extract::Query;
 use crate::state::{App, Shared};
-use crate::stream::Seat;
+use crate::stream::StreamReader;
 
-/// How long a reader hears nothing, before it hears that there is nothing, in milliseconds.
-const HEARTBEAT: u64 = 15_000;
-/// How often it is looked whether the key is still there, in milliseconds.
-const CHECK: u64 = 2_000;
-/// When to come again where all places are taken.
-const LATER_SECS: u64 = 15;
+/// Milliseconds without an event after which a comment is sent.
+const HEARTBEAT_MILLIS: u64 = 15_000;
+/// Milliseconds between checks that the key still exists.
+const KEY_CHECK_MILLIS: u64 = 2_000;
+/// `Retry-After` when the account has the maximum of readers.
+const RETRY_SECS: u64 = 15;
 
-/// Tells events as they happen.
+/// Streams events as they happen.
 ///
 /// Server-sent events: the account's clicks, touches, bindings and conversions, each as a frame with `id`, `event` (the kind)
-/// and `data` (the body that webhooks get, on one line), in one order for all readers. It begins with what happens from now
-/// on, or behind the event that `Last-Event-ID` names, as far back as 24 hours; an older one begins there. A comment comes
-/// at the beginning, and every 15 seconds in which nothing happens; it has an `id` and no data, for the place that was
-/// reached. An account has 10 readers at most on one node. The stream ends within 5 seconds when its key is deleted, and
-/// when the service stops; come again with the last id.
+/// and `data` (the body that webhooks get, on one line), in the same order for all readers. The stream starts now, or
+/// after the event in `Last-Event-ID`, at most 24 hours back. A comment is sent at the start and after every 15 seconds without
+/// an event; its `id` is the position reached, and it has no data. An account can have 10 readers on one node. The stream ends
+/// when the service stops, and within 5 seconds of its key's deletion; reconnect with the last id.
 #[utoipa::path(
     get, path = "/v1/events/stream", operation_id = "event_stream", tag = "events", security(("secret_key" = [])),
     params(
@@ -44,12 +46,10 @@ const LATER_SECS: u64 = 15;
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was read"),
     ),
     responses(
-        (status = 200, description = "The events, without end", content_type = "text/event-stream", body = String),
-        (status = 400, description = "`Last-Event-ID` names no event of the last day (`bad_request`), or `events` no kind (`invalid_event`)", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 429, description = "The account has 10 readers here already", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 200, description = "The events; the stream does not end", content_type = "text/event-stream", body = String),
+        FullKey,
+        (status = 400, description = "`Last-Event-ID` is not an event of the last day (`bad_request`), or `events` holds an unknown kind (`invalid_event`)", body = ErrorBody),
+        (status = 429, description = "The account already has 10 readers on this node", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn stream(
@@ -60,29 +60,29 @@ pub(crate) async fn stream(
 ) -> Result<Response, ApiError> {
     let kinds = wanted(&query)?;
     let last = last_seen(&headers)?;
-    let seat = app.streams.open(&caller.tenant).ok_or(ApiError::RateLimited(LATER_SECS))?;
+    let stream = app.streams.open(&caller.tenant).ok_or(ApiError::RateLimited(RETRY_SECS))?;
     let after = {
         let mut reader = app.db.read().await?;
         match last {
             None => clicks::head(&mut reader.conn()).await?,
             Some(id) => match find(&mut reader.conn(), &caller.tenant, &id, app.clock.now()).await? {
-                Found::At(position) => position,
-                Found::Unknown => return Err(unknown()),
+                ReaderPosition::At(position) => position,
+                ReaderPosition::Unknown => return Err(unknown()),
             },
         }
     };
     let now = app.clock.monotonic_millis();
-    let reader = Reader { app, caller, seat, kinds, after, checked: now, spoken: now, stage: Stage::New };
+    let reader = Reader { app, caller, stream, kinds, after, checked: now, sent: now, stage: Stage::New };
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        // Proxies that gather answers would hold events back.
+        NO_STORE,
+        // Proxies that buffer responses would delay events.
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
     Ok((headers, Body::from_stream(stream::unfold(reader, Reader::next))).into_response())
 }
 
-/// The kinds that are asked for: all, when nothing is said.
+/// The requested kinds; all by default.
 fn wanted(query: &Query) -> Result<Vec<EventKind>, ApiError> {
     let Some(list) = query.one("events")? else { return Ok(EventKind::ALL.to_vec()) };
     let kind = |name: &str| match EventKind::named(name.trim()) {
@@ -96,10 +96,10 @@ fn wanted(query: &Query) -> Result<Vec<EventKind>, ApiError> {
 }
 
 fn unknown() -> ApiError {
-    ApiError::bad_field("Last-Event-ID", "Last-Event-ID names no event of the last 24 hours")
+    ApiError::bad_field("Last-Event-ID", "Last-Event-ID is not the id of an event of the last 24 hours")
 }
 
-/// The event that was read last, if the reader says so.
+/// The event in `Last-Event-ID`.
 fn last_seen(headers: &HeaderMap) -> Result<Option<EventId>, ApiError> {
     let mut values = headers.get_all("last-event-id").iter();
     let Some(value) = values.next().filter(|value| !value.is_empty()) else { return Ok(None) };
@@ -107,77 +107,77 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<EventId>, ApiError> {
     if values.next().is_some() { Err(unknown()) } else { id.map(Some).ok_or_else(unknown) }
 }
 
-/// How far a stream is.
+/// The progress of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing was said.
+    /// Nothing was sent.
     New,
     Reading,
-    /// All was said.
-    Over,
+    /// Everything was sent.
+    Ended,
 }
 
-/// A stream that is read. It holds nothing while its reader takes nothing.
+/// A stream and its reader. It buffers nothing while the client does not read.
 struct Reader {
     app: Shared,
     caller: Arc<Caller>,
-    seat: Seat,
+    stream: StreamReader,
     kinds: Vec<EventKind>,
-    /// The place in the order of events that was reached.
+    /// The position of the last event that was read.
     after: i64,
-    /// When the key was looked at, and something said, by the clock that only grows.
+    /// When the key was last checked and something last sent, by the monotonic clock.
     checked: u64,
-    spoken: u64,
+    sent: u64,
     stage: Stage,
 }
 
 impl Reader {
     /// The next bytes, as soon as there are some.
     async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
-        let said = match self.stage {
-            // So that the reader and the proxies between see at once that it has begun.
+        let bytes = match self.stage {
+            // So that the client and the proxies between see at once that the stream has started.
             Stage::New => {
                 self.stage = Stage::Reading;
-                self.comment("the events begin")
+                self.comment("stream started")
             }
             Stage::Reading => {
-                let said = self.read().await?;
-                self.seat.step_back();
-                said
+                let bytes = self.read().await?;
+                self.stream.leave_queue();
+                bytes
             }
-            Stage::Over => return None,
+            Stage::Ended => return None,
         };
-        self.spoken = self.app.clock.monotonic_millis();
-        Some((Ok(said), self))
+        self.sent = self.app.clock.monotonic_millis();
+        Some((Ok(bytes), self))
     }
 
-    /// A comment, with the id of the place that was reached and no data: so a reader that comes again misses nothing, even
-    /// if it has had no event yet.
-    fn comment(&self, words: &str) -> Bytes {
-        format!(": {words}\nid: {}\n\n", click_event_id(self.after)).into()
+    /// A comment with the id of the position reached and no data: a reader that reconnects misses nothing, even if it has
+    /// had no event yet.
+    fn comment(&self, text: &str) -> Bytes {
+        format!(": {text}\nid: {}\n\n", click_event_id(self.after)).into()
     }
 
-    /// Waits for something to say. `None`: the stream ends without a word.
+    /// Waits for something to send. `None`: the stream ends.
     async fn read(&mut self) -> Option<Bytes> {
         loop {
-            if self.seat.is_over() {
-                self.stage = Stage::Over;
-                return Some(Bytes::from_static(b": the service stops\n\n"));
+            if self.stream.is_stopping() {
+                self.stage = Stage::Ended;
+                return Some(Bytes::from_static(b": the service is stopping\n\n"));
             }
             let (since, now) = (self.app.clock.now(), self.app.clock.monotonic_millis());
-            if now >= self.checked + CHECK && !self.is_known().await {
+            if now >= self.checked + KEY_CHECK_MILLIS && !self.is_known().await {
                 return None;
             }
             let has_clicks = self.kinds.contains(&EventKind::Click);
-            let next = match self.seat.next(&self.app.db, self.after, has_clicks).await {
+            let next = match self.stream.next(&self.app.db, self.after, has_clicks).await {
                 Ok(next) => next,
                 Err(error) => {
-                    // Whoever reads comes again.
-                    tracing::warn!(%error, "events cannot be read; a stream ends");
+                    // The client reconnects.
+                    tracing::warn!(%error, "events could not be read; stream closed");
                     return None;
                 }
             };
-            self.after = next.reached;
+            self.after = next.position;
             let mut text = BytesMut::new();
             for frame in next.frames.iter().filter(|frame| self.kinds.contains(&frame.kind)) {
                 text.extend_from_slice(&frame.text);
@@ -185,21 +185,21 @@ impl Reader {
             if !text.is_empty() {
                 return Some(text.freeze());
             }
-            // On the way through a long log too, of which nothing is this reader's.
-            if now >= self.spoken + HEARTBEAT {
-                return Some(self.comment("nothing happened"));
+            // Also while reading through a long log without events for this reader.
+            if now >= self.sent + HEARTBEAT_MILLIS {
+                return Some(self.comment("keep-alive"));
             }
             if !next.has_more {
-                let until = (self.spoken + HEARTBEAT).min(self.checked + CHECK);
+                let until = (self.sent + HEARTBEAT_MILLIS).min(self.checked + KEY_CHECK_MILLIS);
                 tokio::select! {
-                    () = self.seat.wait() => {}
+                    () = self.stream.wait() => {}
                     () = self.app.clock.pause(Duration::from_millis(until.saturating_sub(now)), since) => {}
                 }
             }
         }
     }
 
-    /// Whether the key is still there. While that cannot be asked, no key can be deleted either.
+    /// Whether the key still exists. While the database cannot be read, no key can be deleted either.
     async fn is_known(&mut self) -> bool {
         self.checked = self.app.clock.monotonic_millis();
         has_key(&self.app, &self.caller).await.unwrap_or(true)
@@ -209,6 +209,6 @@ impl Reader {
 async fn has_key(app: &App, caller: &Caller) -> Result<bool, DbError> {
     match &caller.by {
         Actor::Key(id) => keys::exists(&mut app.db.read().await?.conn(), &caller.tenant, id).await,
-        Actor::Page(_) | Actor::User(_) => Ok(false),
+        Actor::Page(_) | Actor::User(_) | Actor::Wallet(_) => Ok(false),
     }
 }

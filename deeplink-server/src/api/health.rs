@@ -45,7 +45,7 @@ pub(crate) async fn readiness(app: &App) -> Result<Json<Health>, ApiError> {
         return Err(ApiError::Plain(ErrorCode::DatabaseUnavailable, "the service is stopping"));
     }
     let read = async { vault_check::find(&mut app.db.read().await?.conn()).await };
-    match tokio::time::timeout(app.config.database_patience, read).await {
+    match tokio::time::timeout(app.config.database_timeout, read).await {
         Ok(Ok(_)) => Ok(Json(Health::new("ready"))),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(ApiError::Plain(ErrorCode::DatabaseUnavailable, "the database does not answer")),

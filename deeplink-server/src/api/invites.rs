@@ -1,37 +1,19 @@
 //! What an invitation leads to: a page that changes nothing, and the form on it that accepts.
 
-use std::sync::Arc;
-
 use axum::extract::{Request, State};
 use axum::response::Response;
-use deeplink_core::error::ErrorBody;
 use deeplink_core::secret::Token;
 use futures_util::FutureExt;
 
 use super::callback::FOREIGN;
 use crate::db::tokens::{self, Purpose};
-use crate::db::{Conn, DbError, people};
+use crate::db::{DbError, people};
 use crate::error::ApiError;
 use crate::http::csrf;
-use crate::http::extract::{Query, form_body};
-use crate::http::host::OnServiceHost;
-use crate::pages::auth;
-use crate::pages::headers::see_other;
+use crate::http::documented::{FormBody, Unavailable};
+use crate::http::extract::form_body;
+use crate::http::redirect::see_other;
 use crate::state::{App, Shared};
-
-/// Shows the form of an invitation. Nothing is used up by it, however often it is opened.
-#[utoipa::path(
-    get, path = "/v1/auth/verify", operation_id = "verify_page", tag = "team",
-    params(("token" = String, Query, description = "The invitation's token")),
-    responses(
-        (status = 200, description = "A page with a form", content_type = "text/html", body = String),
-        (status = 400, description = "There is no token, or more than one", body = ErrorBody),
-    )
-)]
-pub(crate) async fn page(State(app): State<Shared>, _: OnServiceHost, query: Query) -> Result<Response, ApiError> {
-    let token = query.one("token")?.ok_or_else(|| ApiError::bad_field("token", "there is no token"))?;
-    Ok(auth::invitation(&app, token))
-}
 
 /// Accepts an invitation. Nobody is signed in by it.
 #[utoipa::path(
@@ -39,14 +21,11 @@ pub(crate) async fn page(State(app): State<Shared>, _: OnServiceHost, query: Que
     request_body(content = InviteForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 303, description = "Accepted: to the website's `/signin?invite=accepted`; else to its `/signin?error=invite_invalid`, or to `/signin?error=invalid_request` for a form of another site", headers(("Location" = String))),
-        (status = 400, description = "A field stands more than once", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not a form", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        Unavailable, FormBody,
     )
 )]
 pub(crate) async fn accept(State(app): State<Shared>, request: Request) -> Result<Response, ApiError> {
-    if csrf::is_foreign(&app, request.headers()) {
+    if csrf::is_cross_site(&app, request.headers()) {
         return Ok(see_other(FOREIGN));
     }
     let form = form_body(request).await?;
@@ -68,17 +47,15 @@ pub(crate) struct InviteForm {
 }
 
 async fn accepts(app: &App, token: &Token) -> Result<bool, DbError> {
-    let (hash, now): (Arc<str>, _) = (token.hash().into(), app.clock.now());
-    app.db
-        .write(move |mut tx: Conn<'_>| {
-            let hash = Arc::clone(&hash);
-            async move {
-                match tokens::consume(&mut tx, &hash, Purpose::Invite, now).await? {
-                    Some(invited) => people::confirm(&mut tx, &invited.user).await,
-                    None => Ok(false),
-                }
+    let now = app.clock.now();
+    let accepted = app.db.write(token.hash(), move |tx, hash| {
+        async move {
+            match tokens::consume(tx, hash, Purpose::Invite, now).await? {
+                Some(invited) => people::confirm(tx, &invited.user).await,
+                None => Ok(false),
             }
-            .boxed()
-        })
-        .await
+        }
+        .boxed()
+    });
+    accepted.await
 }

@@ -13,19 +13,20 @@ use deeplink_core::lifecycle::{
 use deeplink_core::link::is_link_id;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
+use serde_json::value::RawValue;
 
-use crate::cache::Known;
+use crate::cache::CachedLink;
+use crate::caller::Caller;
 use crate::clicks::Click;
 use crate::db::conversions::{self, Stored};
-use crate::db::events::Telling;
+use crate::db::events::Publisher;
 use crate::db::installs::{self, Bound, NewBinding, NewTouch};
-use crate::db::replies::Reply;
 use crate::db::tenants::{self, Counted};
 use crate::db::{Conn, DbError};
 use crate::error::ApiError;
-use crate::http::auth::Caller;
+use crate::http::documented::{IdempotencyKey, JsonBody, KeyedBody, NotFound, PublishableKeyQuery, Reporting};
 use crate::http::extract::{BODY_LIMIT, json_body, parse};
-use crate::http::once::{Answer, Once, Work, done};
+use crate::http::once::{Answer, Once, Outcome, Work, done};
 use crate::http::sdk_key::SdkCaller;
 use crate::state::{App, Shared};
 use crate::visit::{self, report};
@@ -37,62 +38,57 @@ use crate::visit::{self, report};
 #[utoipa::path(
     post, path = "/v1/lifecycle/click", operation_id = "track_click", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
-    params(
-        ("key" = Option<String>, Query, description = "A publishable key, where no `Authorization` header can be sent"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255),
-    ),
-    request_body = TrackClick,
+    params(PublishableKeyQuery, IdempotencyKey), request_body = TrackClick,
     responses(
         (status = 200, description = "Recorded", body = TrackedClick, headers(("Idempotency-Replayed" = String))),
-        (status = 400, description = "A field is missing or breaks a rule", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        Reporting, KeyedBody,
         (status = 404, description = "There is no such link, or it is not active", body = ErrorBody),
-        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 429, description = "Too many reports with this publishable key", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn click(
     State(app): State<Shared>,
     SdkCaller(caller): SdkCaller,
     request: Request,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<Box<RawValue>>, ApiError> {
     click_for(&app, &caller, request).await
 }
 
-/// Records a click for whoever calls.
-pub(super) async fn click_for(app: &Shared, caller: &Caller, request: Request) -> Result<Answer, ApiError> {
+/// Records a click for the caller.
+pub(super) async fn click_for(
+    app: &Shared,
+    caller: &Caller,
+    request: Request,
+) -> Result<Answer<Box<RawValue>>, ApiError> {
     let (headers, path) = (request.headers().clone(), request.uri().path().to_owned());
     let body = json_body(request, BODY_LIMIT).await?;
-    let once = Once::read(&headers, caller, "POST", &path, &body)?;
+    let once = Once::read(&headers, caller, &path, &body)?;
     let asked = parse::<TrackClick>(&body)?;
     asked.validate()?;
     let link = link_of(app, &caller.tenant, &asked.link_id).await?;
     let clicked = link.and_then(|link| report::clicked(app, &headers, &link));
-    let app = Arc::clone(app);
+    let clicked = clicked.map(|(click, reply)| Ok((click, RawValue::from_string(reply)?))).transpose();
+    let clicked = clicked.map_err(|error: serde_json::Error| ApiError::Internal(error.to_string()))?;
     if !once.is_keyed() {
-        let (click, body) = clicked.ok_or_else(ApiError::not_found)?;
-        App::to_the_end(async move { Ok(app.clicks.report(click).await?) }).await?;
-        return Ok(Answer::first(Reply { status: 200, location: None, body }));
+        let (click, reply) = clicked.ok_or_else(ApiError::not_found)?;
+        app.clicks.report(click).await?;
+        return Answer::done(reply);
     }
-    let now = app.clock.now();
-    App::to_the_end(async move { once.run(&app.db, now, Reported { app: Arc::clone(&app), clicked }).await }).await
+    app.once(once, Reported { app: Arc::clone(app), clicked }).await
 }
 
 /// A click whose reply is kept: both are stored, or neither.
 struct Reported {
     app: Shared,
-    /// With what is said to it; `None` where there is no such link, or not any more.
-    clicked: Option<(Click, String)>,
+    /// With the reply to it; `None` where there is no such link, or not any more.
+    clicked: Option<(Click, Box<RawValue>)>,
 }
 
 impl Work for Reported {
-    async fn run(&self, _tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
-        let (_, said) = self.clicked.as_ref().ok_or_else(ApiError::not_found)?;
-        Ok(Reply { status: 200, location: None, body: said.clone() })
+    type Made = Box<RawValue>;
+
+    async fn run(&self, _tx: &mut Conn<'_>) -> Result<Outcome<Self::Made>, ApiError> {
+        let (_, reply) = self.clicked.as_ref().ok_or_else(ApiError::not_found)?;
+        done(reply.clone())
     }
 
     async fn finish(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
@@ -102,13 +98,13 @@ impl Work for Reported {
         Ok(())
     }
 
-    fn committed(&self) {
-        self.app.clicks.stored_alongside();
+    fn committed(&self, app: &Shared, _: &Self::Made) {
+        app.clicks.report_stored();
     }
 }
 
 /// A tenant's link, whatever its status.
-async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<Known>>, ApiError> {
+async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<CachedLink>>, ApiError> {
     if is_link_id(id) { visit::known(app, Some(tenant), id).await } else { Ok(None) }
 }
 
@@ -119,38 +115,28 @@ async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<Kn
 #[utoipa::path(
     post, path = "/v1/lifecycle/attribute", operation_id = "attribute", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
-    params(
-        ("key" = Option<String>, Query, description = "A publishable key, where no `Authorization` header can be sent"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255),
-    ),
-    request_body = Attribute,
+    params(PublishableKeyQuery, IdempotencyKey), request_body = Attribute,
     responses(
         (status = 200, description = "Recorded", body = Done, headers(("Idempotency-Replayed" = String))),
-        (status = 400, description = "A field is missing or breaks a rule", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such link", body = ErrorBody),
-        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 429, description = "Too many reports with this publishable key", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        Reporting, KeyedBody, NotFound,
     )
 )]
 pub(crate) async fn attribute(
     State(app): State<Shared>,
     SdkCaller(caller): SdkCaller,
     request: Request,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<Done>, ApiError> {
     attribute_for(&app, caller, request).await
 }
 
-/// Records a touch for whoever calls.
-pub(super) async fn attribute_for(app: &Shared, caller: Arc<Caller>, request: Request) -> Result<Answer, ApiError> {
-    let (headers, path) = (request.headers().clone(), request.uri().path().to_owned());
-    let body = json_body(request, BODY_LIMIT).await?;
-    let once = Once::read(&headers, &caller, "POST", &path, &body)?;
-    let asked = parse::<Attribute>(&body)?.check()?;
+/// Records a touch for the caller.
+pub(super) async fn attribute_for(
+    app: &Shared,
+    caller: Arc<Caller>,
+    request: Request,
+) -> Result<Answer<Done>, ApiError> {
+    let (once, asked) = Once::json::<Attribute>(request, &caller, BODY_LIMIT).await?;
+    let asked = asked.check()?;
     let link = link_of(app, &caller.tenant, &asked.link_id).await?.map(|link| link.position);
     if link.is_none() && !once.is_keyed() {
         return Err(ApiError::not_found());
@@ -158,8 +144,8 @@ pub(super) async fn attribute_for(app: &Shared, caller: Arc<Caller>, request: Re
     let context = asked.context.as_ref().filter(|context| **context != InstallContext::new());
     let context = context.map(serde_json::to_string).transpose().map_err(|e| ApiError::Internal(e.to_string()))?;
     let now = app.clock.now();
-    let (telling, is_left) = (app.telling(now), AtomicBool::new(false));
-    once.run(&app.db, now, Touch { app: Arc::clone(app), caller, asked, link, context, telling, is_left }).await
+    let (publisher, is_left) = (app.publisher(now), AtomicBool::new(false));
+    app.once(once, Touch { app: Arc::clone(app), caller, asked, link, context, publisher, is_left }).await
 }
 
 struct Touch {
@@ -169,15 +155,17 @@ struct Touch {
     /// `None` where there is no such link, or not any more.
     link: Option<i64>,
     context: Option<String>,
-    telling: Telling,
+    publisher: Publisher,
     /// Whether a part of the credit is left for later.
     is_left: AtomicBool,
 }
 
 impl Work for Touch {
-    async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
+    type Made = Done;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<Done>, ApiError> {
         let link = self.link.ok_or_else(ApiError::not_found)?;
-        let now = self.telling.now();
+        let now = self.publisher.now();
         let [position] = drawn(&self.app, now);
         let touch = NewTouch {
             tenant: &self.caller.tenant,
@@ -190,15 +178,15 @@ impl Work for Touch {
             context: self.context.as_deref(),
             at: now,
         };
-        let is_left = installs::touch(tx, &self.telling, &touch).await?;
+        let is_left = installs::touch(tx, &self.publisher, &touch).await?;
         self.is_left.store(is_left, Ordering::Relaxed);
-        done(&Done::new())
+        done(Done::new())
     }
 
-    fn committed(&self) {
-        self.app.told(&self.telling, &self.caller.tenant);
+    fn committed(&self, app: &Shared, _: &Done) {
+        app.announce(&self.publisher, &self.caller.tenant);
         if self.is_left.load(Ordering::Relaxed) {
-            self.app.credit_waits.notify_one();
+            app.credit_waits.notify_one();
         }
     }
 }
@@ -217,30 +205,27 @@ fn drawn<const N: usize>(app: &App, now: Timestamp) -> [i64; N] {
 #[utoipa::path(
     put, path = "/v1/lifecycle/identify", operation_id = "identify", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
-    params(("key" = Option<String>, Query, description = "A publishable key, where no `Authorization` header can be sent")),
-    request_body = Identify,
+    params(PublishableKeyQuery), request_body = Identify,
     responses(
         (status = 200, description = "Bound", body = Done),
-        (status = 400, description = "A field is missing or breaks a rule", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
+        Reporting, JsonBody,
         (status = 409, description = "The install belongs to another user (`identify_conflict`)", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 429, description = "Too many reports with this publishable key", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn identify(
     State(app): State<Shared>,
     SdkCaller(caller): SdkCaller,
     request: Request,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<Done>, ApiError> {
     identify_for(&app, caller, request).await
 }
 
-/// Binds an install for whoever calls.
-pub(super) async fn identify_for(app: &Shared, caller: Arc<Caller>, request: Request) -> Result<Answer, ApiError> {
+/// Binds an install for the caller.
+pub(super) async fn identify_for(
+    app: &Shared,
+    caller: Arc<Caller>,
+    request: Request,
+) -> Result<Answer<Done>, ApiError> {
     let body = json_body(request, BODY_LIMIT).await?;
     let asked = parse::<Identify>(&body)?;
     asked.validate()?;
@@ -249,18 +234,22 @@ pub(super) async fn identify_for(app: &Shared, caller: Arc<Caller>, request: Req
     let is_bound = match user {
         Some(user) => user == asked.user_id,
         None => {
-            let binding =
-                Arc::new(Binding { telling: app.telling(app.clock.now()), app: Arc::clone(app), caller, asked });
-            let bound = Arc::clone(&binding).run().await?;
-            app.told(&binding.telling, &binding.caller.tenant);
-            if bound == (Bound::Theirs { is_left: true }) {
-                app.credit_waits.notify_one();
-            }
-            bound != Bound::Another
+            let publisher = app.publisher(app.clock.now());
+            let bound = app.write(
+                Binding { app: Arc::clone(app), caller, asked, publisher },
+                |tx, binding| binding.run(tx).boxed(),
+                |app, binding, bound| {
+                    app.announce(&binding.publisher, &binding.caller.tenant);
+                    if *bound == (Bound::Theirs { is_left: true }) {
+                        app.credit_waits.notify_one();
+                    }
+                },
+            );
+            bound.await? != Bound::Another
         }
     };
     if is_bound {
-        Ok(Answer::first(done(&Done::new())?))
+        Answer::done(Done::new())
     } else {
         Err(ApiError::Plain(ErrorCode::IdentifyConflict, "this install belongs to another user"))
     }
@@ -271,22 +260,12 @@ struct Binding {
     app: Shared,
     caller: Arc<Caller>,
     asked: Identify,
-    telling: Telling,
+    publisher: Publisher,
 }
 
 impl Binding {
-    async fn run(self: Arc<Self>) -> Result<Bound, DbError> {
-        let app = Arc::clone(&self.app);
-        app.db
-            .write(move |mut tx| {
-                let job = Arc::clone(&self);
-                async move { job.bind(&mut tx).await }.boxed()
-            })
-            .await
-    }
-
-    async fn bind(&self, tx: &mut Conn<'_>) -> Result<Bound, DbError> {
-        let now = self.telling.now();
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Bound, DbError> {
+        let now = self.publisher.now();
         let binding = NewBinding {
             tenant: &self.caller.tenant,
             positions: drawn(&self.app, now),
@@ -294,7 +273,7 @@ impl Binding {
             user_id: &self.asked.user_id,
             at: now,
         };
-        installs::bind(tx, &self.telling, &binding).await
+        installs::bind(tx, &self.publisher, &binding).await
     }
 }
 
@@ -306,31 +285,21 @@ impl Binding {
 #[utoipa::path(
     post, path = "/v1/lifecycle/convert", operation_id = "convert", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
-    params(
-        ("key" = Option<String>, Query, description = "A publishable key, where no `Authorization` header can be sent"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255),
-    ),
-    request_body = Convert,
+    params(PublishableKeyQuery, IdempotencyKey), request_body = Convert,
     responses(
-        (status = 200, description = "What became of it", body = Converted, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The outcome", body = Converted, headers(("Idempotency-Replayed" = String))),
+        Reporting, KeyedBody,
         (status = 400, description = "The conversion is malformed or breaks a rule (`parse_error`)", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 409, description = "The `Idempotency-Key` was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 429, description = "Too many reports with this publishable key", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn convert(
     State(app): State<Shared>,
     SdkCaller(caller): SdkCaller,
     request: Request,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<Converted>, ApiError> {
     let headers = request.headers().clone();
     let body = json_body(request, BODY_LIMIT).await?;
-    let once = Once::read(&headers, &caller, "POST", "/v1/lifecycle/convert", &body)?;
+    let once = Once::read(&headers, &caller, "/v1/lifecycle/convert", &body)?;
     let new = read_conversion(&body)?;
     store(&app, &caller.tenant, None, once, new).await
 }
@@ -354,7 +323,7 @@ pub(crate) async fn store_conversion(
     source: Option<SourceId>,
     new: NewConversion,
 ) -> Result<Converted, ApiError> {
-    store(app, tenant, source, Once::none(), new).await?.said()
+    store(app, tenant, source, Once::none(), new).await?.into_made()
 }
 
 async fn store(
@@ -363,17 +332,17 @@ async fn store(
     source: Option<SourceId>,
     once: Once,
     new: NewConversion,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<Converted>, ApiError> {
     let now = app.clock.now();
     if !once.is_keyed() && new.idempotency_key.is_none() {
         new.moment(now)?;
     }
     let id = app.random(|random| EventId::new(now, random));
-    let telling = app.telling(now);
-    let work = Conversion { app: Arc::clone(app), tenant: tenant.clone(), source, id, new, telling };
-    match once.run(&app.db, now, work).await {
+    let publisher = app.publisher(now);
+    let work = Conversion { app: Arc::clone(app), tenant: tenant.clone(), source, id, new, publisher };
+    match app.once(once, work).await {
         // Nothing of it stays, so it can be sent again when there is room.
-        Err(ApiError::Quota { .. }) => Ok(Answer::first(done(&Converted::failed())?)),
+        Err(ApiError::Quota { .. }) => Answer::done(Converted::failed()),
         stored => stored,
     }
 }
@@ -384,23 +353,25 @@ struct Conversion {
     source: Option<SourceId>,
     id: EventId,
     new: NewConversion,
-    telling: Telling,
+    publisher: Publisher,
 }
 
 impl Work for Conversion {
-    async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
-        done(&self.store(tx).await?)
+    type Made = Converted;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<Converted>, ApiError> {
+        done(self.store(tx).await?)
     }
 
-    fn committed(&self) {
-        self.app.told(&self.telling, &self.tenant);
+    fn committed(&self, app: &Shared, _: &Converted) {
+        app.announce(&self.publisher, &self.tenant);
     }
 }
 
 impl Conversion {
     async fn store(&self, tx: &mut Conn<'_>) -> Result<Converted, ApiError> {
         let Self { tenant, id, new, .. } = self;
-        let now = self.telling.now();
+        let now = self.publisher.now();
         if let Some(key) = &new.idempotency_key
             && let Some(first) = conversions::claim_key(tx, tenant, key, id, now).await?
         {
@@ -409,12 +380,12 @@ impl Conversion {
         // Judged only now: what is a repeat has grown older since it was taken.
         let at = new.moment(now)?;
         let [user, position] = drawn(&self.app, now);
-        let user = conversions::hold_user(tx, tenant, &new.user_id, user, now).await?;
+        let user = conversions::lock_user(tx, tenant, &new.user_id, user, now).await?;
         let stored = Stored { id, tenant, user, position, source: self.source.as_ref(), new, at };
-        let is_known = conversions::insert(tx, &self.telling, &stored).await?;
+        let is_known = conversions::insert(tx, &self.publisher, &stored).await?;
         // Last, because all of the account's conversions wait for this row.
         if self.app.config.enforce_quotas
-            && let Counted::Over { limit, current } = tenants::count_events(tx, tenant, now.month(), 1).await?
+            && let Counted::Over { limit, current } = tenants::count_events(tx, tenant, now, 1).await?
         {
             return Err(ApiError::Quota { resource: "events", limit, current });
         }

@@ -4,27 +4,26 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::AffiliateId;
 use deeplink_core::link::{
-    CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkPatch, LinkStatus, NewLink, UpdateLink, generate_id,
-    is_link_id,
+    CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkStatus, NewLink, UpdateLink, generate_id, is_link_id,
 };
 use deeplink_core::page;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
 
+use crate::caller::Caller;
 use crate::db::links::{self, Inserted, Link};
-use crate::db::replies::Reply;
 use crate::db::tenants::{self, Counted};
 use crate::db::{Conn, affiliates, domains, notices};
 use crate::error::ApiError;
-use crate::http::auth::{Caller, FullScope, LinkWriter};
+use crate::http::auth::{FullScope, LinkWriter};
 use crate::http::cursor::{Cursor, LinkCursor};
+use crate::http::documented::{AnyKey, Deleted, FullKey, IdempotencyKey, JsonBody, NotFound};
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
-use crate::http::once::{Answer, Once};
+use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::state::{App, Shared};
 
 /// How often an id or position that turned out to be taken is drawn again. Two of 36⁸ ids meeting once is rare; this
@@ -36,58 +35,41 @@ pub(super) const DRAWS: usize = 16;
 /// Every field is optional. Without a verified primary domain the link ends 30 days after its creation.
 #[utoipa::path(
     post, path = "/v1/links", operation_id = "create_link", tag = "links", security(("secret_key" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
-    request_body = CreateLink,
+    params(IdempotencyKey), request_body = CreateLink,
     responses(
         (status = 201, description = "Created", body = CreatedLink, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        AnyKey, JsonBody,
         (status = 400, description = "A field breaks a rule", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached", body = ErrorBody),
-        (status = 404, description = "The affiliate named in the body is not there (`affiliate_not_found`)", body = ErrorBody),
-        (status = 409, description = "The id is taken, or the idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
+        (status = 409, description = "The id is taken, or the `Idempotency-Key` was used for another request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
     LinkWriter(caller): LinkWriter,
     request: Request,
-) -> Result<Answer, ApiError> {
-    let headers = request.headers().clone();
-    let body = json_body(request, BODY_LIMIT).await?;
-    let once = Once::read(&headers, &caller, "POST", "/v1/links", &body)?;
-    create_for(app, caller, once, parse::<CreateLink>(&body)?).await
+) -> Result<Answer<CreatedLink>, ApiError> {
+    let (once, asked) = Once::json::<CreateLink>(request, &caller, BODY_LIMIT).await?;
+    create_for(&app, caller, once, asked).await
 }
 
-/// Creates a link for whoever calls.
+/// Creates a link for the caller.
 pub(crate) async fn create_for(
-    app: Shared,
+    app: &Shared,
     caller: Arc<Caller>,
     once: Once,
     link: CreateLink,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<CreatedLink>, ApiError> {
     let link = pinned(&caller, link)?;
-    let job = Arc::new(Create { app: Arc::clone(&app), caller, once, link, now: app.clock.now() });
-    App::to_the_end(async move {
-        let answer = app
-            .db
-            .write({
-                let job = Arc::clone(&job);
-                move |tx| {
-                    let job = Arc::clone(&job);
-                    async move { job.run(tx).await }.boxed()
-                }
-            })
-            .await?;
-        // Somebody may have asked for the id before it was there.
-        if let Some(id) = answer.reply.location.as_deref().and_then(|path| path.rsplit('/').next()) {
-            app.links.drop_link(job.caller.tenant.as_str(), id);
-        }
-        Ok(answer)
-    })
-    .await
+    let tenant = caller.tenant.clone();
+    let work = Create { app: Arc::clone(app), caller, link, now: app.clock.now() };
+    let answer = app.once(once, work).await?;
+    // The first request may have reached another node; somebody may have asked this one for the id before.
+    if let Some(id) = answer.replayed_location().and_then(|path| path.strip_prefix("/v1/links/")) {
+        app.links.drop_link(tenant.as_str(), id);
+    }
+    Ok(answer)
 }
 
 /// Checks a new link and pins it to the caller's affiliate, if the caller is one's.
@@ -106,35 +88,27 @@ fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
 struct Create {
     app: Shared,
     caller: Arc<Caller>,
-    once: Once,
     link: NewLink,
     now: Timestamp,
 }
 
-impl Create {
-    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
-        if let Some(reply) = self.once.claim(&mut tx, self.now).await? {
-            return Ok(Answer { reply, replayed: true });
-        }
+impl Work for Create {
+    type Made = CreatedLink;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<CreatedLink>, ApiError> {
         let (caller, app) = (&self.caller, &self.app);
         app.threats.check(&self.link.destinations)?;
-        check_affiliate(&mut tx, caller, self.link.affiliate_id.as_ref()).await?;
-        within(tenants::count_links(&mut tx, &caller.tenant, 1, app.config.enforce_quotas).await?)?;
-        let primary = domains::primary_of(&mut tx, &caller.tenant).await?;
+        check_affiliate(tx, caller, self.link.affiliate_id.as_ref()).await?;
+        within(tenants::count_links(tx, &caller.tenant, 1, app.quotas_at(self.now)).await?)?;
+        let primary = domains::primary_of(tx, &caller.tenant).await?;
         let mut link = new_link(app, caller, self.link.clone(), primary.as_deref(), self.now);
         for _ in 0..DRAWS {
             let generated = self.link.custom_id.is_none();
-            match links::insert(&mut tx, &link, generated || primary.is_none()).await? {
+            match links::insert(tx, &link, generated || primary.is_none()).await? {
                 Inserted::Yes => {
-                    let created =
-                        CreatedLink::new(link.link_id.clone(), app.url_of(&link, primary.as_deref()), link.expires_at);
-                    let reply = Reply {
-                        status: StatusCode::CREATED.as_u16(),
-                        location: Some(format!("/v1/links/{}", link.link_id)),
-                        body: serde_json::to_string(&created).map_err(|error| ApiError::Internal(error.to_string()))?,
-                    };
-                    self.once.keep(&mut tx, &reply).await?;
-                    return Ok(Answer { reply, replayed: false });
+                    let url = app.url_of(&link, primary.as_deref());
+                    let location = format!("/v1/links/{}", link.link_id);
+                    return created(location, CreatedLink::new(link.link_id, url, link.expires_at));
                 }
                 Inserted::Taken if !generated => return Err(ApiError::link_id_taken(&link.link_id)),
                 Inserted::Taken | Inserted::Collided => {
@@ -143,6 +117,11 @@ impl Create {
             }
         }
         Err(ApiError::Internal("no free link id was found".into()))
+    }
+
+    /// Somebody may have asked for the id before it was there.
+    fn committed(&self, app: &Shared, made: &CreatedLink) {
+        app.links.drop_link(self.caller.tenant.as_str(), &made.link_id);
     }
 }
 
@@ -226,19 +205,18 @@ impl App {
 #[utoipa::path(
     get, path = "/v1/links", operation_id = "list_links", tag = "links", security(("secret_key" = [])),
     params(
-        ("limit" = Option<u32>, Query, description = "Links of a page", minimum = 1, maximum = 100),
+        ("limit" = Option<u32>, Query, description = "Links per page", minimum = 1, maximum = 100),
         ("cursor" = Option<String>, Query, description = "The previous page's `next_cursor`"),
         ("affiliate_id" = Option<String>, Query, description = "Only this affiliate's links", pattern = "^aff_[0-9a-f]{24}$"),
         ("status" = Option<LinkStatus>, Query, description = "Only links of this status"),
-        ("created_after" = Option<String>, Query, description = "Only links made after this moment (RFC 3339)", format = DateTime),
-        ("created_before" = Option<String>, Query, description = "Only links made before this moment (RFC 3339)", format = DateTime),
+        ("created_after" = Option<String>, Query, description = "Only links created after this moment (RFC 3339)", format = DateTime),
+        ("created_before" = Option<String>, Query, description = "Only links created before this moment (RFC 3339)", format = DateTime),
         ("q" = Option<String>, Query, description = "Only ids that start with this text, case-sensitive"),
     ),
     responses(
         (status = 200, description = "One page", body = LinkList),
+        AnyKey,
         (status = 400, description = "A parameter is malformed, or the cursor is not this list's", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn list(
@@ -248,7 +226,9 @@ pub(crate) async fn list(
 ) -> Result<Json<LinkList>, ApiError> {
     let limit = page::limit(query.one("limit")?)?;
     let asked = read_filter(&query)?;
-    let found = page_of(&app, &caller, asked, query.one("cursor")?, limit).await?;
+    let cursor = query.one("cursor")?;
+    caller.form_is_valid()?;
+    let found = page_of(&app, &caller, asked, cursor, limit).await?;
     let (primary, now) = (found.primary, app.clock.now());
     let links = found.links.into_iter().map(|link| app.detail(link, primary.as_deref(), now)).collect();
     Ok(Json(LinkList { links, next_cursor: found.next_cursor }))
@@ -276,7 +256,7 @@ pub(crate) async fn page_of(
         Some(text) => {
             let cursor = LinkCursor::read(text, &app.vault, caller)?;
             if asked != LinkFilter::new() && asked != cursor.filter {
-                return Err(LinkCursor::of_another_list());
+                return Err(LinkCursor::filter_mismatch());
             }
             (cursor.filter, Some(cursor.before))
         }
@@ -304,7 +284,6 @@ pub(crate) async fn page_of(
 }
 
 fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
-    let moment = |text: &str| text.parse::<Timestamp>().ok();
     let mut filter = LinkFilter::new();
     filter.affiliate_id = query.parsed("affiliate_id", "aff_ and 24 hex digits", |text| {
         text.parse::<AffiliateId>().ok().map(|id| id.as_str().to_owned())
@@ -312,8 +291,8 @@ fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
     filter.status = query.parsed("status", "active, expired, flagged or disabled", |text| {
         Some(LinkStatus::from(text)).filter(|status| LinkStatus::ALL.contains(status))
     })?;
-    filter.created_after = query.parsed("created_after", "an RFC 3339 date and time", moment)?;
-    filter.created_before = query.parsed("created_before", "an RFC 3339 date and time", moment)?;
+    filter.created_after = query.moment("created_after")?;
+    filter.created_before = query.moment("created_before")?;
     filter.q = query.parsed("q", "at most 64 characters", |text| (text.len() <= 64).then(|| text.to_owned()))?;
     Ok(filter)
 }
@@ -322,12 +301,7 @@ fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
 #[utoipa::path(
     get, path = "/v1/links/{link_id}", operation_id = "get_link", tag = "links", security(("secret_key" = [])),
     params(("link_id" = String, Path, description = "The link's id")),
-    responses(
-        (status = 200, description = "The link", body = LinkDetail),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 404, description = "There is no such link", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses((status = 200, description = "The link", body = LinkDetail), AnyKey, NotFound)
 )]
 pub(crate) async fn get(
     State(app): State<Shared>,
@@ -337,7 +311,7 @@ pub(crate) async fn get(
     Ok(Json(get_for(&app, &caller, &link_id).await?))
 }
 
-/// A link of whoever calls.
+/// A link of the caller.
 pub(crate) async fn get_for(app: &App, caller: &Caller, link_id: &str) -> Result<LinkDetail, ApiError> {
     let mut reader = app.db.read().await?;
     let link = find(&mut reader.conn(), caller, link_id).await?;
@@ -366,13 +340,8 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
     request_body = UpdateLink,
     responses(
         (status = 200, description = "The link as it is now", body = LinkDetail),
+        FullKey, JsonBody, NotFound,
         (status = 400, description = "A field breaks a rule, or no field is named", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such link", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn update(
@@ -381,95 +350,77 @@ pub(crate) async fn update(
     Path(link_id): Path<String>,
     request: Request,
 ) -> Result<Json<LinkDetail>, ApiError> {
-    find(&mut app.db.read().await?.conn(), &caller, &link_id).await?;
+    if caller.is_known() {
+        find(&mut app.db.read().await?.conn(), &caller, &link_id).await?;
+    }
     let body = json_body(request, BODY_LIMIT).await?;
-    Ok(Json(update_for(app, caller, link_id, parse::<UpdateLink>(&body)?).await?))
+    Ok(Json(update_for(&app, caller, link_id, parse::<UpdateLink>(&body)?).await?))
 }
 
-/// Changes a link of whoever calls.
+/// Changes a link of the caller.
 pub(crate) async fn update_for(
-    app: Shared,
+    app: &Shared,
     caller: Arc<Caller>,
     link_id: String,
     update: UpdateLink,
 ) -> Result<LinkDetail, ApiError> {
-    let patch: Arc<LinkPatch> = Arc::new(update.check()?);
+    let patch = update.check()?;
     app.threats.check_patch(&patch)?;
     let now = app.clock.now();
-    App::to_the_end(async move {
-        let (link, primary) = app
-            .db
-            .write({
-                let (caller, link_id) = (Arc::clone(&caller), Arc::<str>::from(link_id.as_str()));
-                move |mut tx| {
-                    let (caller, link_id, patch) = (Arc::clone(&caller), Arc::clone(&link_id), Arc::clone(&patch));
-                    async move {
-                        let link = links::update(&mut tx, &caller.tenant, &link_id, &patch, now)
-                            .await?
-                            .ok_or_else(ApiError::not_found)?;
-                        let primary = domains::primary_of(&mut tx, &caller.tenant).await?;
-                        notices::link_changed(&mut tx, &caller.tenant, &link_id).await?;
-                        Ok::<_, ApiError>((link, primary))
-                    }
-                    .boxed()
-                }
-            })
-            .await?;
-        app.links.drop_link(caller.tenant.as_str(), &link_id);
-        Ok(app.detail(link, primary.as_deref(), now))
-    })
-    .await
+    let changed = app.write_for(
+        caller.charge().cloned(),
+        (Arc::clone(app), caller, link_id, patch),
+        move |tx, (app, caller, link_id, patch)| {
+            async move {
+                let link = links::update(tx, &caller.tenant, link_id, patch, now).await?;
+                let link = link.ok_or_else(ApiError::not_found)?;
+                let primary = domains::primary_of(tx, &caller.tenant).await?;
+                notices::link_changed(tx, &caller.tenant, link_id).await?;
+                Ok::<_, ApiError>(app.detail(link, primary.as_deref(), now))
+            }
+            .boxed()
+        },
+        |app, (_, caller, link_id, _), _| app.links.drop_link(caller.tenant.as_str(), link_id),
+    );
+    changed.await
 }
 
 /// Deletes a link. It is gone at once; its clicks stay in the tenant's totals.
 #[utoipa::path(
     delete, path = "/v1/links/{link_id}", operation_id = "delete_link", tag = "links", security(("secret_key" = [])),
     params(("link_id" = String, Path, description = "The link's id")),
-    responses(
-        (status = 204, description = "Gone"),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such link", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses(Deleted)
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     Path(link_id): Path<String>,
-) -> Result<Response, ApiError> {
-    delete_for(app, caller, link_id).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+) -> Result<StatusCode, ApiError> {
+    delete_for(&app, caller, link_id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Deletes a link of whoever calls.
-pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, link_id: String) -> Result<(), ApiError> {
+/// Deletes a link of the caller.
+pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, link_id: String) -> Result<(), ApiError> {
     if !is_link_id(&link_id) {
         return Err(ApiError::not_found());
     }
     let now = app.clock.now();
-    App::to_the_end(async move {
-        app.db
-            .write({
-                let (caller, link_id) = (Arc::clone(&caller), Arc::<str>::from(link_id.as_str()));
-                move |mut tx| {
-                    let (caller, link_id) = (Arc::clone(&caller), Arc::clone(&link_id));
-                    async move {
-                        // The tenant's row before any link's, as everywhere: otherwise a delete and a create of one id
-                        // would wait for each other.
-                        tenants::uncount_links(&mut tx, &caller.tenant, 1).await?;
-                        if !links::delete(&mut tx, &caller.tenant, &link_id, now).await? {
-                            return Err(ApiError::not_found());
-                        }
-                        notices::link_changed(&mut tx, &caller.tenant, &link_id).await?;
-                        Ok(())
-                    }
-                    .boxed()
+    let deleted = app.write_for(
+        caller.charge().cloned(),
+        (caller, link_id),
+        move |tx, (caller, link_id)| {
+            async move {
+                // The tenant's row before any link's, as everywhere: otherwise a delete and a create of one id would wait
+                // for each other.
+                tenants::uncount_links(tx, &caller.tenant, 1).await?;
+                if !links::delete(tx, &caller.tenant, link_id, now).await? {
+                    return Err(ApiError::not_found());
                 }
-            })
-            .await?;
-        app.links.drop_link(caller.tenant.as_str(), &link_id);
-        Ok(())
-    })
-    .await
+                Ok(notices::link_changed(tx, &caller.tenant, link_id).await?)
+            }
+            .boxed()
+        },
+        |app, (caller, link_id), ()| app.links.drop_link(caller.tenant.as_str(), link_id),
+    );
+    deleted.await
 }

@@ -3,6 +3,7 @@
 pub(crate) mod affiliates;
 pub(crate) mod analytics;
 pub(crate) mod apps;
+pub(crate) mod billing;
 pub(crate) mod bulk;
 pub(crate) mod callback;
 pub(crate) mod credentials;
@@ -26,6 +27,11 @@ mod sheet;
 pub(crate) mod signin;
 pub(crate) mod signup;
 pub(crate) mod sources;
+pub(crate) mod stripe;
+pub(crate) mod stripe_webhook;
 pub(crate) mod timeseries;
 pub(crate) mod users;
 pub(crate) mod webhooks;
+
+#[cfg(test)]
+mod tests;

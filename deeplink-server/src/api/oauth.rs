@@ -16,23 +16,25 @@ use deeplink_core::visitor::{Form, wants_json};
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use subtle::ConstantTimeEq;
+use tracing::Instrument;
 
 use super::callback::{CLOSED, Entry};
 use crate::db::oauth_states::{self, Begun, NewState};
 use crate::error::ApiError;
-use crate::http::client_ip::{client_ip, limit_key};
+use crate::http::NO_STORE;
+use crate::http::client_ip::{Peer, check_limit};
+use crate::http::documented::Unavailable;
 use crate::http::extract::{Path, Query};
 use crate::http::host::OnServiceHost;
+use crate::http::redirect::see_other;
 use crate::http::session::{self, cookie};
 use crate::outbound::providers::{Name, Unidentified};
-use crate::pages::headers::see_other;
-use crate::service::Peer;
 use crate::state::{App, Shared};
 
 /// How long a person may take at the provider, in minutes.
 const STATE_MINUTES: i64 = 10;
 
-/// Leads to an identity provider.
+/// Redirects to an identity provider.
 ///
 /// The provider is told a state that works once, for ten minutes and in this browser only, which a cookie proves.
 #[utoipa::path(
@@ -43,8 +45,8 @@ const STATE_MINUTES: i64 = 10;
     ),
     responses(
         (status = 302, description = "To the provider, with a state and a PKCE challenge (S256)", headers(("Location" = String), ("Set-Cookie" = String))),
-        (status = 303, description = "To `/signin?error=oauth_not_configured`, for whose `Accept` names HTML: there is no such provider, or it is not set up", headers(("Location" = String))),
-        (status = 400, description = "`next` stands more than once", body = ErrorBody),
+        (status = 303, description = "To `/signin?error=oauth_not_configured`, if `Accept` includes HTML: no such provider, or it is not set up", headers(("Location" = String))),
+        (status = 400, description = "`next` is given more than once", body = ErrorBody),
         (status = 404, description = "There is no such provider (`unknown_provider`)", body = ErrorBody),
         (status = 429, description = "Too many sign-ins from this address", body = ErrorBody, headers(("Retry-After" = u64))),
         (status = 503, description = "The provider is not set up (`oauth_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
@@ -68,8 +70,7 @@ pub(crate) async fn start(
         }
         Err(unknown) => return Err(unknown),
     };
-    let client = client_ip(peer, &parts.headers, &app.config.trusted_proxies);
-    app.limits.signins.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
+    check_limit(&app, &app.limits.signins, peer, &parts.headers)?;
     let next = query.one("next")?.map(NextPath::read).unwrap_or_default();
     if app.asked_host(peer, &parts)? != app.service_host {
         return elsewhere(&app, name, &next);
@@ -79,20 +80,15 @@ pub(crate) async fn start(
     let to = to.and_then(|url| HeaderValue::try_from(url.as_str()).ok());
     let to = to.ok_or_else(|| ApiError::Internal("the provider's address is no header text".into()))?;
     let cookie = binding(&app, &state, browser.expose(), STATE_MINUTES * 60);
-    let new = Arc::new(NewState {
+    let new = NewState {
         provider: name.as_str(),
         sealed: app.vault.seal("oauth_states", &state.hash(), verifier.expose().as_bytes()),
         next: next.to_string(),
         expires_at: app.clock.now().plus_millis(STATE_MINUTES * 60_000),
         state,
         browser,
-    });
-    app.db
-        .write(move |mut tx| {
-            let new = Arc::clone(&new);
-            async move { Ok::<_, ApiError>(oauth_states::insert(&mut tx, &new).await?) }.boxed()
-        })
-        .await?;
+    };
+    app.db.write(new, |tx, new| oauth_states::insert(tx, new).boxed()).await?;
     Ok((StatusCode::FOUND, [(header::LOCATION, to), (header::SET_COOKIE, cookie), NO_STORE]).into_response())
 }
 
@@ -111,8 +107,6 @@ fn elsewhere(app: &App, name: Name, next: &NextPath) -> Result<Response, ApiErro
     Ok((StatusCode::FOUND, [(header::LOCATION, to), NO_STORE]).into_response())
 }
 
-const NO_STORE: (header::HeaderName, HeaderValue) = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-
 /// Where an identity provider leads back to.
 ///
 /// A person whose address the provider has verified is signed in; an address that has no account opens one. Every failure
@@ -128,9 +122,9 @@ const NO_STORE: (header::HeaderName, HeaderValue) = (header::CACHE_CONTROL, Head
     ),
     responses(
         (status = 303, description = "Signed in, or to `/signin?error=`", headers(("Location" = String), ("Set-Cookie" = String))),
-        (status = 400, description = "A parameter stands more than once", body = ErrorBody),
+        Unavailable,
+        (status = 400, description = "A parameter is given more than once", body = ErrorBody),
         (status = 404, description = "There is no such provider (`unknown_provider`)", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn callback(
@@ -149,7 +143,8 @@ pub(crate) async fn callback(
     };
     let headers = request.into_parts().0.headers;
     // The state is used up: who goes away now would have to begin again, and must find a session then.
-    App::to_the_end(async move { answer.settle(&app, &headers).await }).await
+    let settled = tokio::spawn(async move { answer.settle(&app, &headers).await }.in_current_span());
+    settled.await.unwrap_or_else(|_| Err(ApiError::Internal("a sign-in panicked".into())))
 }
 
 fn named(provider: &str) -> Result<Name, ApiError> {
@@ -158,18 +153,10 @@ fn named(provider: &str) -> Result<Name, ApiError> {
 
 /// Begins the session of somebody whose address the provider vouches for.
 async fn sign_in(app: &App, email: Email, next: &NextPath, headers: &HeaderMap) -> Result<Response, ApiError> {
-    let entry = Arc::new((Entry::draw(app, headers), email));
-    let entered = app
-        .db
-        .write({
-            let entry = Arc::clone(&entry);
-            move |mut tx| {
-                let entry = Arc::clone(&entry);
-                async move { Ok::<_, ApiError>(entry.0.enter(&mut tx, &entry.1).await?) }.boxed()
-            }
-        })
-        .await?;
-    Ok(if entered { entry.0.signed_in(app, next) } else { see_other(CLOSED) })
+    let entry = Arc::new(Entry::draw(app, headers));
+    let entered =
+        app.db.write((Arc::clone(&entry), email), |tx, (entry, email)| entry.enter(tx, email).boxed()).await?;
+    Ok(if entered { entry.signed_in(app, next) } else { see_other(CLOSED) })
 }
 
 /// What a provider sent a browser back with.
@@ -185,15 +172,9 @@ impl Answer {
         let Some(state) = self.state.as_ref().filter(|state| state.is_well_formed()) else {
             return Ok(failed("oauth_state_invalid"));
         };
-        let hash = Arc::<str>::from(state.hash());
+        let hash = state.hash();
         let now = app.clock.now();
-        let begun = app.db.write({
-            let hash = Arc::clone(&hash);
-            move |mut tx| {
-                let hash = Arc::clone(&hash);
-                async move { Ok::<_, ApiError>(oauth_states::consume(&mut tx, &hash, now).await?) }.boxed()
-            }
-        });
+        let begun = app.db.write(hash.clone(), move |tx, hash| oauth_states::consume(tx, hash, now).boxed());
         let Some(begun) = begun.await?.filter(|begun| self.is_of(begun, state, headers)) else {
             return Ok(failed("oauth_state_invalid"));
         };
@@ -226,7 +207,7 @@ impl Answer {
             return Err("oauth_provider_error");
         };
         app.providers.identify(self.name, &self.code, &verifier).await.map_err(|why| {
-            tracing::info!(provider = self.name.as_str(), %why, "nobody was identified");
+            tracing::info!(provider = self.name.as_str(), %why, "OAuth sign-in failed");
             match why {
                 Unidentified::Provider(_) => "oauth_provider_error",
                 Unidentified::Unverified => "oauth_email_unverified",

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::PublishableKeyId;
 use deeplink_core::publishable_key::{
@@ -14,24 +13,20 @@ use deeplink_core::secret::PublishableKey;
 use futures_util::FutureExt;
 use http::StatusCode;
 
+use crate::caller::Caller;
 use crate::db::publishable_keys::{self, NewPublishableKey};
-use crate::db::replies::Reply;
 use crate::db::{Conn, domains, notices};
 use crate::error::ApiError;
-use crate::http::auth::{Caller, FullScope};
-use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
-use crate::http::once::{Answer, Once, created};
+use crate::http::auth::FullScope;
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody};
+use crate::http::extract::{BODY_LIMIT, Path};
+use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::state::{App, Shared};
 
 /// Lists publishable keys, newest first.
 #[utoipa::path(
     get, path = "/v1/auth/publishable-keys", operation_id = "list_publishable_keys", tag = "keys", security(("secret_key" = [])),
-    responses(
-        (status = 200, description = "Every key, by its beginning", body = PublishableKeyList),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses((status = 200, description = "Every key, by its prefix", body = PublishableKeyList), FullKey)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
@@ -53,88 +48,67 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<Publish
     found.ok_or_else(ApiError::not_found)
 }
 
-/// Makes a publishable key for a verified domain.
+/// Creates a publishable key for a verified domain.
 ///
 /// The key is in the reply and is never shown whole again. It works while the domain is verified.
 #[utoipa::path(
     post, path = "/v1/auth/publishable-keys", operation_id = "create_publishable_key", tag = "keys", security(("secret_key" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
-    request_body = CreatePublishableKey,
+    params(IdempotencyKey), request_body = CreatePublishableKey,
     responses(
-        (status = 201, description = "The key, shown whole this once", body = CreatedPublishableKey, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        (status = 201, description = "The key, shown only once", body = CreatedPublishableKey, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        FullKey, JsonBody,
         (status = 400, description = "Not a domain (`invalid_domain`), not the account's (`domain_not_found`), or not verified (`domain_not_verified`)", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 409, description = "The account has all the keys it can have (`key_limit`), or the idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 409, description = "The account has all the keys it can have (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     request: Request,
-) -> Result<Answer, ApiError> {
-    let headers = request.headers().clone();
-    let body = json_body(request, BODY_LIMIT).await?;
-    let once = Once::read(&headers, &caller, "POST", "/v1/auth/publishable-keys", &body)?.sealed(&app.vault);
-    create_for(&app, caller, once, parse::<CreatePublishableKey>(&body)?).await
+) -> Result<Answer<CreatedPublishableKey>, ApiError> {
+    let (once, asked) = Once::json::<CreatePublishableKey>(request, &caller, BODY_LIMIT).await?;
+    create_for(&app, caller, once.sealed(&app.vault), asked).await
 }
 
-/// Makes a publishable key for whoever calls.
+/// Creates a publishable key for the caller.
 pub(crate) async fn create_for(
-    app: &App,
+    app: &Shared,
     caller: Arc<Caller>,
     once: Once,
     asked: CreatePublishableKey,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<CreatedPublishableKey>, ApiError> {
     let domain = asked.check()?;
     let now = app.clock.now();
     let (id, key) = app.random(|random| (PublishableKeyId::new(now, random), PublishableKey::generate(random)));
     let key = NewPublishableKey { id, tenant: caller.tenant.clone(), domain, key, created_at: now };
-    let job = Arc::new(Create { caller, once, key });
-    app.db
-        .write(move |tx| {
-            let job = Arc::clone(&job);
-            async move { job.run(tx).await }.boxed()
-        })
-        .await
+    app.once(once, Create { caller, key }).await
 }
 
 struct Create {
     caller: Arc<Caller>,
-    once: Once,
     key: NewPublishableKey,
 }
 
-impl Create {
-    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
+impl Work for Create {
+    type Made = CreatedPublishableKey;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<CreatedPublishableKey>, ApiError> {
         let new = &self.key;
-        if let Some(reply) = self.once.claim(&mut tx, new.created_at).await? {
-            return Ok(Answer { reply, replayed: true });
-        }
-        self.caller.hold(&mut tx).await?;
+        self.caller.hold(tx).await?;
         let refused = |code, message| ApiError::from(Invalid::field(code, "domain", message));
-        match domains::find(&mut tx, &new.tenant, &new.domain).await? {
+        match domains::find(tx, &new.tenant, &new.domain).await? {
             Some(domain) if domain.is_verified => {}
             Some(_) => return Err(refused(ErrorCode::DomainNotVerified, "this domain is not verified yet")),
             None => return Err(refused(ErrorCode::DomainNotFound, "this account has no such domain")),
         }
-        if publishable_keys::count(&mut tx, &new.tenant).await? >= MAX_PUBLISHABLE_KEYS {
+        if publishable_keys::count(tx, &new.tenant).await? >= MAX_PUBLISHABLE_KEYS {
             let message = "there are 100 publishable keys, and there can be no more; delete one first";
             return Err(ApiError::Plain(ErrorCode::KeyLimit, message));
         }
-        publishable_keys::insert(&mut tx, new).await?;
-        let reply = self.reply()?;
-        self.once.keep(&mut tx, &reply).await?;
-        Ok(Answer { reply, replayed: false })
-    }
-
-    fn reply(&self) -> Result<Reply, ApiError> {
-        let new = &self.key;
-        let shown = CreatedPublishableKey::new(new.id.clone(), new.key.clone(), new.domain.to_string(), new.created_at);
-        created(format!("/v1/auth/publishable-keys/{}", new.id), &shown)
+        publishable_keys::insert(tx, new).await?;
+        let location = format!("/v1/auth/publishable-keys/{}", new.id);
+        let (id, key, domain) = (new.id.clone(), new.key.clone(), new.domain.to_string());
+        created(location, CreatedPublishableKey::new(id, key, domain, new.created_at))
     }
 }
 
@@ -142,39 +116,25 @@ impl Create {
 #[utoipa::path(
     delete, path = "/v1/auth/publishable-keys/{key_id}", operation_id = "delete_publishable_key", tag = "keys", security(("secret_key" = [])),
     params(("key_id" = String, Path, description = "The key's id")),
-    responses(
-        (status = 204, description = "Gone"),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such key", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses(Deleted)
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
-) -> Result<Response, ApiError> {
-    delete_for(&app, caller, &id).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+) -> Result<StatusCode, ApiError> {
+    delete_for(&app, caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
 /// Deletes one of an account's publishable keys.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<PublishableKeyId>().map_err(|_| ApiError::not_found())?;
-    let (app, job) = (Arc::clone(app), Arc::new((caller, id)));
-    App::to_the_end(async move {
-        let hash = app
-            .db
-            .write(move |mut tx| {
-                let job = Arc::clone(&job);
-                async move { remove(&mut tx, &job.0, &job.1).await }.boxed()
-            })
-            .await?;
-        app.forget_key(&hash);
-        Ok(())
-    })
-    .await
+    let removed = app.write(
+        (caller, id),
+        |tx, (caller, id)| remove(tx, caller, id).boxed(),
+        |app, _, hash: &String| app.forget_key(hash),
+    );
+    removed.await.map(drop)
 }
 
 async fn remove(tx: &mut Conn<'_>, caller: &Caller, id: &PublishableKeyId) -> Result<String, ApiError> {

@@ -12,9 +12,11 @@ use sha2::{Digest, Sha256};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 
+use crate::caller::Caller;
 use crate::db::domains;
-use crate::error::ApiError;
-use crate::http::auth::{Caller, LinkWriter};
+use crate::error::{ApiError, Stop};
+use crate::http::auth::LinkWriter;
+use crate::http::documented::{AnyKey, NotFound};
 use crate::http::etag;
 use crate::http::extract::Path;
 use crate::qr::{Layout, Logo, RENDERER_VERSION, draw};
@@ -26,9 +28,10 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 
 /// Draws a link as a QR code.
 ///
-/// The code holds the link's `url` and nothing else, whatever the link's status; drawing it counts no click. What can
-/// be printed and forgotten is level `M` or more, a margin of at least 2, and dark colours on light ones with a contrast
-/// of 3 or more; three pixels for each module read well everywhere.
+/// The code holds the link's `url` and nothing else, whatever the link's status; drawing it counts no click. For
+/// print, use level `M` or more, a margin of at least 2, dark colours on light ones with a contrast of 3 or more, and at
+/// least 3 pixels for each module. Every reader reads `cornerSquareType=square`; readers that fit straight edges to the
+/// frames of the eyes, such as OpenCV and quirc, do not read rounded frames.
 ///
 /// Values of lists may be in either case. A known parameter that is repeated or empty is refused, an unknown one ignored.
 #[utoipa::path(
@@ -43,23 +46,22 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
         ("dotType" = Option<DotType>, Query, description = "How modules are drawn; `rounded` when absent"),
         ("cornerSquareType" = Option<CornerSquareType>, Query, description = "How the eyes' frames are drawn; `extra-rounded` when absent"),
         ("cornerDotType" = Option<CornerDotType>, Query, description = "How the eyes' pupils are drawn; `dot` when absent"),
-        ("shape" = Option<QrShape>, Query, description = "`circle` adds dots that mean nothing around the code, up to a disc; `square` when absent"),
-        ("fgColor" = Option<String>, Query, description = "Colour of whatever has none of its own; black when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("shape" = Option<QrShape>, Query, description = "`circle` fills a disc around the code with decorative dots; `square` when absent"),
+        ("fgColor" = Option<String>, Query, description = "Colour of every part without one of its own; black when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("bgColor" = Option<String>, Query, description = "Background; white when absent. Each part needs a contrast (WCAG 2.2) of 2.0 to it and 32 of 255 in brightness (BT.601), all parts darker than it or all lighter", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("dotColor" = Option<String>, Query, description = "Colour of the dots; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerSquareColor" = Option<String>, Query, description = "Colour of the eyes' frames; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerDotColor" = Option<String>, Query, description = "Colour of the eyes' pupils; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("If-None-Match" = Option<String>, Header, description = "Tags of images that are there already: 304 instead of the image"),
-        ("hideLogo" = Option<bool>, Query, description = "Leaves the logo out, and does not even look at it"),
-        ("logo" = Option<String>, Query, description = "Public web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels, and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colours), a lossy WebP with alpha (1.9), a lossless WebP or an interlaced PNG (12). Redirects are not followed", format = Uri, max_length = 2048),
+        ("hideLogo" = Option<bool>, Query, description = "Leaves the logo out and ignores `logo`"),
+        ("logo" = Option<String>, Query, description = "Public web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels, and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colours), a WebP (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency. Redirects are not followed", format = Uri, max_length = 2048),
     ),
     responses(
         (status = 200, description = "The image", content((inline(Pixels) = "image/png"), (String = "image/svg+xml")),
             headers(("ETag" = String), ("Cache-Control" = String), ("Content-Disposition" = String))),
         (status = 304, description = "`If-None-Match` names the tag of the image as it is"),
+        AnyKey, NotFound,
         (status = 400, description = "The format is neither `png` nor `svg` (`invalid_qr_format`), or `field` names an option that is malformed, out of range or impossible (`invalid_qr_options`)", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 404, description = "There is no such link", body = ErrorBody),
         (status = 503, description = "Too many codes are being drawn or logos fetched, or the database cannot be read; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
@@ -73,7 +75,7 @@ pub(crate) async fn get(
     draw_for(&app, &caller, (&link_id, &format), uri.query().unwrap_or_default(), &headers).await
 }
 
-/// Draws a link of whoever calls.
+/// Draws a link of the caller.
 pub(crate) async fn draw_for(
     app: &Shared,
     caller: &Caller,
@@ -82,26 +84,27 @@ pub(crate) async fn draw_for(
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
     let format = QrFormat::ALL.iter().copied().find(|known| known.as_str() == format).ok_or_else(unknown_format)?;
-    let url = address(app, caller, link_id).await?;
+    let url = if caller.is_known() { Some(address(app, caller, link_id).await?) } else { None };
     let is_allowed = |address| app.config.outbound_allow.contains(address);
     let style = QrOptions::from_query(query, is_allowed)?.check()?;
+    let Some(url) = url else { return Err(ApiError::Stopped(Stop::FormIsValid)) };
     let layout = Layout::of(&style, format, &url).map_err(Invalid::from)?;
     let file = File { link_id, format, has_logo: style.logo.is_some() };
     let logo = match &style.logo {
-        Some(logo) => Some(app.logos.get(app, &caller.tenant, logo).await?),
+        Some(logo) => Some(app.logos.get(&caller.tenant, logo).await?),
         None => None,
     };
     let tag = tag(&style, format, &url, logo.as_deref());
-    if etag::is_known(headers, &tag) {
+    if etag::matches(headers, &tag) {
         return file.answer(StatusCode::NOT_MODIFIED, &tag, Bytes::new());
     }
-    if let Some(image) = app.codes.finished(&tag) {
+    if let Some(image) = app.codes.cached(&tag) {
         return file.answer(StatusCode::OK, &tag, image);
     }
-    let place = app.codes.admit()?;
-    let image = app.codes.work(&place, move || draw(&layout, &style, &url, logo.as_deref())).await?;
+    let permit = app.codes.admit()?;
+    let image = app.codes.run(&permit, move || draw(&layout, &style, &url, logo.as_deref())).await?;
     let image = Bytes::from(image);
-    app.codes.keep(tag.clone(), image.clone());
+    app.codes.insert(tag.clone(), image.clone());
     file.answer(StatusCode::OK, &tag, image)
 }
 

@@ -12,7 +12,7 @@ use tower_http::compression::CompressionLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::http::etag::{is_known, tag_of};
+use crate::http::etag::{matches, tag_of};
 use crate::state::Shared;
 
 /// A file of the SDK.
@@ -31,7 +31,7 @@ impl File {
 
     fn answer(&self, asked: &HeaderMap) -> Response {
         const ANY_PAGE: HeaderValue = HeaderValue::from_static("cross-origin");
-        let known = is_known(asked, self.tag.trim_start_matches("W/"));
+        let known = matches(asked, self.tag.trim_start_matches("W/"));
         let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { self.text.into_response() };
         let headers = response.headers_mut();
         if !known {

@@ -10,28 +10,28 @@ use deeplink_core::session::{Me, MyTenant, MyUser};
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
+use crate::caller::SignedIn;
 use crate::db::sessions;
 use crate::error::ApiError;
-use crate::http::csrf;
-use crate::http::session::{Session, SignedIn, clear_cookie};
+use crate::http::documented::Unavailable;
+use crate::http::session::{Session, clear_cookie};
+use crate::http::{NO_STORE, csrf};
 use crate::state::Shared;
-
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Says who is signed in.
 #[utoipa::path(
     get, path = "/v1/auth/me", operation_id = "me", tag = "sessions", security(("session" = [])),
     responses(
         (status = 200, description = "The person and their account", body = Me),
+        Unavailable,
         (status = 401, description = "Nobody is signed in: no session, or one that has ended", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn me(Session(who): Session) -> Response {
     let user =
         MyUser { id: who.user.clone(), email: who.email.clone(), verified: who.verified, is_owner: who.is_owner };
     let tenant = MyTenant { id: who.tenant.clone(), created_at: who.tenant_created_at };
-    ([(header::CACHE_CONTROL, NO_STORE)], Json(Me::new(user, tenant))).into_response()
+    ([NO_STORE], Json(Me::new(user, tenant))).into_response()
 }
 
 /// Ends the session.
@@ -39,9 +39,9 @@ pub(crate) async fn me(Session(who): Session) -> Response {
     post, path = "/v1/auth/signout", operation_id = "signout", tag = "sessions", security(("session" = [])),
     responses(
         (status = 204, description = "Signed out; the cookie is cleared", headers(("Set-Cookie" = String))),
+        Unavailable,
         (status = 401, description = "Nobody is signed in", body = ErrorBody),
         (status = 403, description = "Another site made this request (`csrf_rejected`)", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn signout(
@@ -49,21 +49,15 @@ pub(crate) async fn signout(
     Session(who): Session,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    if csrf::is_foreign(&app, &headers) {
+    if csrf::is_cross_site(&app, &headers) {
         return Err(ApiError::csrf_rejected());
     }
     let cleared = end(&app, &who).await?;
-    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cleared), (header::CACHE_CONTROL, NO_STORE)]).into_response())
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cleared), NO_STORE]).into_response())
 }
 
 /// Ends somebody's session; the result is the cookie that clears theirs.
 pub(crate) async fn end(app: &Shared, who: &Arc<SignedIn>) -> Result<HeaderValue, ApiError> {
-    let who = Arc::clone(who);
-    app.db
-        .write(move |mut tx| {
-            let who = Arc::clone(&who);
-            async move { sessions::delete(&mut tx, &who.session).await }.boxed()
-        })
-        .await?;
+    app.db.write(Arc::clone(who), |tx, who| sessions::delete(tx, &who.session).boxed()).await?;
     Ok(clear_cookie(app))
 }

@@ -1,7 +1,6 @@
 //! Signing in by mail: the link that is asked for. It is used in `callback`.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -13,15 +12,16 @@ use deeplink_core::session::{MAGIC_LINK_SECS, NextPath, Signin, SigninSent};
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderValue, header};
+use http::HeaderMap;
 
 use crate::db::mail_allowances::{self, Allowed, Purpose};
 use crate::db::sign_ins::{self, SignIn};
 use crate::db::{Conn, DbError, mails};
 use crate::error::ApiError;
-use crate::http::client_ip::{client_ip, limit_key};
+use crate::http::NO_STORE;
+use crate::http::client_ip::{Peer, check_limit};
+use crate::http::documented::{JsonBody, NeedsMail};
 use crate::http::extract::{BODY_LIMIT, json_body, parse};
-use crate::service::Peer;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
@@ -33,12 +33,10 @@ use crate::work::mail::Mail;
     post, path = "/v1/auth/signin", operation_id = "signin", tag = "sessions",
     request_body = Signin,
     responses(
-        (status = 200, description = "A link is on its way, unless the address has had five this hour", body = SigninSent),
+        (status = 200, description = "The link was sent, unless the address has had five this hour", body = SigninSent),
+        JsonBody, NeedsMail,
         (status = 400, description = "Not an e-mail address (`invalid_email`)", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
         (status = 429, description = "Too many sign-ins from this address", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Not applied: mail is not set up (`sessions_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn create(
@@ -50,23 +48,20 @@ pub(crate) async fn create(
     let body = json_body(request, BODY_LIMIT).await?;
     let (email, next) = parse::<Signin>(&body)?.check()?;
     send_link(&app, email, next).await?;
-    Ok(([(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))], Json(SigninSent::new())).into_response())
+    Ok(([NO_STORE], Json(SigninSent::new())).into_response())
 }
 
 /// Refuses a sign-in where mail is not set up, and too many from one address, before anything is read.
 pub(crate) fn admit(app: &App, peer: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
     require_mail(app)?;
-    let client = client_ip(peer, headers, &app.config.trusted_proxies);
-    app.limits.signins.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)
+    check_limit(app, &app.limits.signins, peer, headers)
 }
 
 /// Refuses what ends in a mail where mail is not set up.
 pub(super) fn require_mail(app: &App) -> Result<(), ApiError> {
     match app.config.mail_at(&app.public_url) {
         Some(_) => Ok(()),
-        None => {
-            Err(ApiError::Plain(ErrorCode::SessionsNotConfigured, "mail is not set up here, so nobody can sign in"))
-        }
+        None => Err(ApiError::Plain(ErrorCode::SessionsNotConfigured, "mail is not set up on this service")),
     }
 }
 
@@ -81,15 +76,8 @@ pub(crate) async fn send_link(app: &Shared, email: Email, next: Option<NextPath>
     let (token, mail) = app.random(|random| (Token::generate(random), MailId::new(now, random)));
     let expires_at = now.plus_millis(1_000 * MAGIC_LINK_SECS);
     let sealed = Mail::signin(&email, &token, expires_at).ok_or_else(unreachable)?.seal(&app.vault, &mail);
-    let job = Arc::new(SendLink { sign_in: SignIn { token, email, next, expires_at }, mail, sealed, now });
-    app.db
-        .write(move |tx| {
-            let job = Arc::clone(&job);
-            async move { job.run(tx).await }.boxed()
-        })
-        .await?;
-    app.mail_waits.notify_one();
-    Ok(())
+    let link = SendLink { sign_in: SignIn { token, email, next, expires_at }, mail, sealed, now };
+    Ok(app.write(link, |tx, link| link.run(tx).boxed(), |app, _, ()| app.mail_waits.notify_one()).await?)
 }
 
 struct SendLink {
@@ -100,12 +88,12 @@ struct SendLink {
 }
 
 impl SendLink {
-    async fn run(&self, mut tx: Conn<'_>) -> Result<(), DbError> {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<(), DbError> {
         let sign_in = &self.sign_in;
         let address = sign_in.email.as_str();
-        if mail_allowances::take(&mut tx, Purpose::Signin, address, self.now).await? == Allowed::Now {
-            sign_ins::insert(&mut tx, sign_in).await?;
-            mails::insert(&mut tx, &self.mail, &self.sealed, self.now, sign_in.expires_at).await?;
+        if mail_allowances::take(tx, Purpose::Signin, address, self.now).await? == Allowed::Now {
+            sign_ins::insert(tx, sign_in).await?;
+            mails::insert(tx, &self.mail, &self.sealed, self.now, sign_in.expires_at).await?;
         }
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! Opening an account by mail address.
 
-use std::sync::Arc;
-
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -12,15 +10,17 @@ use deeplink_core::user::{SignedUp, Signup};
 use futures_util::FutureExt;
 use http::{HeaderValue, StatusCode, header};
 
+use super::signin::{require_mail, unreachable};
 use crate::db::accounts::{self, NewAccount};
 use crate::db::mail_allowances::{self, Allowed};
 use crate::db::tokens::{self, Purpose};
 use crate::db::users::Standing;
 use crate::db::{Conn, mails};
 use crate::error::{ApiError, seconds_until};
-use crate::http::client_ip::{client_ip, limit_key};
+use crate::http::NO_STORE;
+use crate::http::client_ip::{Peer, check_limit};
+use crate::http::documented::{JsonBody, NeedsMail};
 use crate::http::extract::{BODY_LIMIT, json_body, parse};
-use crate::service::Peer;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
@@ -36,13 +36,11 @@ const TOKEN_DAYS: i64 = 7;
     request_body = Signup,
     responses(
         (status = 201, description = "Opened", body = SignedUp, headers(("Location" = String))),
+        JsonBody, NeedsMail,
         (status = 400, description = "Not an e-mail address", body = ErrorBody),
         (status = 403, description = "This service takes no new sign-ups (`signup_closed`)", body = ErrorBody),
         (status = 409, description = "The address belongs to an account (`email_exists`)", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
         (status = 429, description = "Too many sign-ups from this network address, or of this mail address", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Not applied: mail is not set up (`sessions_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn create(
@@ -53,33 +51,16 @@ pub(crate) async fn create(
     if !app.config.signup_open {
         return Err(ApiError::Plain(ErrorCode::SignupClosed, "this service takes no new sign-ups"));
     }
-    if app.config.mail_at(&app.public_url).is_none() {
-        return Err(ApiError::Plain(
-            ErrorCode::SessionsNotConfigured,
-            "mail is not set up here, so nobody can sign up",
-        ));
-    }
-    let client = client_ip(peer, request.headers(), &app.config.trusted_proxies);
-    app.limits.signups.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
+    require_mail(&app)?;
+    check_limit(&app, &app.limits.signups, peer, request.headers())?;
     let body = json_body(request, BODY_LIMIT).await?;
     let email = parse::<Signup>(&body)?.check()?;
-    let job = Arc::new(Open::draw(&app, email)?);
-    app.db
-        .write({
-            let job = Arc::clone(&job);
-            move |tx| {
-                let job = Arc::clone(&job);
-                async move { job.run(tx).await }.boxed()
-            }
-        })
-        .await?;
-    app.mail_waits.notify_one();
+    let open = Open::draw(&app, email)?;
+    let opened = open.account.opened();
+    app.write(open, |tx, open| open.run(tx).boxed(), |app, _, ()| app.mail_waits.notify_one()).await?;
     // There is no address of an account; its links are what the new key opens.
-    let headers = [
-        (header::LOCATION, HeaderValue::from_static("/v1/links")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    ];
-    Ok((StatusCode::CREATED, headers, axum::Json(job.account.opened())).into_response())
+    let location = (header::LOCATION, HeaderValue::from_static("/v1/links"));
+    Ok((StatusCode::CREATED, [location, NO_STORE], axum::Json(opened)).into_response())
 }
 
 /// A sign-up with everything that is stored for it.
@@ -97,14 +78,13 @@ impl Open {
             let account = NewAccount::draw(email, Standing::Unverified, now, random);
             (account, Token::generate(random), MailId::new(now, random))
         });
-        let says = Mail::signup(&account.owner.email, &token, now.plus_days(TOKEN_DAYS))
-            .ok_or_else(|| Invalid::field(ErrorCode::InvalidEmail, "email", "no mail can be sent to this address"))?;
-        let sealed = says.seal(&app.vault, &mail);
+        let mail_text = Mail::signup(&account.owner.email, &token, now.plus_days(TOKEN_DAYS));
+        let sealed = mail_text.ok_or_else(unreachable)?.seal(&app.vault, &mail);
         Ok(Self { account, token, mail, sealed })
     }
 
-    async fn run(&self, mut tx: Conn<'_>) -> Result<(), ApiError> {
-        if !accounts::open(&mut tx, &self.account).await? {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
+        if !accounts::open(tx, &self.account).await? {
             let message = "this address belongs to an account already";
             return Err(Invalid::field(ErrorCode::EmailExists, "email", message).into());
         }
@@ -112,12 +92,11 @@ impl Open {
         let until = owner.created_at.plus_days(TOKEN_DAYS);
         let (address, now) = (owner.email.as_str(), owner.created_at);
         // An account whose mail is not sent could never be confirmed, so it is not opened either.
-        let allowed = mail_allowances::take(&mut tx, mail_allowances::Purpose::Signup, address, now).await?;
+        let allowed = mail_allowances::take(tx, mail_allowances::Purpose::Signup, address, now).await?;
         if let Allowed::From(then) = allowed {
             return Err(ApiError::RateLimited(seconds_until(now, then)));
         }
-        tokens::insert(&mut tx, &self.token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
-        mails::insert(&mut tx, &self.mail, &self.sealed, now, until).await?;
-        Ok(())
+        tokens::insert(tx, &self.token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
+        Ok(mails::insert(tx, &self.mail, &self.sealed, now, until).await?)
     }
 }

@@ -14,6 +14,7 @@ use super::links;
 use crate::db::clicks::{self, By, Kinds, Scope};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
+use crate::http::documented::{FullKey, NotFound};
 use crate::http::extract::{Path, Query};
 use crate::state::Shared;
 
@@ -34,11 +35,8 @@ use crate::state::Shared;
     responses(
         (status = 200, description = "The buckets that the window touches, oldest first, those without a click included", body = Timeseries,
             headers(("Deprecation" = String), ("Link" = String))),
-        (status = 400, description = "The window is malformed, turned round or too long", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such link", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        FullKey, NotFound,
+        (status = 400, description = "The window is malformed, reversed or too long", body = ErrorBody),
     )
 )]
 pub(crate) async fn get(
@@ -68,10 +66,9 @@ pub(crate) async fn get(
 }
 
 fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {
-    let moment = |text: &str| text.parse::<Timestamp>().ok();
     let mut asked = TimeseriesQuery::new();
-    asked.from = query.parsed("from", "an RFC 3339 date and time", moment)?;
-    asked.to = query.parsed("to", "an RFC 3339 date and time", moment)?;
+    asked.from = query.moment("from")?;
+    asked.to = query.moment("to")?;
     asked.granularity = query.one("granularity")?.map(Granularity::from);
     asked.kind = query.parsed("kind", "human, preview, crawler or agent", ClickKind::from_name)?;
     Ok(asked)
@@ -80,26 +77,32 @@ fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {
 /// Every bucket that the window touches, with the clicks of what begins in it.
 fn buckets(counts: &BTreeMap<i64, i64>, from: Timestamp, to: Timestamp, granularity: &Granularity) -> Vec<Bucket> {
     let width = granularity.millis();
-    let start = |moment: i64| moment - moment.rem_euclid(width);
     let mut clicks = BTreeMap::new();
     for (&begin, &count) in counts {
-        *clicks.entry(start(begin)).or_insert(0) += count;
+        *clicks.entry(start_of(begin, width)).or_insert(0) += count;
     }
-    let (mut bucket, last) = (start(from.as_millis()), start(to.as_millis()));
-    let mut buckets = Vec::new();
-    while bucket <= last {
-        buckets.push(Bucket { date: name(bucket, granularity), clicks: clicks.get(&bucket).copied().unwrap_or(0) });
-        bucket += width;
-    }
-    buckets
+    let bucket = |start: i64| Bucket { date: name(start, width), clicks: clicks.remove(&start).unwrap_or(0) };
+    starts(from, to, width).map(bucket).collect()
 }
 
-/// A date by day, a moment by hour.
-fn name(bucket: i64, granularity: &Granularity) -> String {
-    let moment = Timestamp::from_millis(bucket).to_string();
-    match granularity {
-        Granularity::Hourly => moment,
-        _ => moment.split('T').next().unwrap_or_default().to_owned(),
+const DAY_MILLIS: i64 = 86_400_000;
+
+fn start_of(moment: i64, width: i64) -> i64 {
+    moment - moment.rem_euclid(width)
+}
+
+/// The starts of the buckets that a window touches.
+pub(super) fn starts(from: Timestamp, to: Timestamp, width: i64) -> impl Iterator<Item = i64> {
+    let (first, last) = (start_of(from.as_millis(), width), start_of(to.as_millis(), width));
+    std::iter::successors(Some(first), move |start| Some(start + width)).take_while(move |start| *start <= last)
+}
+
+/// The name of a bucket: a date if it is a day, else the moment of its start.
+pub(super) fn name(start: i64, width: i64) -> String {
+    let moment = Timestamp::from_millis(start).to_string();
+    match width {
+        DAY_MILLIS => moment.split('T').next().unwrap_or_default().to_owned(),
+        _ => moment,
     }
 }
 

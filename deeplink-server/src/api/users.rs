@@ -1,10 +1,7 @@
 //! The team: list, invite, remove. How an invitation is accepted is in `invites`.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::{MailId, UserId};
 use deeplink_core::secret::Token;
@@ -14,26 +11,22 @@ use futures_util::FutureExt;
 use http::StatusCode;
 
 use super::signin::{require_mail, unreachable};
+use crate::caller::Caller;
 use crate::db::mail_allowances::{self, Allowed, Purpose};
-use crate::db::replies::Reply;
 use crate::db::users::{NewUser, Standing};
 use crate::db::{Conn, mails, tenants, tokens, users};
 use crate::error::{ApiError, seconds_until};
-use crate::http::auth::{Caller, FullScope};
-use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
-use crate::http::once::{Answer, Once};
+use crate::http::auth::FullScope;
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NeedsMail};
+use crate::http::extract::{BODY_LIMIT, Path};
+use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
 /// Lists the people of the team, newest first.
 #[utoipa::path(
     get, path = "/v1/auth/users", operation_id = "list_users", tag = "team", security(("secret_key" = [])),
-    responses(
-        (status = 200, description = "Everybody in the team, and who is invited", body = UserList),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses((status = 200, description = "Everybody in the team, and who is invited", body = UserList), FullKey)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
@@ -57,40 +50,39 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
 /// Invites somebody into the team.
 ///
 /// The mailed link works for 7 days. Inviting somebody again sends a new link, and the old one ends; an address gets at
-/// most five invitations in an hour, and a team sends at most 50. Whether the address belongs to another account is not said: then its invitation
+/// most five invitations in an hour, and a team sends at most 50. The reply does not say whether the address belongs to another account; then the invitation
 /// cannot be accepted.
 #[utoipa::path(
     post, path = "/v1/auth/users", operation_id = "invite_user", tag = "team", security(("secret_key" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
-    request_body = InviteUser,
+    params(IdempotencyKey), request_body = InviteUser,
     responses(
         (status = 201, description = "Invited", body = InvitedUser, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        FullKey, NeedsMail, JsonBody,
         (status = 400, description = "Not an e-mail address (`invalid_email`)", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached", body = ErrorBody),
         (status = 403, description = "Nobody in the team has confirmed their address (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
-        (status = 409, description = "They are in the team (`user_exists`), or the idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
+        (status = 409, description = "They are in the team (`user_exists`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
         (status = 429, description = "The team has sent 50 invitations within an hour", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Not applied: mail is not set up (`sessions_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn invite(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     request: Request,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<InvitedUser>, ApiError> {
     require_mail(&app)?;
-    let headers = request.headers().clone();
-    let body = json_body(request, BODY_LIMIT).await?;
-    let once = Once::read(&headers, &caller, "POST", "/v1/auth/users", &body)?;
-    let email = parse::<InviteUser>(&body)?.check()?;
+    let (once, asked) = Once::json::<InviteUser>(request, &caller, BODY_LIMIT).await?;
+    let email = asked.check()?;
     invite_for(&app, &caller, email, once).await
 }
 
 /// Invites an address into the caller's team.
-pub(crate) async fn invite_for(app: &Shared, caller: &Caller, email: Email, once: Once) -> Result<Answer, ApiError> {
+pub(crate) async fn invite_for(
+    app: &Shared,
+    caller: &Caller,
+    email: Email,
+    once: Once,
+) -> Result<Answer<InvitedUser>, ApiError> {
     require_mail(app)?;
     let now = app.clock.now();
     let from = users::spokesperson(&mut app.db.read().await?.conn(), &caller.tenant, caller.user()).await?;
@@ -109,21 +101,11 @@ pub(crate) async fn invite_for(app: &Shared, caller: &Caller, email: Email, once
         NewUser { id: user, tenant: caller.tenant.clone(), email, standing: Standing::Unverified, created_at: now };
     let enforce = app.config.enforce_quotas;
     let caller = caller.clone();
-    let job = Arc::new(Invite { caller, once, user, token, mail, sealed, until, enforce });
-    let answer = app
-        .db
-        .write(move |tx| {
-            let job = Arc::clone(&job);
-            async move { job.run(tx).await }.boxed()
-        })
-        .await?;
-    app.mail_waits.notify_one();
-    Ok(answer)
+    app.once(once, Invite { caller, user, token, mail, sealed, until, enforce }).await
 }
 
 struct Invite {
     caller: Caller,
-    once: Once,
     user: NewUser,
     token: Token,
     mail: MailId,
@@ -133,50 +115,49 @@ struct Invite {
     enforce: bool,
 }
 
-impl Invite {
-    async fn run(&self, mut tx: Conn<'_>) -> Result<Answer, ApiError> {
+impl Work for Invite {
+    type Made = InvitedUser;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<InvitedUser>, ApiError> {
         let new = &self.user;
-        if let Some(reply) = self.once.claim(&mut tx, new.created_at).await? {
-            return Ok(Answer { reply, replayed: true });
-        }
-        self.caller.hold(&mut tx).await?;
-        let id = match users::by_email(&mut tx, &new.tenant, &new.email).await? {
+        self.caller.hold(tx).await?;
+        let id = match users::by_email(tx, &new.tenant, &new.email).await? {
             Some(known) if !known.verified => known.id,
             known => {
-                self.require_room(&mut tx).await?;
+                self.require_room(tx).await?;
                 if known.is_some() {
                     let message = format!("{} is in the team already", new.email);
                     return Err(Invalid::field(ErrorCode::UserExists, "email", message).into());
                 }
-                users::insert_invited(&mut tx, new).await?;
+                users::insert_invited(tx, new).await?;
                 new.id.clone()
             }
         };
-        let team = mail_allowances::take(&mut tx, Purpose::Team, new.tenant.as_str(), new.created_at).await?;
+        let team = mail_allowances::take(tx, Purpose::Team, new.tenant.as_str(), new.created_at).await?;
         if let Allowed::From(then) = team {
             return Err(ApiError::RateLimited(seconds_until(new.created_at, then)));
         }
-        let allowed = mail_allowances::take(&mut tx, Purpose::Invite, new.email.as_str(), new.created_at).await?;
+        let allowed = mail_allowances::take(tx, Purpose::Invite, new.email.as_str(), new.created_at).await?;
         if allowed == Allowed::Now {
-            tokens::end(&mut tx, &id, tokens::Purpose::Invite).await?;
-            tokens::insert(&mut tx, &self.token, tokens::Purpose::Invite, &new.tenant, &id, self.until).await?;
-            mails::insert(&mut tx, &self.mail, &self.sealed, new.created_at, self.until).await?;
+            tokens::end(tx, &id, tokens::Purpose::Invite).await?;
+            tokens::insert(tx, &self.token, tokens::Purpose::Invite, &new.tenant, &id, self.until).await?;
+            mails::insert(tx, &self.mail, &self.sealed, new.created_at, self.until).await?;
         }
-        let location = Some(format!("/v1/auth/users/{id}"));
-        let reply = Reply {
-            status: StatusCode::CREATED.as_u16(),
-            location,
-            body: serde_json::to_string(&InvitedUser::new(id, &new.email))
-                .map_err(|error| ApiError::Internal(error.to_string()))?,
-        };
-        self.once.keep(&mut tx, &reply).await?;
-        Ok(Answer { reply, replayed: false })
+        created(format!("/v1/auth/users/{id}"), InvitedUser::new(id, &new.email))
     }
 
+    fn committed(&self, app: &Shared, _: &InvitedUser) {
+        app.mail_waits.notify_one();
+    }
+}
+
+impl Invite {
     /// Refuses one person more than the plan includes.
     async fn require_room(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
         let tenant = &self.user.tenant;
-        let Some(limit) = tenants::max_people(tx, tenant).await?.filter(|_| self.enforce) else { return Ok(()) };
+        let Some(limit) = tenants::max_people(tx, tenant, self.user.created_at).await?.filter(|_| self.enforce) else {
+            return Ok(());
+        };
         let (current, _) = users::count(tx, tenant).await?;
         if current < limit { Ok(()) } else { Err(ApiError::Quota { resource: "team_members", limit, current }) }
     }
@@ -187,44 +168,34 @@ impl Invite {
     delete, path = "/v1/auth/users/{user_id}", operation_id = "remove_user", tag = "team", security(("secret_key" = [])),
     params(("user_id" = String, Path, description = "The person's id")),
     responses(
-        (status = 204, description = "Gone"),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such person in the team", body = ErrorBody),
+        Deleted,
         (status = 409, description = "Nobody with a confirmed address would be left (`last_user`)", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn remove(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+) -> Result<StatusCode, ApiError> {
     let id = id.parse().map_err(|_| ApiError::not_found())?;
-    remove_for(&app, &caller, id).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    remove_for(&app, &caller, id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
 /// Removes somebody from the caller's team.
 pub(crate) async fn remove_for(app: &App, caller: &Caller, id: UserId) -> Result<(), ApiError> {
-    let job = Arc::new((caller.clone(), id));
-    app.db
-        .write(move |mut tx| {
-            let job = Arc::clone(&job);
-            async move {
-                let (caller, id) = &*job;
-                // Whoever else removes somebody of this team waits here, so that one of the last two stays.
-                caller.hold(&mut tx).await?;
-                let user = users::hold_of(&mut tx, &caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
-                let (_, verified) = users::count(&mut tx, &caller.tenant).await?;
-                if user.verified && verified <= 1 {
-                    let message = "nobody with a confirmed address would be left in the team";
-                    return Err(ApiError::Plain(ErrorCode::LastUser, message));
-                }
-                users::delete(&mut tx, id).await?;
-                Ok(())
+    let removed = app.db.write((caller.clone(), id), |tx, (caller, id)| {
+        async move {
+            // Concurrent removals of members of this team wait here, so that one of the last two stays.
+            caller.hold(tx).await?;
+            let user = users::lock(tx, &caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
+            let (_, verified) = users::count(tx, &caller.tenant).await?;
+            if user.verified && verified <= 1 {
+                let message = "nobody with a confirmed address would be left in the team";
+                return Err(ApiError::Plain(ErrorCode::LastUser, message));
             }
-            .boxed()
-        })
-        .await
+            Ok(users::delete(tx, id).await?)
+        }
+        .boxed()
+    });
+    removed.await
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::{AffiliateId, WebhookId};
 use deeplink_core::signature::WebhookSecret;
@@ -16,25 +15,21 @@ use deeplink_core::webhook::{
 use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode};
 
-use crate::db::replies::Reply;
+use crate::caller::Caller;
 use crate::db::webhooks::{self, StoredWebhook, StoringWebhook};
 use crate::db::{Conn, DbError, affiliates};
 use crate::error::ApiError;
-use crate::happened::Happened;
-use crate::http::auth::{Caller, FullScope};
+use crate::http::auth::FullScope;
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, KeyedBody, NotFound};
 use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
-use crate::http::once::{Answer, Once, Work, created, done};
+use crate::http::once::{Answer, Once, Outcome, Work, created, done};
+use crate::notifier::Notification;
 use crate::state::{App, Shared};
 
 /// Lists webhooks, newest first. Their secrets are not shown.
 #[utoipa::path(
     get, path = "/v1/webhooks", operation_id = "list_webhooks", tag = "webhooks", security(("secret_key" = [])),
-    responses(
-        (status = 200, description = "Every webhook, with how its deliveries go", body = WebhookList),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses((status = 200, description = "Every webhook with its delivery health", body = WebhookList), FullKey)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
@@ -49,57 +44,50 @@ pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<WebhookList, 
     Ok(WebhookList::new(stored.into_iter().map(StoredWebhook::detail).collect()))
 }
 
-/// Makes a webhook. There can be 2.
+/// Creates a webhook. There can be 2.
 ///
 /// Each event of the kinds in `events` is posted to `url` from now on, signed with the secret in the reply, which is never
 /// shown again. A name that leads to an address that is not public is refused; one that leads nowhere yet is fine.
 #[utoipa::path(
     post, path = "/v1/webhooks", operation_id = "create_webhook", tag = "webhooks", security(("secret_key" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key and body give the first reply", min_length = 1, max_length = 255)),
-    request_body = CreateWebhook,
+    params(IdempotencyKey), request_body = CreateWebhook,
     responses(
-        (status = 201, description = "Made; the secret is shown this once", body = CreatedWebhook, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        (status = 201, description = "Created; the secret is shown only once", body = CreatedWebhook, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        FullKey, KeyedBody,
         (status = 400, description = "A field breaks a rule (`invalid_url`, `empty_events`, `invalid_event`), or there are 2 webhooks (`webhook_limit`)", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "The affiliate named in the body is not there (`affiliate_not_found`)", body = ErrorBody),
-        (status = 409, description = "The idempotency key was used for another request", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     request: Request,
-) -> Result<Answer, ApiError> {
-    let headers = request.headers().clone();
-    let body = json_body(request, BODY_LIMIT).await?;
-    let once = Once::read(&headers, &caller, "POST", "/v1/webhooks", &body)?.sealed(&app.vault);
-    create_for(&app, caller, once, parse::<CreateWebhook>(&body)?).await
+) -> Result<Answer<CreatedWebhook>, ApiError> {
+    let (once, asked) = Once::json::<CreateWebhook>(request, &caller, BODY_LIMIT).await?;
+    create_for(&app, caller, once.sealed(&app.vault), asked).await
 }
 
-/// Makes a webhook for whoever calls.
+/// Makes a webhook for the caller.
 pub(crate) async fn create_for(
     app: &Shared,
     caller: Arc<Caller>,
     once: Once,
     asked: CreateWebhook,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<CreatedWebhook>, ApiError> {
     let new = asked.check(|address| app.config.outbound_allow.contains(address))?;
+    caller.form_is_valid()?;
     let leads_inside = leads_inside(app, &caller, &new.url).await?;
     let now = app.clock.now();
     let (id, secret) = app.random(|random| (WebhookId::new(now, random), WebhookSecret::generate(random)));
     let sealed = app.vault.seal("webhooks", id.as_str(), secret.expose().as_bytes());
     let storing = StoringWebhook { id, tenant: caller.tenant.clone(), new, sealed, created_at: now };
-    once.run(&app.db, now, Create { caller, storing, secret, leads_inside }).await
+    app.once(once, Create { caller, storing, secret, leads_inside }).await
 }
 
 /// Whether a webhook's address is a name of something that is not public. A name that nobody can resolve now may be one
 /// that is still to be set up; each delivery judges it again.
 async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, ApiError> {
-    let _place = app.lookups.take(&caller.tenant).ok_or(DbError::Overloaded)?;
+    let _permit = app.lookups.try_acquire(&caller.tenant).ok_or(DbError::Overloaded)?;
     Ok(app.http.leads_inside(url).await)
 }
 
@@ -129,7 +117,9 @@ struct Create {
 }
 
 impl Work for Create {
-    async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
+    type Made = CreatedWebhook;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<CreatedWebhook>, ApiError> {
         let storing = &self.storing;
         refuse_inside(self.leads_inside)?;
         self.caller.hold(tx).await?;
@@ -140,7 +130,7 @@ impl Work for Create {
         }
         webhooks::insert(tx, storing).await?;
         let stored = webhooks::find(tx, &storing.tenant, &storing.id).await?.ok_or_else(not_there)?;
-        created(format!("/v1/webhooks/{}", storing.id), &CreatedWebhook::new(stored.detail(), self.secret.clone()))
+        created(format!("/v1/webhooks/{}", storing.id), CreatedWebhook::new(stored.detail(), self.secret.clone()))
     }
 }
 
@@ -162,21 +152,17 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &WebhookId) -> Result<S
 
 /// Changes a webhook.
 ///
-/// An absent field keeps its value. While `active` is false nothing is sent, and what waits is given up; `active: true`
-/// begins anew, also after the service has paused the webhook.
+/// An absent field keeps its value. While `active` is false nothing is sent, and pending deliveries are canceled;
+/// `active: true` resumes with the next event, also after the service has paused the webhook.
 #[utoipa::path(
     patch, path = "/v1/webhooks/{webhook_id}", operation_id = "update_webhook", tag = "webhooks", security(("secret_key" = [])),
     params(("webhook_id" = String, Path, description = "The webhook's id")),
     request_body = UpdateWebhook,
     responses(
         (status = 200, description = "The webhook as it is now", body = WebhookDetail),
+        FullKey, JsonBody,
         (status = 400, description = "A field breaks a rule (`invalid_url`, `empty_events`, `invalid_event`), or no field is named (`empty_update`)", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such webhook, or the affiliate named in the body is not there (`affiliate_not_found`)", body = ErrorBody),
-        (status = 413, description = "The body is larger than 64 KiB", body = ErrorBody),
-        (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 404, description = "There is no such webhook, or there is no such affiliate (`affiliate_not_found`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn update(
@@ -186,34 +172,38 @@ pub(crate) async fn update(
     request: Request,
 ) -> Result<Json<WebhookDetail>, ApiError> {
     let id = named(&id)?;
-    find(&app, &caller, &id).await?;
+    if caller.is_known() {
+        find(&app, &caller, &id).await?;
+    }
     let body = json_body(request, BODY_LIMIT).await?;
-    update_for(app, caller, id, parse::<UpdateWebhook>(&body)?).await.map(Json)
+    update_for(&app, caller, id, parse::<UpdateWebhook>(&body)?).await.map(Json)
 }
 
 /// Changes one of an account's webhooks.
 pub(crate) async fn update_for(
-    app: Shared,
+    app: &Shared,
     caller: Arc<Caller>,
     id: WebhookId,
     asked: UpdateWebhook,
 ) -> Result<WebhookDetail, ApiError> {
     let change = asked.check(|address| app.config.outbound_allow.contains(address))?;
+    caller.form_is_valid()?;
     if let Some(url) = &change.url {
-        refuse_inside(leads_inside(&app, &caller, url).await?)?;
+        refuse_inside(leads_inside(app, &caller, url).await?)?;
     }
-    let job = Arc::new(Update { caller, id, change, now: app.clock.now() });
-    App::to_the_end(async move {
-        let tenant = job.caller.tenant.clone();
-        let webhook = app.db.write(move |mut tx| {
-            let job = Arc::clone(&job);
-            async move { job.run(&mut tx).await }.boxed()
-        });
-        let webhook = webhook.await?;
-        app.happened.say(Happened::Deliveries(tenant));
-        Ok(webhook)
-    })
+    let update = Update { caller, id, change, now: app.clock.now() };
+    app.write_for(
+        update.caller.charge().cloned(),
+        update,
+        |tx, update| update.run(tx).boxed(),
+        |app, update, _| changed(app, &update.caller),
+    )
     .await
+}
+
+/// What is sent from here on is sent as the webhook is now.
+fn changed(app: &App, caller: &Caller) {
+    app.notifier.notify(Notification::Deliveries(caller.tenant.clone()));
 }
 
 struct Update {
@@ -232,66 +222,52 @@ impl Update {
     }
 }
 
-/// Deletes a webhook, with the log of its deliveries. No attempt begins any more.
+/// Deletes a webhook, with the log of its deliveries. No further attempt is made.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{webhook_id}", operation_id = "delete_webhook", tag = "webhooks", security(("secret_key" = [])),
     params(("webhook_id" = String, Path, description = "The webhook's id")),
-    responses(
-        (status = 204, description = "Gone"),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such webhook", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
-    )
+    responses(Deleted)
 )]
 pub(crate) async fn delete(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
-) -> Result<Response, ApiError> {
-    delete_for(app, caller, &id).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+) -> Result<StatusCode, ApiError> {
+    delete_for(&app, caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
 /// Deletes one of an account's webhooks.
-pub(crate) async fn delete_for(app: Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
-    let job = Arc::new((caller, named(id)?));
-    App::to_the_end(async move {
-        let tenant = job.0.tenant.clone();
-        let gone = app.db.write(move |mut tx| {
-            let job = Arc::clone(&job);
+pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
+    let deleted = app.write_for(
+        caller.charge().cloned(),
+        (caller, named(id)?),
+        |tx, (caller, id)| {
             async move {
-                job.0.hold(&mut tx).await?;
-                Ok::<_, ApiError>(webhooks::delete(&mut tx, &job.0.tenant, &job.1).await?)
+                caller.hold(tx).await?;
+                if webhooks::delete(tx, &caller.tenant, id).await? { Ok(()) } else { Err(not_there()) }
             }
             .boxed()
-        });
-        if !gone.await? {
-            return Err(not_there());
-        }
-        app.happened.say(Happened::Deliveries(tenant));
-        Ok(())
-    })
-    .await
+        },
+        |app, (caller, _), ()| changed(app, caller),
+    );
+    deleted.await
 }
 
 /// Gives a webhook a new secret, which is in the reply and is never shown again.
 ///
 /// `X-Service-Signature` is made with the new one at once. For 24 hours `webhook-signature` has a signature of each, so a
-/// receiver that knows either goes on verifying. Of a second rotation within that time the first secret is over at once.
+/// receiver that knows either goes on verifying. A second rotation within that time invalidates the
+/// oldest secret at once.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/rotate-secret", operation_id = "rotate_webhook_secret", tag = "webhooks", security(("secret_key" = [])),
     params(
         ("webhook_id" = String, Path, description = "The webhook's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Repeats with the same key give the first reply", min_length = 1, max_length = 255),
+        IdempotencyKey,
     ),
     responses(
-        (status = 200, description = "The new secret, shown this once", body = RotatedSecret, headers(("Idempotency-Replayed" = String))),
-        (status = 400, description = "The idempotency key is none", body = ErrorBody),
-        (status = 401, description = "No valid key", body = ErrorBody),
-        (status = 403, description = "An affiliate's key cannot do this", body = ErrorBody),
-        (status = 404, description = "There is no such webhook", body = ErrorBody),
-        (status = 503, description = "Not applied; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 200, description = "The new secret, shown only once", body = RotatedSecret, headers(("Idempotency-Replayed" = String))),
+        FullKey, NotFound,
+        (status = 400, description = "`Idempotency-Key` is malformed", body = ErrorBody),
     )
 )]
 pub(crate) async fn rotate(
@@ -299,11 +275,13 @@ pub(crate) async fn rotate(
     FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<RotatedSecret>, ApiError> {
     let id = named(&id)?;
-    find(&app, &caller, &id).await?;
+    if caller.is_known() {
+        find(&app, &caller, &id).await?;
+    }
     let path = format!("/v1/webhooks/{id}/rotate-secret");
-    let once = Once::read(&headers, &caller, "POST", &path, b"")?.sealed(&app.vault);
+    let once = Once::read(&headers, &caller, &path, b"")?.sealed(&app.vault);
     rotate_for(&app, caller, once, id).await
 }
 
@@ -313,16 +291,14 @@ pub(crate) async fn rotate_for(
     caller: Arc<Caller>,
     once: Once,
     id: WebhookId,
-) -> Result<Answer, ApiError> {
+) -> Result<Answer<RotatedSecret>, ApiError> {
     let now = app.clock.now();
     let secret = app.random(WebhookSecret::generate);
     let sealed = app.vault.seal("webhooks", id.as_str(), secret.expose().as_bytes());
-    let work = Rotate { app: Shared::clone(app), caller, id, secret, sealed, now };
-    once.run(&app.db, now, work).await
+    app.once(once, Rotate { caller, id, secret, sealed, now }).await
 }
 
 struct Rotate {
-    app: Shared,
     caller: Arc<Caller>,
     id: WebhookId,
     secret: WebhookSecret,
@@ -331,16 +307,17 @@ struct Rotate {
 }
 
 impl Work for Rotate {
-    async fn run(&self, tx: &mut Conn<'_>) -> Result<Reply, ApiError> {
+    type Made = RotatedSecret;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<RotatedSecret>, ApiError> {
         self.caller.hold(tx).await?;
         if !webhooks::rotate(tx, &self.caller.tenant, &self.id, &self.sealed, self.now).await? {
             return Err(not_there());
         }
-        done(&RotatedSecret::new(self.id.clone(), self.secret.clone()))
+        done(RotatedSecret::new(self.id.clone(), self.secret.clone()))
     }
 
-    /// What is sent from here on is signed with the new one.
-    fn committed(&self) {
-        self.app.happened.say(Happened::Deliveries(self.caller.tenant.clone()));
+    fn committed(&self, app: &Shared, _: &RotatedSecret) {
+        changed(app, &self.caller);
     }
 }

@@ -1,41 +1,29 @@
 //! Certificates as connections meet them: chosen by name, from memory, and read again every few seconds.
 //!
 //! What is stored decides: a name that is no verified domain any more has no certificate from the next reading on, and a
-//! renewed one is served from then on, on every node. How certificates are ordered is in `issue`, when in `schedule`;
-//! `work::certificates` does it.
+//! renewed one is served from then on, on every node. `work::certificates` orders them.
 
-pub(crate) mod challenge;
-pub(crate) mod issue;
-pub(crate) mod schedule;
 #[cfg(test)]
 pub(crate) mod tests;
-mod transport;
-pub(crate) mod trouble;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
 use tokio::sync::{Notify, Semaphore};
-use url::Host;
 use zeroize::Zeroizing;
 
-pub(crate) use self::transport::Asked;
-
-use crate::brief::Brief;
-use crate::db::{DbError, certificates};
-use crate::http::listen;
-use crate::state::App;
-use crate::vault::Unopened;
+use crate::clock::Clock;
+use crate::db::{Db, DbError, certificates};
+use crate::ttl_cache::TtlCache;
+use crate::vault::{DecryptError, Vault};
 
 /// Names kept in memory, those without a certificate included. A certificate takes some 10 KiB.
-const NAMES: usize = 4_096;
+const MAX_NAMES: usize = 4_096;
 /// Names that are looked up at one time: whoever makes names up must not keep the database from others.
-const LOOKUPS: usize = 4;
+const MAX_LOOKUPS: usize = 4;
 /// How long nobody asks a database that has just failed: handshakes must not wait for it one after the other.
 const AWAY_MILLIS: u64 = 1_000;
 
@@ -48,7 +36,12 @@ struct Served {
 
 /// The certificates in memory.
 pub(crate) struct Certificates {
-    names: Brief<Option<Arc<Served>>>,
+    db: Db,
+    clock: Clock,
+    vault: Vault,
+    /// The service's own name, which no tenant verifies; empty without one.
+    own_name: String,
+    names: TtlCache<Option<Arc<Served>>>,
     lookups: Semaphore,
     /// Until when the database counts as away.
     away_until: AtomicU64,
@@ -62,7 +55,7 @@ pub(crate) struct Certificates {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unusable {
     #[error("its key cannot be opened: {0}")]
-    Sealed(#[from] Unopened),
+    Sealed(#[from] DecryptError),
     #[error("it is not PEM: {0}")]
     Pem(#[from] rustls::pki_types::pem::Error),
     #[error("it cannot be used for TLS: {0}")]
@@ -78,10 +71,14 @@ enum Failed {
 }
 
 impl Certificates {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(db: Db, clock: Clock, vault: Vault, own_name: String) -> Self {
         Self {
-            names: Brief::new(NAMES),
-            lookups: Semaphore::new(LOOKUPS),
+            db,
+            clock,
+            vault,
+            own_name,
+            names: TtlCache::new(MAX_NAMES),
+            lookups: Semaphore::new(MAX_LOOKUPS),
             away_until: AtomicU64::new(0),
             // Without tickets every connection is agreed on in full.
             tickets: rustls::crypto::aws_lc_rs::Ticketer::new().ok(),
@@ -91,34 +88,39 @@ impl Certificates {
 
     /// Another certificate of this name was stored on this node: it is read at once. All other names stay as they are
     /// known, and so does this one while the database cannot be read.
-    pub(crate) async fn changed(&self, app: &App, name: &str) {
+    pub(crate) async fn changed(&self, name: &str) {
         // A reading that is under way may have seen the old one.
         self.names.forget(name);
-        self.read_again(app, name).await;
+        self.read_again(name).await;
     }
 
-    async fn find(&self, app: &App, name: &str) -> Option<Arc<Served>> {
-        let now = app.clock.monotonic_millis();
+    /// How connections to a name are secured, if there is a certificate for it.
+    pub(crate) async fn of(&self, name: &str) -> Option<Arc<ServerConfig>> {
+        self.find(name).await.map(|served| Arc::clone(&served.config))
+    }
+
+    async fn find(&self, name: &str) -> Option<Arc<Served>> {
+        let now = self.clock.monotonic_millis();
         if let Some(known) = self.names.get(name, now) {
             return known;
         }
         let _place = self.lookups.acquire().await.ok()?;
         // Whoever waited may find that another has asked meanwhile.
-        let now = app.clock.monotonic_millis();
+        let now = self.clock.monotonic_millis();
         if let Some(known) = self.names.get(name, now) {
             return known;
         }
         if now < self.away_until.load(Ordering::Relaxed) {
             return self.names.old(name, now).flatten();
         }
-        self.read_again(app, name).await
+        self.read_again(name).await
     }
 
-    async fn read_again(&self, app: &App, name: &str) -> Option<Arc<Served>> {
-        let now = app.clock.monotonic_millis();
+    async fn read_again(&self, name: &str) -> Option<Arc<Served>> {
+        let now = self.clock.monotonic_millis();
         let since = self.names.since(name);
         let old = self.names.old(name, now).flatten();
-        match self.load(app, name, old.as_deref()).await {
+        match self.load(name, old.as_deref()).await {
             Ok(Read::Same) => {
                 self.names.fill(name, old.clone(), since, now);
                 old
@@ -134,21 +136,21 @@ impl Certificates {
                 old
             }
             Err(error) => {
-                tracing::error!(name, %error, "a stored certificate cannot be served");
+                tracing::error!(name, %error, "stored certificate cannot be used");
                 self.names.fill(name, None, since, now);
                 None
             }
         }
     }
 
-    async fn load(&self, app: &App, name: &str, old: Option<&Served>) -> Result<Read, Failed> {
+    async fn load(&self, name: &str, old: Option<&Served>) -> Result<Read, Failed> {
         let known = old.map(|served| served.id.as_str());
-        let mut reader = app.db.read().await?;
-        let stored = certificates::find(&mut reader.conn(), name, app.own_secured_name(), known).await?;
+        let mut reader = self.db.read().await?;
+        let stored = certificates::find(&mut reader.conn(), name, &self.own_name, known).await?;
         drop(reader);
         let Some(stored) = stored else { return Ok(Read::Other(None)) };
         let (Some(chain), Some(sealed)) = (stored.chain, stored.sealed_key) else { return Ok(Read::Same) };
-        let key = Zeroizing::new(app.vault.open("certificates", &stored.id, &sealed).map_err(Unusable::from)?);
+        let key = Zeroizing::new(self.vault.open("certificates", &stored.id, &sealed).map_err(Unusable::from)?);
         let config = server_config(&chain, &key, self.tickets.clone())?;
         Ok(Read::Other(Some(Served { id: stored.id, config: Arc::new(config) })))
     }
@@ -180,20 +182,4 @@ pub(crate) fn server_config(
         config.ticketer = tickets;
     }
     Ok(config)
-}
-
-impl listen::Certificates for App {
-    fn of<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Arc<ServerConfig>>> {
-        async move { self.certificates.find(self, name).await.map(|served| Arc::clone(&served.config)) }.boxed()
-    }
-}
-
-impl App {
-    /// The service's own host, where https serves it under a name; else an empty text.
-    pub(crate) fn own_secured_name(&self) -> &str {
-        match self.public_url.host() {
-            Some(Host::Domain(_)) if self.is_https && !self.is_loopback => &self.service_host,
-            _ => "",
-        }
-    }
 }

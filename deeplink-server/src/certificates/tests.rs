@@ -19,7 +19,7 @@ use crate::config::{Config, Tls};
 use crate::db::accounts::{self, NewAccount};
 use crate::db::certificates::{self, NewCertificate};
 use crate::db::users::Standing;
-use crate::db::{Conn, DbError, on};
+use crate::db::{Conn, DbError, execute};
 use crate::http::listen::Stop;
 use crate::start::{Running, start};
 
@@ -66,15 +66,18 @@ impl World {
 
     async fn write<F>(&self, work: F)
     where
-        F: for<'c> Fn(Conn<'c>) -> futures_util::future::BoxFuture<'c, Result<(), DbError>> + Send + Sync + 'static,
+        F: for<'c> Fn(&'c mut Conn<'c>) -> futures_util::future::BoxFuture<'c, Result<(), DbError>>
+            + Send
+            + Sync
+            + 'static,
     {
-        self.running.app().db.write(work).await.expect("a write");
+        self.running.app().db.write((), move |tx, ()| work(tx)).await.expect("a write");
     }
 
     async fn execute(&self, sql: String) {
-        self.write(move |mut tx| {
+        self.write(move |tx| {
             let sql = sqlx::AssertSqlSafe(sql.clone());
-            async move { Ok(on!(&mut tx, c => sqlx::query(sql).execute(c).await.map(|_| ()))?) }.boxed()
+            async move { Ok(execute!(tx, sql).map(drop)?) }.boxed()
         })
         .await;
     }
@@ -83,9 +86,9 @@ impl World {
         let email = "owner@example.com".parse().expect("an address");
         let account = NewAccount::draw(email, Standing::Verified, self.clock.now(), &mut Random::system());
         let tenant = account.owner.tenant.clone();
-        self.write(move |mut tx| {
+        self.write(move |tx| {
             let account = account.clone();
-            async move { accounts::open(&mut tx, &account).await.map(|opened| assert!(opened)) }.boxed()
+            async move { accounts::open(tx, &account).await.map(|opened| assert!(opened)) }.boxed()
         })
         .await;
         tenant
@@ -105,9 +108,9 @@ impl World {
             renew_at: self.clock.now().plus_millis(60 * 86_400_000),
         };
         let now = self.clock.now();
-        self.write(move |mut tx| {
+        self.write(move |tx| {
             let new = new.clone();
-            async move { certificates::replace(&mut tx, &new, now).await }.boxed()
+            async move { certificates::replace(tx, &new, now).await }.boxed()
         })
         .await;
         made.cert.der().clone()
@@ -120,7 +123,7 @@ impl World {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.expect("TLS").with_root_certificates(roots).with_no_client_auth();
-        let stream = TcpStream::connect(self.running.tls_address.expect("https is served")).await?;
+        let stream = TcpStream::connect(self.running.tls_address.expect("listening for https")).await?;
         let name_of = ServerName::try_from(name).expect("a name");
         let mut stream = TlsConnector::from(Arc::new(config)).connect(name_of, stream).await?;
         let request = format!("GET /health HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n");
@@ -179,11 +182,11 @@ async fn x18_a_sealed_key_opens_in_its_own_row_only() {
     let own = world.certified("links.example.com", "own").await;
     world.certified(NAME, "other").await;
     world
-        .write(|mut tx| {
+        .write(|tx| {
             async move {
-                let all = certificates::all_sealed(&mut tx).await?;
+                let all = certificates::all_sealed(tx).await?;
                 let foreign = all.iter().find(|(id, _)| id == "other").map(|(_, sealed)| sealed.clone());
-                certificates::reseal(&mut tx, "own", &foreign.expect("it was stored")).await
+                certificates::reseal(tx, "own", &foreign.expect("it was stored")).await
             }
             .boxed()
         })
@@ -223,10 +226,10 @@ async fn a_new_certificate_is_served_at_once_and_leaves_the_others_alone() {
         assert_eq!(world.ask(name, trusted).await.expect("TLS"), "HTTP/1.1 200 OK");
     }
     let second = world.certified(NAME, "two").await;
-    app.certificates.changed(app, NAME).await;
+    world.running.certificates().changed(NAME).await;
     assert_eq!(world.ask(NAME, &second).await.expect("TLS"), "HTTP/1.1 200 OK");
     app.db.close().await;
-    app.certificates.changed(app, NAME).await;
+    world.running.certificates().changed(NAME).await;
     for _ in 0..2 {
         for (name, trusted) in [("links.example.com", &own), (NAME, &second)] {
             assert_eq!(world.ask(name, trusted).await.expect("TLS"), "HTTP/1.1 200 OK");

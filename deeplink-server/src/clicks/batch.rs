@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::queue::{Fate, Gathering, lock};
+use super::queue::{ClickBatch, Completion, lock};
 use super::texts::TextRef;
 use super::{Click, Intake};
 use crate::db::clicks::{self, Mark, NewText};
@@ -21,53 +21,53 @@ use crate::db::{self, Conn, Db, DbError, DriverError, Job, Ran, SqliteConn, Stat
 /// The writer has the batch, and nothing of it can be committed yet.
 const TAKEN: i64 = 0;
 /// The batch is the spill's; the writer leaves nothing of it.
-const GIVEN_UP: i64 = -1;
+const ABANDONED: i64 = -1;
 
-/// How long clicks gather on PostgreSQL, where they have a task of their own.
-const GATHER: Duration = Duration::from_millis(1);
+/// How long a batch waits for more clicks on PostgreSQL, where a task of its own stores them.
+const BATCH_DELAY: Duration = Duration::from_millis(1);
 /// How long a batch may take on PostgreSQL before the next is tried on another connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A batch that the writer has.
 #[derive(Debug)]
 pub(super) struct Running {
     clicks: Vec<Click>,
-    fate: Arc<Fate>,
+    completion: Arc<Completion>,
     pub(super) since: Instant,
-    /// [`TAKEN`], [`GIVEN_UP`], or the position of the first click, which is about to be committed.
-    place: AtomicI64,
+    /// [`TAKEN`], [`ABANDONED`], or the position of the first click, which is about to be committed.
+    position: AtomicI64,
     /// Whether the spill has the clicks.
     spilled: AtomicBool,
 }
 
 impl Running {
-    fn new(gathering: Gathering) -> Self {
-        let Gathering { clicks, fate, since } = gathering;
-        Self { clicks, fate, since, place: AtomicI64::new(TAKEN), spilled: AtomicBool::new(false) }
+    fn new(batch: ClickBatch) -> Self {
+        let ClickBatch { clicks, completion, since } = batch;
+        Self { clicks, completion, since, position: AtomicI64::new(TAKEN), spilled: AtomicBool::new(false) }
     }
 
     /// Moves the batch on from [`TAKEN`], unless the other side did so first.
-    fn decide(&self, place: i64) -> bool {
-        self.place.compare_exchange(TAKEN, place, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    fn decide(&self, position: i64) -> bool {
+        self.position.compare_exchange(TAKEN, position, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    fn is_given_up(&self) -> bool {
-        self.place.load(Ordering::Acquire) == GIVEN_UP
+    fn is_abandoned(&self) -> bool {
+        self.position.load(Ordering::Acquire) == ABANDONED
     }
 
     /// How to recognise the batch in the log, if it may be there.
     fn mark(&self) -> Option<Mark> {
-        let position = Some(self.place.load(Ordering::Acquire)).filter(|&place| place > TAKEN)?;
+        let position = Some(self.position.load(Ordering::Acquire)).filter(|&position| position > TAKEN)?;
         self.clicks.first().map(|&Click { link, at, .. }| Mark { position, link, at })
     }
 
     /// Stops waiting for the writer: the clicks go to the spill as well, and the visits go on.
-    pub(super) fn give_up(&self, intake: &Intake) {
-        let batch = if self.decide(GIVEN_UP) { None } else { self.mark() };
+    pub(super) fn abandon(&self, intake: &Intake) {
+        let batch = if self.decide(ABANDONED) { None } else { self.mark() };
         if !self.spilled.swap(true, Ordering::AcqRel) {
-            intake.keep(&self.clicks, batch);
+            intake.spill_clicks(&self.clicks, batch);
         }
-        self.fate.settle();
+        self.completion.complete();
     }
 }
 
@@ -87,23 +87,23 @@ impl Intake {
     }
 
     async fn ready(&self) {
-        while self.queue.oldest().is_none() && lock(&self.aside).is_empty() {
+        while self.queue.oldest().is_none() && lock(&self.low_durability).is_empty() {
             self.wake_writer.notified().await;
         }
     }
 }
 
 /// The end at which the SQLite writer takes clicks.
-pub(super) struct Lane(pub(super) Arc<Intake>);
+pub(super) struct Source(pub(super) Arc<Intake>);
 
-impl db::Lane for Lane {
+impl db::ClickSource for Source {
     fn ready(&self) -> BoxFuture<'_, ()> {
         self.0.ready().boxed()
     }
 
     fn take(&self) -> Option<Box<dyn Job>> {
-        let aside = lock(&self.0.aside).take(self.0.queue.oldest().is_some());
-        aside.or_else(|| self.0.take().map(|store| store as Box<dyn Job>))
+        let job = lock(&self.0.low_durability).take(self.0.queue.oldest().is_some());
+        job.or_else(|| self.0.take().map(|store| store as Box<dyn Job>))
     }
 
     fn may_grow(&self) -> bool {
@@ -116,11 +116,11 @@ pub(super) async fn pump(intake: Arc<Intake>, db: Db) {
     loop {
         intake.ready().await;
         if intake.queue.may_grow() {
-            tokio::time::sleep(GATHER).await;
+            tokio::time::sleep(BATCH_DELAY).await;
         }
         if let Some(store) = intake.take() {
             // A batch that hangs goes on by itself. Its clicks are in the spill by then.
-            drop(tokio::time::timeout(PATIENCE, db.write_relaxed(store)).await);
+            drop(tokio::time::timeout(BATCH_TIMEOUT, db.write_low_durability(store)).await);
         }
     }
 }
@@ -144,7 +144,7 @@ pub(super) struct Store {
 impl Store {
     /// Whether the batch is to be committed.
     async fn store(&mut self, mut db: Conn<'_>) -> Result<bool, DbError> {
-        if self.running.is_given_up() {
+        if self.running.is_abandoned() {
             return Ok(false);
         }
         if !self.new_texts.is_empty() {
@@ -154,19 +154,19 @@ impl Store {
         }
         let intake = &self.intake;
         let rows: Vec<_> = self.running.clicks.iter().map(Click::row).collect();
-        let first = clicks::insert(&mut db, &intake.head, intake.place(&rows, self.now), &rows).await?;
+        let first = clicks::insert(&mut db, &intake.head, intake.append_position(&rows, self.now), &rows).await?;
         self.append = intake.head.draws();
         Ok(self.running.decide(first))
     }
 
     /// The same by one statement. It is decided before it, because it may be committed as soon as it runs.
     async fn store_by_statement(&mut self, c: &mut SqliteConn) -> Result<bool, DriverError> {
-        if self.running.is_given_up() {
+        if self.running.is_abandoned() {
             return Ok(false);
         }
         let (intake, running) = (&self.intake, &self.running);
         let rows: Vec<_> = running.clicks.iter().map(Click::row).collect();
-        let to = intake.place(&rows, self.now);
+        let to = intake.append_position(&rows, self.now);
         let stored = clicks::insert_by_statement(c, &intake.head, to, &rows, |first| running.decide(first)).await;
         self.append = intake.head.draws();
         stored
@@ -207,24 +207,28 @@ impl Job for Store {
         lock(&intake.running).retain(|other| !Arc::ptr_eq(other, &running));
         match failure.or(outcome.err().map(|error| error.to_string())) {
             None => {
-                if !running.is_given_up() {
+                if !running.is_abandoned() {
                     for text in new_texts {
                         text.set_stored(mark);
                     }
-                    running.fate.settle();
+                    running.completion.complete();
                     if let (Some(gathered), Some(first)) = (&intake.gathered, running.mark()) {
                         let most = intake.fold_groups.load(Ordering::Relaxed);
                         gathered.add(&running.clicks, first.position, append, most);
                     }
-                    intake.have_stored(running.clicks.len() as u64);
+                    intake.note_stored(running.clicks.len() as u64);
                 }
                 intake.end_spilling();
             }
             Some(failure) => {
-                tracing::warn!(failure, clicks = running.clicks.len(), "clicks were not stored directly");
-                intake.texts.doubt();
+                tracing::warn!(
+                    failure,
+                    clicks = running.clicks.len(),
+                    "clicks could not be stored in the database; writing them to a spill file"
+                );
+                intake.texts.invalidate_stored();
                 intake.begin_spilling();
-                running.give_up(&intake);
+                running.abandon(&intake);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Clicks grouped as they reach the log, so that on SQLite a fold need not read them again.
 //!
-//! The log stays the truth: what is gathered is a shortcut past reading it, for a stretch of positions that one writer
+//! The log stays the truth: what is gathered is a shortcut past reading it, for a segment of positions that one writer
 //! filled with nothing between. What is missing here, because others appended or a fold failed, is folded from the log.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::db::clicks::{Group, Hash};
 /// Milliseconds of an hour.
 const HOUR: i64 = 3_600_000;
 /// Most groups in memory, some 30 MB; what comes beyond stays in the log alone.
-const MOST: usize = 1 << 18;
+const MAX_GROUPS: usize = 1 << 18;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -37,9 +37,9 @@ struct Sum {
     referer: Option<TextRef>,
 }
 
-/// A stretch of the log.
+/// A segment of the log.
 #[derive(Debug)]
-pub(super) struct Stretch {
+pub(super) struct ClickSegment {
     pub(super) first: i64,
     pub(super) last: i64,
     /// Which append its last one was.
@@ -47,7 +47,7 @@ pub(super) struct Stretch {
     sums: HashMap<Key, Sum>,
 }
 
-impl Stretch {
+impl ClickSegment {
     fn add(&mut self, position: i64, click: &Click) {
         let Click { link, at, kind, platform, agent: _, referer } = click;
         let key = Key {
@@ -94,39 +94,39 @@ impl Stretch {
     }
 }
 
-/// The stretches that are not folded yet, oldest first; the last one grows.
+/// The segments that are not folded yet, oldest first; the last one grows.
 #[derive(Debug, Default)]
-pub(super) struct Gathered(std::sync::Mutex<VecDeque<Stretch>>);
+pub(super) struct Gathered(std::sync::Mutex<VecDeque<ClickSegment>>);
 
 impl Gathered {
-    /// Adds clicks that are committed, from position `first` on, with the `append`-th append to the log. A stretch ends
-    /// when it has `most` groups, or when others appended meanwhile.
-    pub(super) fn add(&self, clicks: &[Click], first: i64, append: u64, most: usize) {
-        let mut stretches = lock(&self.0);
-        if stretches.iter().map(Stretch::len).sum::<usize>() >= MOST {
+    /// Adds clicks that are committed, from position `first` on, with the `append`-th append to the log. A segment ends
+    /// when it has `max_groups` groups, or when others appended meanwhile.
+    pub(super) fn add(&self, clicks: &[Click], first: i64, append: u64, max_groups: usize) {
+        let mut segments = lock(&self.0);
+        if segments.iter().map(ClickSegment::len).sum::<usize>() >= MAX_GROUPS {
             return;
         }
-        let mut follows = stretches.back().is_some_and(|last| last.append + 1 == append);
+        let mut follows = segments.back().is_some_and(|last| last.append + 1 == append);
         for (position, click) in (first..).zip(clicks) {
-            let is_full = stretches.back().is_some_and(|last| last.len() >= most);
+            let is_full = segments.back().is_some_and(|last| last.len() >= max_groups);
             if !follows || is_full {
-                stretches.push_back(Stretch { first: position, last: position, append, sums: HashMap::new() });
+                segments.push_back(ClickSegment { first: position, last: position, append, sums: HashMap::new() });
                 follows = true;
             }
-            if let Some(last) = stretches.back_mut() {
+            if let Some(last) = segments.back_mut() {
                 last.append = append;
                 last.add(position, click);
             }
         }
     }
 
-    /// How many stretches there are.
+    /// How many segments there are.
     pub(super) fn len(&self) -> usize {
         lock(&self.0).len()
     }
 
-    /// Takes the oldest stretch; what comes now begins another.
-    pub(super) fn take(&self) -> Option<Stretch> {
+    /// Takes the oldest segment; what comes now begins another.
+    pub(super) fn take(&self) -> Option<ClickSegment> {
         lock(&self.0).pop_front()
     }
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_ends_where_others_appended_or_when_it_is_full() {
+    fn a_segment_ends_where_others_appended_or_when_it_is_full() {
         let gathered = Gathered::default();
         gathered.add(&[click(1, HOUR), click(2, HOUR), click(1, HOUR + 5)], 10, 1, 3);
         gathered.add(&[click(1, HOUR - 1), click(1, HOUR + 2)], 20, 2, 3);
@@ -148,7 +148,7 @@ mod tests {
         gathered.add(&[click(3, HOUR)], 30, 3, 3);
         // The fourth append was somebody else's.
         gathered.add(&[click(3, HOUR)], 50, 5, 3);
-        let first = gathered.take().expect("a stretch");
+        let first = gathered.take().expect("a segment");
         assert_eq!((first.first, first.last, first.len()), (10, 20, 3));
         let mut groups = first.groups();
         groups.sort_by_key(|group| (group.link, group.hour));
@@ -164,7 +164,7 @@ mod tests {
                 (2, HOUR, 1, 11, 11, HOUR, HOUR)
             ]
         );
-        let places: Vec<_> = std::iter::from_fn(|| gathered.take()).map(|one| (one.first, one.last)).collect();
-        assert_eq!(places, [(21, 30), (50, 50)]);
+        let positions: Vec<_> = std::iter::from_fn(|| gathered.take()).map(|one| (one.first, one.last)).collect();
+        assert_eq!(positions, [(21, 30), (50, 50)]);
     }
 }

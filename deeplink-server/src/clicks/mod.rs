@@ -1,4 +1,4 @@
-//! The way of a click from a visit into the log.
+//! Stores clicks: from a visit to the log.
 //!
 //! A visit records its click and waits until it is settled: in the database, or past 25 ms in the spill, so that a
 //! killed process loses no click whose visit was answered. A visit never fails because of its click.
@@ -8,25 +8,25 @@
 //! | `texts` | user agents and referers, interned |
 //! | `queue` | clicks that wait for the writer, visits that wait for their clicks |
 //! | `batch` | clicks on their way into the log |
-//! | `watch` | the one timer: gives up on what took too long |
+//! | `watch` | the one timer: moves what took too long to the spill |
 //! | `spill`, `record` | files and memory for what the database cannot take |
 //! | `replay` | from the spill into the log |
 //! | `fold` | from the log into counts |
 //! | `gather` | clicks grouped on their way into the log, so that a fold need not read them again |
-//! | `aside` | how folds, clicks from the spill, told clicks and settled deliveries reach the writer |
-//! | `alongside` | clicks that are reported, and stored before they are answered |
+//! | `low_durability` | how folds, clicks from the spill, publishing clicks and delivery results reach the writer |
+//! | `reported` | clicks that are reported, and stored before they are answered |
 //!
 //! The invariant: a click is in one place. It leaves the queue once, its batch ends in the log or in the spill, and
 //! where both may be, the spill knows how to recognise the batch, and storing it from there looks first.
 
-mod alongside;
-mod aside;
 mod batch;
 mod fold;
 mod gather;
+mod low_durability;
 mod queue;
 mod record;
 mod replay;
+mod reported;
 mod spill;
 #[cfg(test)]
 mod tests;
@@ -40,28 +40,27 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deeplink_core::secret::Random;
-use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use self::alongside::Reports;
-use self::aside::Aside;
 use self::batch::Running;
 use self::gather::Gathered;
+use self::low_durability::LowDurabilityWrites;
 use self::queue::{Queue, lock};
+use self::reported::Reports;
 use self::spill::Spill;
 use crate::clock::Clock;
-use crate::db::clicks::{Head, MAX_GAP, Mark, NewClick, Place, place};
-use crate::db::{Conn, Db, DbError};
+use crate::db::clicks::{AppendPosition, Head, MAX_GAP, Mark, NewClick, position_at};
+use crate::db::{Db, DbError, WriteWork};
 
 pub(crate) use self::fold::Retention;
 pub(crate) use self::queue::Recorded;
 pub(crate) use self::texts::{TextRef, Texts};
 
 /// How long a visit waits for its click to be in the database.
-const PATIENCE: Duration = Duration::from_millis(25);
+const STORE_TIMEOUT: Duration = Duration::from_millis(25);
 
 /// A visit that counts.
 #[derive(Debug, Clone)]
@@ -118,7 +117,7 @@ pub(crate) struct Clicks {
 struct Intake {
     clock: Clock,
     /// How long a visit waits for its click to be in the database.
-    patience: Duration,
+    store_timeout: Duration,
     /// Whether it is counted what each account has in a month.
     months: bool,
     texts: Texts,
@@ -126,7 +125,7 @@ struct Intake {
     /// Batches that the writer has and has not answered.
     running: Mutex<Vec<Arc<Running>>>,
     spill: Mutex<Spill>,
-    aside: Mutex<Aside>,
+    low_durability: Mutex<LowDurabilityWrites>,
     /// Since the writer took too long, and until it answers: clicks go to the spill without waiting for it.
     spilling: AtomicBool,
     /// Whether the watch sleeps until a click comes.
@@ -157,12 +156,18 @@ impl Clicks {
     /// Opens the way into the log, with `months` counting what each account has in a month. What an earlier process left
     /// in spill files is stored in the background.
     pub(crate) fn start(db: Db, clock: Clock, directory: &Path, months: bool) -> io::Result<Arc<Self>> {
-        Self::start_with(db, clock, directory, months, PATIENCE)
+        Self::start_with(db, clock, directory, months, STORE_TIMEOUT)
     }
 
-    fn start_with(db: Db, clock: Clock, directory: &Path, months: bool, patience: Duration) -> io::Result<Arc<Self>> {
+    fn start_with(
+        db: Db,
+        clock: Clock,
+        directory: &Path,
+        months: bool,
+        store_timeout: Duration,
+    ) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(directory)?;
-        let mut intake = Intake::new(clock, directory, months, patience);
+        let mut intake = Intake::new(clock, directory, months, store_timeout);
         intake.gathered = db.is_sqlite().then(Gathered::default);
         let intake = Arc::new(intake);
         let mut tasks = vec![
@@ -171,7 +176,7 @@ impl Clicks {
             tokio::spawn(replay::run(Arc::clone(&intake), db.clone())).abort_handle(),
             tokio::spawn(fold::run(Arc::clone(&intake), db.clone())).abort_handle(),
         ];
-        if !db.attach_lane(Arc::new(batch::Lane(Arc::clone(&intake)))) {
+        if !db.attach_click_source(Arc::new(batch::Source(Arc::clone(&intake)))) {
             tasks.push(tokio::spawn(batch::pump(Arc::clone(&intake), db.clone())).abort_handle());
         }
         Ok(Arc::new(Self { db, intake, reports: Reports::default(), tasks }))
@@ -194,12 +199,13 @@ impl Clicks {
 
     /// Runs `work` in a transaction that goes the way of the clicks: committed when this returns, if not yet on the disk.
     /// For what can be done again from the log, and for what became of deliveries: an attempt that is forgotten is made again.
-    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, DbError>
+    pub(crate) async fn write<C, T, F>(&self, context: C, work: F) -> Result<T, DbError>
     where
+        C: Send + Sync + 'static,
         T: Send + 'static,
-        F: for<'c> FnOnce(Conn<'c>) -> BoxFuture<'c, Result<T, DbError>> + Send + 'static,
+        F: WriteWork<C, T, DbError>,
     {
-        self.intake.write(&self.db, work).await
+        self.intake.write(&self.db, context, work).await
     }
 
     /// The user agents and referers known.
@@ -230,7 +236,7 @@ impl Clicks {
         }
         self.intake.spilling.store(true, Ordering::Relaxed);
         self.end_tasks();
-        self.intake.give_up();
+        self.intake.abandon_all();
         let lost = lock(&self.intake.spill).save();
         self.intake.count_dropped(lost as u64);
     }
@@ -253,21 +259,21 @@ impl Drop for Clicks {
 }
 
 impl Intake {
-    fn new(clock: Clock, directory: &Path, months: bool, patience: Duration) -> Self {
+    fn new(clock: Clock, directory: &Path, months: bool, store_timeout: Duration) -> Self {
         Self {
             clock,
-            patience,
+            store_timeout,
             months,
             texts: Texts::new(),
             queue: Queue::default(),
             running: Mutex::default(),
             spill: Mutex::new(Spill::new(directory)),
-            aside: Mutex::default(),
+            low_durability: Mutex::default(),
             spilling: AtomicBool::new(false),
             unwatched: AtomicBool::new(false),
             head: Arc::default(),
             gathered: None,
-            fold_groups: AtomicUsize::new(fold::FIRST_GROUPS),
+            fold_groups: AtomicUsize::new(fold::INITIAL_GROUPS),
             random: Mutex::new(Random::system()),
             stored: AtomicU64::new(0),
             spilled: AtomicU64::new(0),
@@ -283,7 +289,7 @@ impl Intake {
 
     fn record(&self, click: Click) -> Recorded {
         if self.spilling.load(Ordering::Relaxed) {
-            self.keep(std::slice::from_ref(&click), None);
+            self.spill_clicks(std::slice::from_ref(&click), None);
             return Recorded::now();
         }
         let (recorded, first) = self.queue.push(click);
@@ -297,10 +303,10 @@ impl Intake {
     }
 
     /// Gives clicks to the spill, which `batch` may store as well.
-    fn keep(&self, clicks: &[Click], batch: Option<Mark>) {
-        let kept = lock(&self.spill).keep(clicks, batch);
-        self.spilled.fetch_add(kept.spilled, Ordering::Relaxed);
-        self.count_dropped(kept.dropped);
+    fn spill_clicks(&self, clicks: &[Click], batch: Option<Mark>) {
+        let outcome = lock(&self.spill).add(clicks, batch);
+        self.spilled.fetch_add(outcome.spilled, Ordering::Relaxed);
+        self.count_dropped(outcome.dropped);
         self.wake_sync.notify_one();
         self.wake_replay.notify_one();
     }
@@ -308,45 +314,45 @@ impl Intake {
     fn count_dropped(&self, clicks: u64) {
         if clicks > 0 {
             self.dropped.fetch_add(clicks, Ordering::Relaxed);
-            tracing::error!(clicks, "neither the database nor a file takes clicks; some are lost");
+            tracing::error!(clicks, "clicks lost: neither the database nor the spill file could be written");
         }
     }
 
     /// The writer does not answer: from now on clicks go to the spill at once.
     fn begin_spilling(&self) {
         if !self.spilling.swap(true, Ordering::Relaxed) {
-            tracing::warn!("the database does not take clicks in time; they go to spill files");
+            tracing::warn!("database too slow for clicks; writing spill files");
         }
     }
 
     /// The writer answers.
     fn end_spilling(&self) {
         if self.spilling.load(Ordering::Relaxed) && self.spilling.swap(false, Ordering::Relaxed) {
-            tracing::info!("the database takes clicks again");
+            tracing::info!("database accepts clicks again");
             self.wake_replay.notify_one();
         }
     }
 
     /// Gives everything that waits for the writer to the spill.
-    fn give_up(&self) {
-        for gathering in self.queue.take_all() {
-            self.keep(&gathering.clicks, None);
-            gathering.fate.settle();
+    fn abandon_all(&self) {
+        for batch in self.queue.take_all() {
+            self.spill_clicks(&batch.clicks, None);
+            batch.completion.complete();
         }
         for running in std::mem::take(&mut *lock(&self.running)) {
-            running.give_up(self);
+            running.abandon(self);
         }
     }
 
     /// Where clicks go that are stored now: neither before the clock nor before any of them happened.
-    fn place(&self, clicks: &[NewClick], now: i64) -> Place {
+    fn append_position(&self, clicks: &[NewClick], now: i64) -> AppendPosition {
         let latest = clicks.iter().map(|click| click.at).max().map_or(now, |at| at.max(now));
         let gap = i64::try_from(lock(&self.random).below(MAX_GAP)).unwrap_or(0);
-        Place { after: place(latest), gap }
+        AppendPosition { after: position_at(latest), gap }
     }
 
     /// So many clicks are in the log now.
-    fn have_stored(&self, clicks: u64) {
+    fn note_stored(&self, clicks: u64) {
         self.stored.fetch_add(clicks, Ordering::Relaxed);
         self.wake_fold.notify_one();
         // Nobody listens where nobody is told of clicks, and then this is one look.

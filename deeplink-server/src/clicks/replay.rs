@@ -14,39 +14,38 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use super::queue::{BATCH, lock};
+use super::queue::{MAX_BATCH, lock};
 use super::record::Contents;
 use super::{Intake, spill};
 use crate::db::clicks::{self, Claim, Hash, Mark, NewClick, NewText};
 use crate::db::{Conn, Db, DbError};
 
-/// Between two attempts while the database does not take anything.
-const RETRY: Duration = Duration::from_millis(200);
+/// Delay between two attempts while the database accepts nothing.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a file that somebody has locked is left alone: another process that writes it, or this one while it syncs it.
-const BUSY: Duration = Duration::from_secs(1);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Stores what is in the spill, at the start and whenever something went there.
 pub(super) async fn run(intake: Arc<Intake>, db: Db) {
-    // Files that cannot be read or removed, so as to say so once.
-    let mut told = Told::default();
+    let mut reported = ReportedFiles::default();
     loop {
-        let left = match replay(&intake, &db, &mut told).await {
+        let left = match replay(&intake, &db, &mut reported).await {
             Ok(found) => {
                 // The next click will find out whether the database takes it.
                 intake.end_spilling();
                 found
             }
             Err(error) => {
-                tracing::debug!(%error, "spilled clicks wait for the database");
+                tracing::debug!(%error, "spilled clicks are waiting for the database");
                 Left::Unstored
             }
         };
         let is_pending = intake.spilling.load(Ordering::Relaxed) || lock(&intake.spill).is_pending();
         match left {
-            Left::Unstored => tokio::time::sleep(RETRY).await,
-            _ if is_pending => tokio::time::sleep(RETRY).await,
+            Left::Unstored => tokio::time::sleep(RETRY_INTERVAL).await,
+            _ if is_pending => tokio::time::sleep(RETRY_INTERVAL).await,
             // Nobody says when it is let go.
-            Left::Busy => drop(tokio::time::timeout(BUSY, intake.wake_replay.notified()).await),
+            Left::Busy => drop(tokio::time::timeout(BUSY_TIMEOUT, intake.wake_replay.notified()).await),
             Left::Nothing => intake.wake_replay.notified().await,
         }
     }
@@ -62,23 +61,23 @@ pub(super) enum Left {
     Unstored,
 }
 
-/// What has been said of files.
+/// Files whose problem is in the log already.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct ReportedFiles {
     unreadable: HashSet<PathBuf>,
-    stays: HashSet<PathBuf>,
+    undeletable: HashSet<PathBuf>,
 }
 
-pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, told: &mut Told) -> Result<Left, DbError> {
+pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, reported: &mut ReportedFiles) -> Result<Left, DbError> {
     loop {
         let mut left = Left::Nothing;
         let directory = lock(&intake.spill).directory().to_owned();
         let files = spill::files(&directory).unwrap_or_else(|error| {
-            tracing::error!(%error, "the data directory cannot be read");
+            tracing::error!(%error, "data directory cannot be read");
             Vec::new()
         });
         for path in files {
-            if told.unreadable.contains(&path) {
+            if reported.unreadable.contains(&path) {
                 continue;
             }
             match replay_file(intake, db, &path).await? {
@@ -86,18 +85,18 @@ pub(super) async fn replay(intake: &Arc<Intake>, db: &Db, told: &mut Told) -> Re
                 Ok(Replayed::Busy) => left = Left::Busy,
                 Ok(Replayed::Stays(error)) => {
                     left = Left::Busy;
-                    if told.stays.insert(path.clone()) {
-                        tracing::error!(path = %path.display(), %error, "a spill file that is stored cannot be removed");
+                    if reported.undeletable.insert(path.clone()) {
+                        tracing::error!(path = %path.display(), %error, "loaded spill file cannot be removed");
                     }
                 }
                 Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "a spill file cannot be read; its clicks wait in it");
-                    told.unreadable.insert(path);
+                    tracing::error!(path = %path.display(), %error, "spill file cannot be read; its clicks stay in it");
+                    reported.unreadable.insert(path);
                 }
             }
         }
         loop {
-            let chunk = lock(&intake.spill).chunk(BATCH);
+            let chunk = lock(&intake.spill).chunk(MAX_BATCH);
             let Some(chunk) = chunk else { break };
             let texts = chunk.clicks.iter().flat_map(|spilled| [&spilled.click.agent, &spilled.click.referer]);
             let texts = texts.flatten().map(|text| (text.hash(), text.text().to_owned())).collect();
@@ -135,12 +134,12 @@ async fn replay_file(intake: &Arc<Intake>, db: &Db, path: &Path) -> Result<io::R
         Err(error) => return Ok(Err(io::Error::other(error))),
     };
     if contents.torn > 0 {
-        tracing::warn!(path = %path.display(), bytes = contents.torn, "a spill file ends in a broken record");
+        tracing::warn!(path = %path.display(), bytes = contents.torn, "spill file ends in a broken record");
     }
     let count = contents.clicks.len();
     let pieces = Pieces { number: contents.number, clicks: contents.clicks, texts: contents.texts };
     store(intake, db, &Arc::new(pieces)).await?;
-    tracing::info!(path = %path.display(), clicks = count, "a spill file is stored");
+    tracing::info!(path = %path.display(), clicks = count, "spill file loaded into the database");
     Ok(Ok(std::fs::remove_file(path).map_or_else(Replayed::Stays, |()| Replayed::Gone)))
 }
 
@@ -180,25 +179,21 @@ struct Pieces {
 async fn store(intake: &Arc<Intake>, db: &Db, pieces: &Arc<Pieces>) -> Result<(), DbError> {
     let mut from = 0;
     while from < pieces.clicks.len() {
-        let to = pieces.clicks.len().min(from + BATCH);
-        let (at, all) = (Arc::clone(intake), Arc::clone(pieces));
+        let to = pieces.clicks.len().min(from + MAX_BATCH);
+        let piece = (Arc::clone(intake), Arc::clone(pieces));
         let stored = if to == pieces.clicks.len() {
             // On the disk before the file goes.
-            let piece = db.write(move |tx| {
-                let (at, all) = (Arc::clone(&at), Arc::clone(&all));
-                async move { all.store(tx, &at, from, to).await }.boxed()
-            });
-            piece.await?
+            db.write(piece, move |tx, (at, all)| all.store(tx, at, from, to).boxed()).await?
         } else {
-            intake.write(db, move |tx| async move { all.store(tx, &at, from, to).await }.boxed()).await?
+            intake.write(db, piece, move |tx, (at, all)| all.store(tx, at, from, to).boxed()).await?
         };
         match stored {
             Stored::Now(clicks) => {
-                intake.have_stored(clicks as u64);
+                intake.note_stored(clicks as u64);
                 from = to;
             }
             Stored::Before(clicks) => {
-                intake.have_stored(0);
+                intake.note_stored(0);
                 from = usize::try_from(clicks).unwrap_or(0);
             }
         }
@@ -216,15 +211,15 @@ enum Stored {
 
 impl Pieces {
     /// Stores the clicks from the `from`-th up to the `to`-th, but those whose batch is in the log after all.
-    async fn store(&self, mut tx: Conn<'_>, intake: &Intake, from: usize, to: usize) -> Result<Stored, DbError> {
+    async fn store(&self, tx: &mut Conn<'_>, intake: &Intake, from: usize, to: usize) -> Result<Stored, DbError> {
         let now = intake.clock.now().as_millis();
         let count = |clicks| i64::try_from(clicks).unwrap_or(i64::MAX);
-        match clicks::claim_spilled(&mut tx, self.number, count(from), count(to), now).await? {
+        match clicks::claim_spilled(tx, self.number, count(from), count(to), now).await? {
             Claim::Yours => {}
             Claim::Stored(clicks) => return Ok(Stored::Before(clicks)),
         }
         let piece = &self.clicks[from..to];
-        let stored = stored_batches(&mut tx, piece).await?;
+        let stored = stored_batches(tx, piece).await?;
         let clicks: Vec<_> = piece
             .iter()
             .filter(|(_, batch)| batch.is_none_or(|batch| !stored.contains(&batch)))
@@ -241,9 +236,9 @@ impl Pieces {
             .collect();
         let texts: Vec<_> = hashes.into_iter().map(|(hash, text)| NewText { hash: *hash, text }).collect();
         if !texts.is_empty() {
-            clicks::insert_texts(&mut tx, &texts, now - now.rem_euclid(86_400_000)).await?;
+            clicks::insert_texts(tx, &texts, now - now.rem_euclid(86_400_000)).await?;
         }
-        clicks::insert(&mut tx, &intake.head, intake.place(&clicks, now), &clicks).await?;
+        clicks::insert(tx, &intake.head, intake.append_position(&clicks, now), &clicks).await?;
         Ok(Stored::Now(clicks.len()))
     }
 }
@@ -254,7 +249,7 @@ async fn stored_batches(tx: &mut Conn<'_>, piece: &[(NewClick, Option<Mark>)]) -
     let mut stored = HashSet::new();
     if !batches.is_empty() {
         // The transaction of such a batch may still be open, with its answer lost on the way.
-        clicks::hold_log(tx).await?;
+        clicks::lock_log(tx).await?;
     }
     for batch in batches {
         if clicks::is_stored(tx, batch).await? {

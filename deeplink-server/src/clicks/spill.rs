@@ -20,9 +20,9 @@ use crate::db::clicks::{Hash, Mark};
 /// A file is closed beyond this, so that storing one takes bounded memory.
 const FILE_BYTES: u64 = 8 << 20;
 /// Clicks kept in memory when no file can be written.
-const MEMORY: usize = 100_000;
+const MAX_IN_MEMORY: usize = 100_000;
 /// Clicks that move from memory to a file at a time.
-const MOVE: usize = 1_024;
+const MAX_MOVED: usize = 1_024;
 /// What every file ends with once it is ready.
 pub(super) const SUFFIX: &str = ".spill";
 const PREFIX: &str = "clicks-";
@@ -36,7 +36,7 @@ pub(super) struct Spilled {
 
 /// What became of clicks given to the spill.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct SpillOutcome {
     pub(super) spilled: u64,
     pub(super) dropped: u64,
 }
@@ -91,18 +91,18 @@ impl Spill {
     }
 
     /// Keeps clicks, which `batch` may store as well.
-    pub(super) fn keep(&mut self, clicks: &[Click], batch: Option<Mark>) -> Kept {
+    pub(super) fn add(&mut self, clicks: &[Click], batch: Option<Mark>) -> SpillOutcome {
         self.pending = true;
         let written = self.empty_memory() && {
             let spilled = clicks.iter().map(|click| (click, batch));
             self.append(spilled).is_ok()
         };
         if written {
-            return Kept { spilled: clicks.len() as u64, dropped: 0 };
+            return SpillOutcome { spilled: clicks.len() as u64, dropped: 0 };
         }
-        let room = MEMORY.saturating_sub(self.in_memory()).min(clicks.len());
+        let room = MAX_IN_MEMORY.saturating_sub(self.in_memory()).min(clicks.len());
         self.memory.extend(clicks[..room].iter().map(|click| Spilled { click: click.clone(), batch }));
-        Kept { spilled: room as u64, dropped: (clicks.len() - room) as u64 }
+        SpillOutcome { spilled: room as u64, dropped: (clicks.len() - room) as u64 }
     }
 
     /// Moves some of what waits in memory to a file. `true` when nothing prevents writing.
@@ -110,7 +110,7 @@ impl Spill {
         if self.memory.is_empty() {
             return true;
         }
-        let clicks: Vec<_> = self.memory.drain(..MOVE.min(self.memory.len())).collect();
+        let clicks: Vec<_> = self.memory.drain(..MAX_MOVED.min(self.memory.len())).collect();
         let written = self.append(clicks.iter().map(|spilled| (&spilled.click, spilled.batch))).is_ok();
         if !written {
             for spilled in clicks.into_iter().rev() {

@@ -15,12 +15,12 @@ use crate::db::clicks::Hash;
 /// Most characters of a stored text.
 const MAX_CHARS: usize = 512;
 /// A longer header is read anew each time: only odd clients send it, and memory is bounded by this.
-const MAX_KEPT_BYTES: usize = 1_024;
+const MAX_CACHED_BYTES: usize = 1_024;
 /// Parts of a table that are locked apart.
 const SHARDS: usize = 16;
 /// Most user agents and referers in memory: at most 10,000 together.
-const AGENTS: usize = 7_008;
-const REFERERS: usize = 2_992;
+const MAX_AGENTS: usize = 7_008;
+const MAX_REFERERS: usize = 2_992;
 
 /// A user agent or referer.
 #[derive(Debug)]
@@ -99,16 +99,16 @@ pub(crate) struct Texts {
     /// What no User-Agent at all says; also the traits of a referer, which has none.
     absent: AgentTraits,
     /// Raised when a commit may have been lost, so that no text counts as stored any more.
-    doubts: AtomicU64,
+    generation: AtomicU64,
 }
 
 impl Texts {
     pub(super) fn new() -> Self {
         Self {
-            agents: Table::new(AGENTS),
-            referers: Table::new(REFERERS),
+            agents: Table::new(MAX_AGENTS),
+            referers: Table::new(MAX_REFERERS),
             absent: AgentTraits::of(""),
-            doubts: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
         }
     }
 
@@ -129,16 +129,16 @@ impl Texts {
     }
 
     /// What marks a text as stored on the day that began at `day`. Each day a text is stored again, so that the
-    /// database knows which are in use; and after a doubt too.
+    /// database knows which are in use; after a failed commit as well.
     pub(super) fn stored_mark(&self, day: i64) -> u64 {
         const DAY: i64 = 86_400_000;
         let day = u64::try_from(day / DAY + 1).unwrap_or(0);
-        (self.doubts.load(Ordering::Relaxed) << 32) | (day & 0xffff_ffff)
+        (self.generation.load(Ordering::Relaxed) << 32) | (day & 0xffff_ffff)
     }
 
     /// A commit failed or its outcome is unknown: what was stored may be gone.
-    pub(super) fn doubt(&self) {
-        self.doubts.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn invalidate_stored(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -147,15 +147,15 @@ struct Table {
     hasher: DefaultHashBuilder,
     shards: [RwLock<HashTable<TextRef>>; SHARDS],
     /// Most texts of a shard.
-    room: usize,
+    capacity: usize,
 }
 
 impl Table {
-    fn new(room: usize) -> Self {
+    fn new(capacity: usize) -> Self {
         Self {
             hasher: DefaultHashBuilder::default(),
             shards: std::array::from_fn(|_| RwLock::new(HashTable::new())),
-            room: room / SHARDS,
+            capacity: capacity / SHARDS,
         }
     }
 
@@ -171,17 +171,17 @@ impl Table {
             return Arc::clone(text);
         }
         let new = Arc::new(Text::new(raw, traits()));
-        if raw.len() > MAX_KEPT_BYTES {
+        if raw.len() > MAX_CACHED_BYTES {
             return new;
         }
         let mut table = shard.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = table.find(hash, |text| text.raw() == raw) {
             return Arc::clone(text);
         }
-        if table.len() >= self.room {
+        if table.len() >= self.capacity {
             // What came once is thinned out first: a client that sends a new text each time pushes out only its own.
             table.retain(|text| text.seen.swap(false, Ordering::Relaxed));
-            if table.len() >= self.room {
+            if table.len() >= self.capacity {
                 table.clear();
             }
         }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_text_is_stored_again_each_day_and_after_a_doubt() {
+    fn a_stored_text_is_stored_again_each_day_and_after_a_failed_commit() {
         let texts = Texts::new();
         let text = texts.referer(Some(b"https://example.com/")).expect("a text");
         let day = 1_795_132_800_000;
@@ -254,7 +254,7 @@ mod tests {
         text.set_stored(texts.stored_mark(day));
         assert!(text.is_stored(texts.stored_mark(day)));
         assert!(!text.is_stored(texts.stored_mark(day + 86_400_000)));
-        texts.doubt();
+        texts.invalidate_stored();
         assert!(!text.is_stored(texts.stored_mark(day)));
     }
 }

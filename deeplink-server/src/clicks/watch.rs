@@ -11,14 +11,14 @@ use super::Intake;
 use super::queue::lock;
 
 /// How often what is in a spill file is brought onto the disk.
-const SYNC: Duration = Duration::from_secs(1);
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Gives up on the writer when it takes too long.
 pub(super) async fn run(intake: Arc<Intake>) {
     loop {
         if let Some(oldest) = intake.oldest() {
-            tokio::time::sleep_until(oldest + intake.patience).await;
-            intake.give_up_if_overdue(Instant::now());
+            tokio::time::sleep_until(oldest + intake.store_timeout).await;
+            intake.abandon_overdue(Instant::now());
         } else {
             intake.unwatched.store(true, Ordering::SeqCst);
             // A click that came before that was stored woke nobody.
@@ -38,10 +38,10 @@ impl Intake {
     }
 
     /// Once a click has waited too long, nothing waits any longer: the rest would only wait as long.
-    fn give_up_if_overdue(&self, now: Instant) {
-        if self.oldest().is_some_and(|oldest| oldest + self.patience <= now) {
+    fn abandon_overdue(&self, now: Instant) {
+        if self.oldest().is_some_and(|oldest| oldest + self.store_timeout <= now) {
             self.begin_spilling();
-            self.give_up();
+            self.abandon_all();
         }
     }
 }
@@ -50,12 +50,12 @@ impl Intake {
 pub(super) async fn sync(intake: Arc<Intake>) {
     loop {
         intake.wake_sync.notified().await;
-        tokio::time::sleep(SYNC).await;
+        tokio::time::sleep(SYNC_INTERVAL).await;
         let file = lock(&intake.spill).unsynced();
         let Some(file) = file else { continue };
         let synced = tokio::task::spawn_blocking(move || File::sync_data(&file)).await;
         if let Ok(Err(error)) = synced {
-            tracing::error!(%error, "a spill file could not be synced");
+            tracing::error!(%error, "spill file could not be synced");
         }
     }
 }

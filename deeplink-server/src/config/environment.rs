@@ -1,23 +1,28 @@
-//! The environment as a value: read once, handed on, and so replaceable in tests.
+//! The environment variables as a value, so that tests can replace them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use clap::CommandFactory;
 
-use super::{BadSetting, Bare};
+use super::BadSetting;
+use super::settings::Bare;
+use super::x402;
 
 const PREFIX: &str = "DEEPLINK_";
-/// Variables that can hold a secret: no flag, but a `_FILE` form.
-const SECRETS: [&str; 5] = [
+/// Variables that can hold a secret: they have no flag but a `_FILE` variant.
+const SECRETS: [&str; 8] = [
     "DEEPLINK_DATABASE_URL",
     "DEEPLINK_MASTER_KEY",
     "DEEPLINK_SMTP_URL",
     "DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET",
     "DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET",
+    "DEEPLINK_STRIPE_SECRET_KEY",
+    "DEEPLINK_STRIPE_WEBHOOK_SECRET",
+    "DEEPLINK_X402_FACILITATOR_TOKEN",
 ];
 
-/// The variables of a process, taken once.
+/// The `DEEPLINK_` variables of a process, read once.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
@@ -28,13 +33,13 @@ impl std::fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// This process's variables. Fails on a variable of ours that is not text.
+    /// This process's variables. Fails if one of ours is not UTF-8.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn of_process() -> Result<Self, BadSetting> {
         Self::of(std::env::vars_os())
     }
 
-    /// Variables from elsewhere: for tests. Only ours are kept, and of these only the ones with a value.
+    /// The given variables, for tests. Keeps non-empty `DEEPLINK_` variables only.
     pub fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, BadSetting> {
         let ours = variables.into_iter().filter_map(|(name, value)| {
             let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
@@ -47,13 +52,19 @@ impl Environment {
         Ok(Self(kept.collect::<Result<_, _>>()?))
     }
 
-    /// The value of a secret, from the variable or from the file that `X_FILE` names.
+    /// The value of a variable that has no flag.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The value of a secret, from the variable `name` or from the file named by `{name}_FILE`.
     pub(super) fn secret(&self, name: &str) -> Result<Option<String>, BadSetting> {
         let file = format!("{name}_FILE");
         match (self.0.get(name), self.0.get(&file)) {
-            (Some(_), Some(_)) => {
-                Err(BadSetting { variable: name.into(), problem: format!("is set, and so is {file}: set one of them") })
-            }
+            (Some(_), Some(_)) => Err(BadSetting {
+                variable: name.into(),
+                problem: format!("cannot be combined with {file}; set only one of them"),
+            }),
             (Some(value), None) => Ok(Some(value.clone())),
             (None, Some(path)) => match std::fs::read_to_string(path) {
                 Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
@@ -63,14 +74,14 @@ impl Environment {
         }
     }
 
-    /// A sentence for each variable that this version does not know, with the name that was probably meant.
+    /// A warning for each unknown variable, with a suggestion if a known name is similar.
     pub fn unknown(&self) -> Vec<String> {
         let known = known_variables();
         let unknown = self.0.keys().filter(|name| !known.contains(name));
         unknown
             .map(|name| match nearest(name, &known) {
-                Some(meant) => format!("{name} is not known and has no effect; did you mean {meant}?"),
-                None => format!("{name} is not known to this version and has no effect"),
+                Some(meant) => format!("unknown environment variable {name} is ignored; did you mean {meant}?"),
+                None => format!("unknown environment variable {name} is ignored"),
             })
             .collect()
     }
@@ -79,28 +90,32 @@ impl Environment {
 fn known_variables() -> Vec<String> {
     let command = Bare::command();
     let flags = command.get_arguments().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()));
+    let flags = flags.chain(x402::price_variables());
     flags.chain(SECRETS.iter().flat_map(|name| [(*name).to_owned(), format!("{name}_FILE")])).collect()
 }
 
-/// The known name that differs from this one by few enough letters to be a slip.
+/// The known name closest to this one, if it is close enough to be a typo.
 fn nearest(name: &str, known: &[String]) -> Option<String> {
     let bare = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
-    let most = (bare(name).len() / 3).max(2);
-    let distances = known.iter().map(|other| (letters_apart(&bare(name), &bare(other)), other));
-    distances.filter(|(apart, _)| *apart <= most).min_by_key(|(apart, _)| *apart).map(|(_, other)| other.clone())
+    let max_distance = (bare(name).len() / 3).max(2);
+    let distances = known.iter().map(|other| (edit_distance(&bare(name), &bare(other)), other));
+    distances
+        .filter(|(distance, _)| *distance <= max_distance)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, other)| other.clone())
 }
 
-/// How many letters must be put in, taken out or exchanged to get from one text to the other.
-fn letters_apart(from: &str, to: &str) -> usize {
+/// The Levenshtein distance of two texts.
+fn edit_distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.bytes().enumerate() {
         let mut diagonal = i;
         let mut left = i + 1;
-        for (place, b) in row.iter_mut().skip(1).zip(to.bytes()) {
-            let above = *place;
+        for (cell, b) in row.iter_mut().skip(1).zip(to.bytes()) {
+            let above = *cell;
             left = (diagonal + usize::from(a != b)).min(above + 1).min(left + 1);
             diagonal = above;
-            *place = left;
+            *cell = left;
         }
         if let Some(first) = row.first_mut() {
             *first = i + 1;

@@ -19,13 +19,13 @@ pub enum MailTransport {
 }
 
 impl MailTransport {
-    /// From the two variables, of which one can be set. `None`: the operator said nothing.
+    /// Reads the two variables, of which at most one can be set. `None`: neither is.
     pub(super) fn read(directory: Option<&str>, environment: &Environment) -> Result<Option<Self>, BadSetting> {
         const SMTP: &str = "DEEPLINK_SMTP_URL";
         let bad = |problem| BadSetting { variable: SMTP.into(), problem };
         let smtp = environment.secret(SMTP)?.map(|text| text.parse().map_err(bad)).transpose()?;
         match (smtp, directory.filter(|text| !text.is_empty())) {
-            (Some(_), Some(_)) => Err(bad("is set, and so is DEEPLINK_MAIL_DIR: mails can go to one of them".into())),
+            (Some(_), Some(_)) => Err(bad("cannot be combined with DEEPLINK_MAIL_DIR; set only one of them".into())),
             (Some(smtp), None) => Ok(Some(Self::Smtp(smtp))),
             (None, directory) => Ok(directory.map(|text| Self::Directory(PathBuf::from(text)))),
         }
@@ -34,7 +34,7 @@ impl MailTransport {
 
 /// An SMTP server: `smtps://USER:PASSWORD@HOST[:PORT]` is TLS from the first byte (RFC 8314),
 /// `smtp://USER:PASSWORD@HOST[:PORT]?tls=required` is STARTTLS (RFC 3207). Without TLS only a server on this machine is
-/// spoken to. It can hold a password, so it does not show itself.
+/// allowed. It can hold a password, so `Debug` and `Display` omit it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SmtpUrl(Box<str>);
 
@@ -44,37 +44,39 @@ impl SmtpUrl {
         &self.0
     }
 
-    /// The host that its certificate must name, and whether TLS begins with the first byte; `None` without TLS.
+    /// The host that the certificate must name, and whether TLS is implicit (`smtps`); `None` without TLS.
     pub(crate) fn tls(&self) -> Option<(String, bool)> {
         let url = Url::parse(&self.0).ok()?;
-        let from_the_first_byte = url.scheme() == "smtps";
-        let has_tls = from_the_first_byte || url.query().is_some();
-        url.host_str().filter(|_| has_tls).map(|host| (host.to_owned(), from_the_first_byte))
+        let is_implicit = url.scheme() == "smtps";
+        let has_tls = is_implicit || url.query().is_some();
+        url.host_str().filter(|_| has_tls).map(|host| (host.to_owned(), is_implicit))
     }
 }
 
 impl FromStr for SmtpUrl {
     type Err = String;
 
-    // What is refused may hold a password, so no message repeats it.
+    // The invalid value may hold a password, so messages must not repeat it.
     fn from_str(text: &str) -> Result<Self, String> {
         let form = "not a URL of the form smtps://USER:PASSWORD@HOST or smtp://USER:PASSWORD@HOST?tls=required";
         let url = Url::parse(text).map_err(|_| form.to_owned())?;
         let Some(host) = url.host_str().filter(|host| !host.is_empty()) else { return Err(form.into()) };
         if !matches!(url.path(), "" | "/") || url.fragment().is_some() {
-            return Err("nothing but ?tls=required can stand behind the host".into());
+            return Err("only ?tls=required may follow the host".into());
         }
         let local = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
         match (url.scheme(), url.query()) {
             ("smtps", None) | ("smtp", Some("tls=required")) => Ok(Self(text.into())),
             ("smtp", None) if local => Ok(Self(text.into())),
-            ("smtp", None) => Err("mails hold ways to sign in: write smtps://, or add ?tls=required".into()),
+            ("smtp", None) => {
+                Err("mails contain sign-in links and must be encrypted: use smtps://, or add ?tls=required".into())
+            }
             _ => Err(form.into()),
         }
     }
 }
 
-/// Shows where the server is, without user and password.
+/// Shows the server without user name and password.
 impl fmt::Display for SmtpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = Url::parse(&self.0).ok();
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers() {
+    fn smtp_urls() {
         for (text, shown) in [
             ("smtps://me:secret@mail.example.com", "smtps://mail.example.com"),
             ("smtps://mail.example.com:1465", "smtps://mail.example.com:1465"),

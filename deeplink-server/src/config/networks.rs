@@ -1,4 +1,4 @@
-//! Networks that an operator names.
+//! Networks in the settings.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,22 +6,22 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-/// Networks in CIDR notation (RFC 4632), separated by commas; an address alone is a network of one.
+/// Networks in CIDR notation (RFC 4632), separated by commas; a single address is a network of one address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks(pub(super) Vec<IpNet>);
 
 impl Networks {
-    /// Whether an address is in one of them. An IPv4 address is not its IPv4-mapped IPv6 form.
+    /// Whether one of the networks contains an address. IPv4-mapped IPv6 addresses do not match IPv4 networks.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Every address there is.
+    /// All addresses.
     pub fn everything() -> Self {
         Self([IpAddr::from([0_u8; 4]), IpAddr::from([0_u8; 16])].map(|any| IpNet::new_assert(any, 0)).to_vec())
     }
 
-    /// Whether there is none.
+    /// Whether there are no networks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -34,7 +34,7 @@ impl FromStr for Networks {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let networks = parts.map(|part| {
             let network = part.parse().or_else(|_| part.parse::<IpAddr>().map(IpNet::from));
-            network.map_err(|_| format!("{part:?} is not a network, such as 10.0.0.0/8"))
+            network.map_err(|_| format!("{part:?} is not a network such as 10.0.0.0/8"))
         });
         networks.collect::<Result<_, _>>().map(Self)
     }

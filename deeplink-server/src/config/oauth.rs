@@ -1,4 +1,4 @@
-//! Identity providers to sign in with.
+//! OAuth providers to sign in with.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use url::{Host, Url};
 
 use super::{BadSetting, Environment, optional};
 
-/// The providers that are set up.
+/// The configured providers.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OauthProviders {
@@ -17,15 +17,15 @@ pub struct OauthProviders {
     pub github: Option<OauthProvider>,
 }
 
-/// A provider, and who we are to it.
+/// A provider and our client credentials.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct OauthProvider {
-    /// Our id there.
+    /// Our client ID.
     pub client_id: String,
-    /// Our secret there.
+    /// Our client secret.
     pub client_secret: SecretString,
-    /// Where its endpoints are; without one they are the provider's own.
+    /// Base URL of the endpoints; `None` uses the provider's own.
     pub base: Option<Url>,
 }
 
@@ -36,44 +36,40 @@ impl fmt::Debug for OauthProvider {
 }
 
 impl OauthProvider {
-    /// A provider at an address of its own; for servers inside tests.
+    /// A provider at the given base URL; for servers inside tests.
     pub fn new(client_id: impl Into<String>, client_secret: impl Into<String>, base: Url) -> Self {
         Self { client_id: client_id.into(), client_secret: SecretString::from(client_secret.into()), base: Some(base) }
     }
 
-    /// From the three variables of a provider, of which the first two go together. `None`: nobody signs in with it.
+    /// Reads the three variables of a provider; client ID and secret must be set together. `None`: not configured.
     pub(super) fn read(
         name: &str,
         client_id: Option<&str>,
         base: Option<&str>,
         environment: &Environment,
     ) -> Result<Option<Self>, BadSetting> {
-        let [id, secret, place] =
+        let [id, secret, issuer_base] =
             ["CLIENT_ID", "CLIENT_SECRET", "ISSUER_BASE"].map(|part| format!("DEEPLINK_OAUTH_{name}_{part}"));
         let client_secret = environment.secret(&secret)?;
-        let base = optional(&place, base, base_url)?;
-        let alone = |variable: String, other: &str| {
-            let problem = format!("has no effect without {other}: set both or none");
-            Err(BadSetting { variable, problem })
-        };
+        let base = optional(&issuer_base, base, base_url)?;
         match (client_id.filter(|id| !id.is_empty()), client_secret) {
             (Some(client_id), Some(client_secret)) => {
                 Ok(Some(Self { client_id: client_id.to_owned(), client_secret: client_secret.into(), base }))
             }
-            (Some(_), None) => alone(id, &secret),
-            (None, Some(_)) => alone(secret, &id),
-            (None, None) if base.is_some() => alone(place, &id),
+            (Some(_), None) => Err(BadSetting::alone(&id, &secret)),
+            (None, Some(_)) => Err(BadSetting::alone(&secret, &id)),
+            (None, None) if base.is_some() => Err(BadSetting::alone(&issuer_base, &id)),
             (None, None) => Ok(None),
         }
     }
 }
 
-/// A place for endpoints: https, or plain http on this machine.
-fn base_url(text: &str) -> Result<Url, String> {
-    let form = || format!("{text:?} is not an https URL, such as https://accounts.example.com");
+/// A base URL for endpoints: https, or plain http on this machine.
+pub(super) fn base_url(text: &str) -> Result<Url, String> {
+    let form = || format!("{text:?} is not an https URL such as https://accounts.example.com");
     let url = Url::parse(text).map_err(|_| form())?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("a user or password has no place here".into());
+        return Err("must not contain a user name or password".into());
     }
     if url.query().is_some() || url.fragment().is_some() || !url.has_host() {
         return Err(form());
@@ -87,7 +83,7 @@ fn base_url(text: &str) -> Result<Url, String> {
     match url.scheme() {
         "https" => Ok(url),
         "http" if own => Ok(url),
-        "http" => Err("plain http is spoken with this machine only".into()),
+        "http" => Err("plain http is allowed for this machine only; use https".into()),
         _ => Err(form()),
     }
 }

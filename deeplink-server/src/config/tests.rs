@@ -1,3 +1,4 @@
+use super::settings::Bare;
 use super::*;
 use std::ffi::OsString;
 
@@ -13,7 +14,7 @@ fn read(flags: &[&str], variables: &[(&str, &str)]) -> Result<Config, BadSetting
 }
 
 #[test]
-fn without_settings_the_documented_defaults_hold() {
+fn defaults_are_as_documented() {
     let config = read(&[], &[]).expect("the defaults");
     assert_eq!(config.data_dir, PathBuf::from("./data"));
     assert_eq!(config.database, DatabaseUrl::sqlite(Path::new("./data/deeplink.db")));
@@ -22,11 +23,76 @@ fn without_settings_the_documented_defaults_hold() {
     assert!(config.signup_open && config.sessions && !config.enforce_quotas && config.trusted_proxies.is_empty());
     assert_eq!((config.limits.misses_per_minute, config.limits.signups_per_hour), (600, 5));
     assert_eq!((config.link_cache_mb, config.unverified_link_ttl_days, config.retention_days), (32, 30, 0));
-    assert_eq!((config.log.as_str(), config.database_patience), ("info", Duration::from_secs(2)));
+    assert_eq!((config.log.as_str(), config.database_timeout), ("info", Duration::from_secs(2)));
 }
 
 #[test]
-fn an_empty_value_counts_as_absent() {
+fn payments_are_configured_whole_or_not_at_all() {
+    const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+    let whole = [
+        ("--x402-facilitator-url", "https://facilitator.example.com/x"),
+        ("--x402-pay-to", PAY_TO),
+        ("--x402-network", "base"),
+        ("--x402-price", "10000"),
+    ];
+    let flags = |left_out: &str| -> Vec<&str> {
+        whole.iter().filter(|(name, _)| *name != left_out).flat_map(|(name, value)| [*name, *value]).collect()
+    };
+    assert!(read(&[], &[]).expect("the defaults").x402.is_none());
+    let x402 = read(&flags(""), &[]).expect("a configuration").x402.expect("payments");
+    assert_eq!((x402.network.as_str(), x402.pay_to.as_str()), ("eip155:8453", PAY_TO));
+    assert_eq!(x402.asset, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
+    assert_eq!(x402.extra, Some(serde_json::json!({"name": "USD Coin", "version": "2"})));
+    assert!(x402.prices.len() == 26 && x402.prices.values().all(|price| price == "10000"));
+    for (left_out, missing) in [
+        ("--x402-facilitator-url", "DEEPLINK_X402_FACILITATOR_URL"),
+        ("--x402-pay-to", "DEEPLINK_X402_PAY_TO"),
+        ("--x402-network", "DEEPLINK_X402_NETWORK"),
+        ("--x402-price", "DEEPLINK_X402_PRICE"),
+    ] {
+        let error = read(&flags(left_out), &[]).expect_err("half a configuration").to_string();
+        assert!(error.contains(missing), "{left_out}: {error}");
+    }
+    let own = [("DEEPLINK_X402_PRICE_LINKS_CREATE", "25000"), ("DEEPLINK_X402_PRICE_LINKS_LIST", "0")];
+    let prices = read(&flags(""), &own).expect("a configuration").x402.expect("payments").prices;
+    assert_eq!((prices["create_link"].as_str(), prices.get("list_links")), ("25000", None));
+    assert_eq!(prices["bulk_create_links"], "10000");
+    let only = read(&flags("--x402-price"), &own).expect("a configuration").x402.expect("payments").prices;
+    assert_eq!(only.len(), 1);
+    for (flag, value, variable) in [
+        ("--x402-facilitator-url", "http://facilitator.example.com", "DEEPLINK_X402_FACILITATOR_URL"),
+        ("--x402-pay-to", "0x12", "DEEPLINK_X402_PAY_TO"),
+        ("--x402-network", "polygon", "DEEPLINK_X402_NETWORK"),
+        ("--x402-network", "eip155:137", "DEEPLINK_X402_ASSET"),
+        ("--x402-price", "0.01", "DEEPLINK_X402_PRICE"),
+        ("--x402-asset", "0x12", "DEEPLINK_X402_ASSET"),
+    ] {
+        let mut line = flags(flag);
+        line.extend([flag, value]);
+        let error = read(&line, &[]).expect_err("a bad value").to_string();
+        assert!(error.contains(variable), "{flag} {value}: {error}");
+    }
+    let mut line = flags("--x402-network");
+    let asset = format!("{PAY_TO}/EURC/1");
+    line.extend(["--x402-network", "eip155:137", "--x402-asset", &asset]);
+    let x402 = read(&line, &[]).expect("a configuration").x402.expect("payments");
+    assert_eq!((x402.asset.as_str(), x402.extra), (PAY_TO, Some(serde_json::json!({"name": "EURC", "version": "1"}))));
+    let with_token = [("DEEPLINK_X402_FACILITATOR_TOKEN", "hunter2")];
+    let config = read(&flags(""), &with_token).expect("a configuration");
+    assert!(
+        config.x402.as_ref().is_some_and(|x402| x402.token.is_some()) && !format!("{config:?}").contains("hunter2")
+    );
+    let refused = read(&[], &with_token).expect_err("a token for nobody");
+    assert_eq!(refused.variable, "DEEPLINK_X402_FACILITATOR_TOKEN");
+    let refused = read(&flags(""), &[("DEEPLINK_X402_FACILITATOR_TOKEN", "hunter2 x")]).expect_err("no token");
+    assert!(refused.variable == "DEEPLINK_X402_FACILITATOR_TOKEN" && !refused.problem.contains("hunter2"));
+    let unknown = environment(&[("DEEPLINK_X402_PRICE_LINKS_CREAT", "1")]).unknown();
+    assert!(unknown.len() == 1 && unknown[0].contains("DEEPLINK_X402_PRICE_LINKS_CREATE"), "{unknown:?}");
+    assert!(environment(&own).unknown().is_empty());
+}
+
+#[test]
+fn an_empty_value_counts_as_unset() {
     let config = read(
         &["--listen", "", "--admin-listen", "", "--quotas", "", "--data-dir", "", "--mail-dir", "", "--public-url", ""],
         &[("DEEPLINK_DATABASE_URL", ""), ("DEEPLINK_MASTER_KEY", "")],
@@ -38,7 +104,7 @@ fn an_empty_value_counts_as_absent() {
 }
 
 #[test]
-fn each_bad_value_names_its_variable() {
+fn errors_name_the_variable_of_an_invalid_value() {
     let flags = [
         ("--listen", "here"),
         ("--listen", "localhost:8080"),
@@ -70,6 +136,10 @@ fn each_bad_value_names_its_variable() {
         ("--oauth-google-issuer-base", "accounts.example.com"),
         ("--oauth-github-issuer-base", "https://me:secret@github.example.com"),
         ("--oauth-github-issuer-base", "https://github.example.com"),
+        ("--billing", "yes"),
+        ("--stripe-api-base", "http://api.stripe.example.com"),
+        ("--stripe-api-base", "https://sk:hunter2@api.stripe.com"),
+        ("--stripe-price-pro", "a price"),
         ("--limit-signin", "1/s"),
         ("--limit-misses", "-1"),
         ("--limit-signup", "many"),
@@ -102,6 +172,11 @@ fn each_bad_value_names_its_variable() {
         ("DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET", "without an id"),
         ("DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET", "without an id"),
         ("DEEPLINK_MASTER_KEY", "AAAA"),
+        ("DEEPLINK_MASTER_KEY", ","),
+        ("DEEPLINK_MASTER_KEY", " , ,"),
+        ("DEEPLINK_STRIPE_SECRET_KEY", "pk_live_hunter2"),
+        ("DEEPLINK_STRIPE_SECRET_KEY", "sk_live\nhunter2"),
+        ("DEEPLINK_STRIPE_WEBHOOK_SECRET", " , "),
         ("DEEPLINK_MASTER_KEY_FILE", "/nowhere/at/all"),
     ] {
         let error = read(&[], &[(name, value)]).expect_err(value);
@@ -109,14 +184,17 @@ fn each_bad_value_names_its_variable() {
     }
 }
 
-/// A database URL and a key are secrets: neither an error nor `Debug` repeats them.
+/// Database URLs, SMTP URLs and keys are secrets: neither errors nor `Debug` repeat them.
 #[test]
-fn x17_settings_do_not_show_their_secrets() {
+fn x17_errors_and_debug_do_not_show_secrets() {
     for (name, value) in [
         ("DEEPLINK_DATABASE_URL", "mysql://app:hunter2@db.example.com/x"),
         ("DEEPLINK_MASTER_KEY", "hunter2"),
         ("DEEPLINK_SMTP_URL", "smtp://app:hunter2@mail.example.com"),
         ("DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET", "hunter2"),
+        ("DEEPLINK_STRIPE_SECRET_KEY", "pk_live_hunter2"),
+        ("DEEPLINK_STRIPE_SECRET_KEY", "sk_live_hunter2"),
+        ("DEEPLINK_STRIPE_WEBHOOK_SECRET", "whsec_hunter2"),
     ] {
         let error = read(&[], &[(name, value)]).expect_err(name);
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
@@ -131,7 +209,7 @@ fn x17_settings_do_not_show_their_secrets() {
 }
 
 #[test]
-fn a_secret_can_come_from_a_file_but_not_twice() {
+fn a_secret_comes_from_a_variable_or_a_file_but_not_both() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "postgres://db.example.com/links\n").expect("written");
     let path = file.path().to_str().expect("UTF-8");
@@ -151,39 +229,40 @@ fn several_master_keys_are_read_in_order() {
 }
 
 #[test]
-fn unknown_variables_are_named_with_what_was_probably_meant() {
-    let said = environment(&[
+fn unknown_variables_are_reported_with_a_suggestion() {
+    let warnings = environment(&[
         ("DEEPLINK_LISTEN", "127.0.0.1:1"),
         ("DEEPLINK_DATABASE_URL_FILE", "x"),
         ("DEEPLINK_LISTN", "127.0.0.1:1"),
         ("DEEPLINK_PUBLIC_ULR", "x"),
         ("DEEPLINK_MASTERKEY", "x"),
-        ("DEEPLINK_STRIPE_SECRET_KEY", "x"),
+        ("DEEPLINK_STRIPE_SECRET_KEY_FILE", "x"),
+        ("DEEPLINK_PAYPAL_SECRET", "x"),
         ("DEEPLINK_EMPTY", ""),
         ("OTHER_LISTN", "x"),
     ])
     .unknown();
     assert_eq!(
-        said,
+        warnings,
         [
-            "DEEPLINK_LISTN is not known and has no effect; did you mean DEEPLINK_LISTEN?",
-            "DEEPLINK_MASTERKEY is not known and has no effect; did you mean DEEPLINK_MASTER_KEY?",
-            "DEEPLINK_PUBLIC_ULR is not known and has no effect; did you mean DEEPLINK_PUBLIC_URL?",
-            "DEEPLINK_STRIPE_SECRET_KEY is not known to this version and has no effect",
+            "unknown environment variable DEEPLINK_LISTN is ignored; did you mean DEEPLINK_LISTEN?",
+            "unknown environment variable DEEPLINK_MASTERKEY is ignored; did you mean DEEPLINK_MASTER_KEY?",
+            "unknown environment variable DEEPLINK_PAYPAL_SECRET is ignored",
+            "unknown environment variable DEEPLINK_PUBLIC_ULR is ignored; did you mean DEEPLINK_PUBLIC_URL?",
         ]
     );
 }
 
 #[cfg(unix)]
 #[test]
-fn a_value_that_is_no_text_names_its_variable() {
+fn errors_name_the_variable_of_a_value_that_is_not_utf_8() {
     use std::os::unix::ffi::OsStringExt;
     let error = Environment::of([("DEEPLINK_LISTEN".into(), OsString::from_vec(vec![0xff]))]).expect_err("no text");
     assert_eq!(error.variable, "DEEPLINK_LISTEN");
 }
 
 #[test]
-fn the_public_url_follows_the_bound_address() {
+fn the_public_url_defaults_to_the_bound_address() {
     let config = Config::for_tests("data");
     for (bound, url) in [
         ("127.0.0.1:8080", "http://127.0.0.1:8080/"),
@@ -194,13 +273,13 @@ fn the_public_url_follows_the_bound_address() {
     ] {
         assert_eq!(config.public_url_at(bound.parse().expect("an address")).as_str(), url);
     }
-    let said = read(&["--public-url", "https://links.example.com"], &[]).expect("a URL");
+    let config = read(&["--public-url", "https://links.example.com"], &[]).expect("a URL");
     let bound = "127.0.0.1:8080".parse().expect("an address");
-    assert_eq!(said.public_url_at(bound).as_str(), "https://links.example.com/");
+    assert_eq!(config.public_url_at(bound).as_str(), "https://links.example.com/");
 }
 
 #[test]
-fn mails_go_to_the_data_directory_only_on_this_machine() {
+fn mail_defaults_to_the_data_directory_on_loopback_only() {
     let url = |text: &str| Url::parse(text).expect("a URL");
     let directory = |path: &str| Some(MailTransport::Directory(path.into()));
     let own = Config::for_tests("data");
@@ -209,14 +288,14 @@ fn mails_go_to_the_data_directory_only_on_this_machine() {
     }
     assert_eq!(own.mail_at(&url("https://links.example.com")), None);
     assert_eq!(own.mail_at(&url("https://localhost.example.com")), None);
-    let said = read(&["--mail-dir", "out"], &[]).expect("a directory");
-    assert_eq!(said.mail_at(&url("https://links.example.com")), directory("out"));
+    let configured = read(&["--mail-dir", "out"], &[]).expect("a directory");
+    assert_eq!(configured.mail_at(&url("https://links.example.com")), directory("out"));
     let off = read(&["--mail-dir", "out", "--sessions", "off"], &[]).expect("settings");
     assert_eq!(off.mail_at(&url("http://localhost")), None);
 }
 
 #[test]
-fn a_provider_is_set_up_by_its_id_and_secret() {
+fn a_provider_is_configured_by_client_id_and_secret() {
     let config = read(
         &["--oauth-google-client-id=ours", "--oauth-google-issuer-base=http://127.0.0.1:9000/idp"],
         &[("DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET", "hunter2")],
@@ -230,19 +309,74 @@ fn a_provider_is_set_up_by_its_id_and_secret() {
     );
 }
 
+const STRIPE_FLAGS: [&str; 3] =
+    ["--stripe-price-pro=price_1", "--stripe-price-business=price_2", "--stripe-price-scale=price_3"];
+const STRIPE_SECRETS: [(&str, &str); 2] =
+    [("DEEPLINK_STRIPE_SECRET_KEY", "rk_test_hunter2"), ("DEEPLINK_STRIPE_WEBHOOK_SECRET", "whsec_hunter2, whsec_old")];
+
 #[test]
-fn mails_go_to_one_place() {
+fn stripe_is_configured_by_its_secrets_and_prices() {
+    let config = read(&STRIPE_FLAGS, &STRIPE_SECRETS).expect("Stripe");
+    assert!(config.enforce_quotas && config.billing && !format!("{config:?}").contains("hunter2"));
+    let stripe = config.stripe.expect("Stripe");
+    assert_eq!((stripe.base.as_str(), stripe.webhook_secrets.len()), ("https://api.stripe.com/", 2));
+    assert_eq!(stripe.call_interval * 25, Duration::from_secs(1));
+    let tiers = ["price_1", "price_2", "price_3", "price_4"].map(|price| stripe.prices.tier(price));
+    assert_eq!(tiers.map(|tier| tier.map_or(String::new(), |tier| tier.to_string())), ["pro", "business", "scale", ""]);
+    let local: Vec<_> =
+        STRIPE_FLAGS.into_iter().chain(["--stripe-api-base=http://127.0.0.1:9000", "--quotas=off"]).collect();
+    let config = read(&local, &STRIPE_SECRETS).expect("Stripe on this machine");
+    assert!(!config.enforce_quotas, "what is set explicitly wins");
+    assert_eq!(config.stripe.expect("Stripe").base.as_str(), "http://127.0.0.1:9000/");
+    let off: Vec<_> = STRIPE_FLAGS.into_iter().chain(["--billing=off"]).collect();
+    let config = read(&off, &STRIPE_SECRETS).expect("settings");
+    assert!(config.stripe.is_none() && !config.enforce_quotas && !config.billing);
+    assert!(read(&["--quotas=enforce"], &[]).expect("settings").enforce_quotas);
+}
+
+/// Half a configuration stops the start, and the error names what is missing.
+#[test]
+fn bl5_half_a_configuration_of_stripe_names_what_is_missing() {
+    for at in 0..STRIPE_FLAGS.len() + STRIPE_SECRETS.len() {
+        let flags: Vec<_> =
+            STRIPE_FLAGS.into_iter().enumerate().filter(|(n, _)| *n != at).map(|(_, flag)| flag).collect();
+        let secrets: Vec<_> = STRIPE_SECRETS
+            .into_iter()
+            .enumerate()
+            .filter(|(n, _)| n + STRIPE_FLAGS.len() != at)
+            .map(|(_, s)| s)
+            .collect();
+        let missing = [
+            "DEEPLINK_STRIPE_PRICE_PRO",
+            "DEEPLINK_STRIPE_PRICE_BUSINESS",
+            "DEEPLINK_STRIPE_PRICE_SCALE",
+            "DEEPLINK_STRIPE_SECRET_KEY",
+            "DEEPLINK_STRIPE_WEBHOOK_SECRET",
+        ][at];
+        assert_eq!(read(&flags, &secrets).expect_err(missing).variable, missing);
+    }
+    let error = read(&["--stripe-api-base=http://127.0.0.1:9000"], &[]).expect_err("a base alone");
+    assert!(
+        error.variable.starts_with("DEEPLINK_STRIPE_PRICE") && error.to_string().contains("_API_BASE is"),
+        "{error}"
+    );
+    let same = ["--stripe-price-pro=price_1", "--stripe-price-business=price_2", "--stripe-price-scale=price_1"];
+    assert!(read(&same, &STRIPE_SECRETS).is_err(), "two plans of one price");
+}
+
+#[test]
+fn smtp_url_and_mail_dir_exclude_each_other() {
     let smtp = ("DEEPLINK_SMTP_URL", "smtps://app:hunter2@mail.example.com");
     let config = read(&[], &[smtp]).expect("a server");
     assert!(!format!("{config:?}").contains("hunter2"));
-    let there = config.mail_at(&Url::parse("https://links.example.com").expect("a URL"));
-    assert!(matches!(there, Some(MailTransport::Smtp(server)) if server.to_string() == "smtps://mail.example.com"));
-    let error = read(&["--mail-dir=out"], &[smtp]).expect_err("two places");
+    let transport = config.mail_at(&Url::parse("https://links.example.com").expect("a URL"));
+    assert!(matches!(transport, Some(MailTransport::Smtp(server)) if server.to_string() == "smtps://mail.example.com"));
+    let error = read(&["--mail-dir=out"], &[smtp]).expect_err("both");
     assert_eq!(error.variable, "DEEPLINK_SMTP_URL");
 }
 
 #[test]
-fn an_invitation_leads_back_to_the_public_url_unless_said_otherwise() {
+fn the_marketing_url_defaults_to_the_public_url() {
     let url = Url::parse("https://links.example.com").expect("a URL");
     let website = |flags: &[&str]| read(flags, &[]).expect("settings").marketing_url_at(&url).to_string();
     assert_eq!(website(&[]), "https://links.example.com/");
@@ -251,7 +385,7 @@ fn an_invitation_leads_back_to_the_public_url_unless_said_otherwise() {
 }
 
 #[test]
-fn mails_come_from_the_public_host_unless_said_otherwise() {
+fn the_sender_of_mails_defaults_to_the_public_host() {
     let url = |text: &str| Url::parse(text).expect("a URL");
     let own = Config::for_tests("data");
     for (text, from) in
@@ -259,13 +393,13 @@ fn mails_come_from_the_public_host_unless_said_otherwise() {
     {
         assert_eq!(own.mail_from_at(&url(text)).expect("a sender").email.to_string(), from);
     }
-    let said = read(&["--mail-from", "Links <links@example.com>"], &[]).expect("a sender");
-    let from = said.mail_from_at(&url("http://localhost")).expect("a sender");
+    let configured = read(&["--mail-from", "Links <links@example.com>"], &[]).expect("a sender");
+    let from = configured.mail_from_at(&url("http://localhost")).expect("a sender");
     assert_eq!(from.to_string(), "Links <links@example.com>");
 }
 
 #[test]
-fn tls_and_its_authority_go_together() {
+fn tls_needs_both_listen_address_and_acme_directory() {
     let (listen, directory) = ("--tls-listen=127.0.0.1:443", "--acme-directory=https://acme.example.com/directory");
     let contact = "--acme-contact=ops@example.com";
     assert!(read(&[], &[]).expect("the defaults").tls.is_none());
@@ -286,9 +420,9 @@ fn tls_and_its_authority_go_together() {
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
 }
 
-/// Q10: what may be called in development is refused where the world can ask for it.
+/// Q10: `DEEPLINK_OUTBOUND_ALLOW` is refused with a public https URL.
 #[test]
-fn q10_inner_networks_are_not_called_for_the_world() {
+fn q10_non_public_networks_are_refused_with_a_public_url() {
     let inner = "--outbound-allow=127.0.0.0/8, 10.1.2.3,::1";
     for own in
         [&[inner][..], &[inner, "--public-url=http://links.example.com"], &[inner, "--public-url=https://localhost"]]
@@ -308,10 +442,10 @@ fn q10_inner_networks_are_not_called_for_the_world() {
 }
 
 #[test]
-fn custom_domains_point_to_the_public_host_unless_said_otherwise() {
+fn the_cname_target_defaults_to_the_public_host() {
     let url = Url::parse("https://links.example.com").expect("a URL");
     assert_eq!(read(&[], &[]).expect("the defaults").cname_target_at(&url), "links.example.com");
-    let said = read(&["--cname-target=Edge.Example.NET", "--dns-server=192.0.2.53:53"], &[]).expect("settings");
-    assert_eq!(said.cname_target_at(&url), "edge.example.net");
-    assert_eq!(said.dns_server, Some("192.0.2.53:53".parse().expect("an address")));
+    let configured = read(&["--cname-target=Edge.Example.NET", "--dns-server=192.0.2.53:53"], &[]).expect("settings");
+    assert_eq!(configured.cname_target_at(&url), "edge.example.net");
+    assert_eq!(configured.dns_server, Some("192.0.2.53:53".parse().expect("an address")));
 }

@@ -1,4 +1,4 @@
-//! TLS of our own: where it is served, who issues the certificates, and whom we trust beyond the system's roots.
+//! TLS served by this process, the ACME server that issues its certificates, and additional trusted CAs.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,21 +15,21 @@ use super::{BadSetting, address, optional};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Tls {
-    /// Address to serve https on.
+    /// Address to listen on for HTTPS.
     pub listen: SocketAddr,
-    /// The ACME server's directory.
+    /// The ACME server's directory URL.
     pub directory: Url,
-    /// Where the ACME server may write to.
+    /// Contact address for the ACME server.
     pub contact: Option<Address>,
 }
 
 impl Tls {
-    /// All of it; for servers inside tests.
+    /// TLS without a contact address; for servers inside tests.
     pub fn new(listen: SocketAddr, directory: Url) -> Self {
         Self { listen, directory, contact: None }
     }
 
-    /// From the three variables, of which the first two go together. `None`: no TLS here.
+    /// Reads the three variables, of which the first two must be set together. `None`: no TLS.
     pub(super) fn read(
         listen: Option<&str>,
         directory: Option<&str>,
@@ -38,17 +38,13 @@ impl Tls {
         let listen = optional("DEEPLINK_TLS_LISTEN", listen, address)?;
         let directory = optional("DEEPLINK_ACME_DIRECTORY", directory, directory_url)?;
         let contact = optional("DEEPLINK_ACME_CONTACT", contact, |text| {
-            text.parse::<Address>().map_err(|_| format!("{text:?} is not a mail address, such as ops@example.com"))
+            text.parse::<Address>().map_err(|_| format!("{text:?} is not a mail address such as ops@example.com"))
         })?;
-        let alone = |variable: &str, other: &str| {
-            let problem = format!("has no effect without {other}: set both or none");
-            Err(BadSetting { variable: variable.into(), problem })
-        };
         match (listen, directory, contact) {
             (Some(listen), Some(directory), contact) => Ok(Some(Self { listen, directory, contact })),
-            (Some(_), None, _) => alone("DEEPLINK_TLS_LISTEN", "DEEPLINK_ACME_DIRECTORY"),
-            (None, Some(_), _) => alone("DEEPLINK_ACME_DIRECTORY", "DEEPLINK_TLS_LISTEN"),
-            (None, None, Some(_)) => alone("DEEPLINK_ACME_CONTACT", "DEEPLINK_ACME_DIRECTORY"),
+            (Some(_), None, _) => Err(BadSetting::alone("DEEPLINK_TLS_LISTEN", "DEEPLINK_ACME_DIRECTORY")),
+            (None, Some(_), _) => Err(BadSetting::alone("DEEPLINK_ACME_DIRECTORY", "DEEPLINK_TLS_LISTEN")),
+            (None, None, Some(_)) => Err(BadSetting::alone("DEEPLINK_ACME_CONTACT", "DEEPLINK_ACME_DIRECTORY")),
             (None, None, None) => Ok(None),
         }
     }
@@ -57,14 +53,14 @@ impl Tls {
 fn directory_url(text: &str) -> Result<Url, String> {
     match Url::parse(text) {
         Ok(url) if !url.username().is_empty() || url.password().is_some() => {
-            Err("a user or password has no place here".into())
+            Err("must not contain a user name or password".into())
         }
         Ok(url) if url.scheme() == "https" && url.has_host() => Ok(url),
-        _ => Err(format!("{text:?} is not an https URL, such as https://acme-v02.api.letsencrypt.org/directory")),
+        _ => Err(format!("{text:?} is not an https URL such as https://acme-v02.api.letsencrypt.org/directory")),
     }
 }
 
-/// Certificates of authorities that are trusted beside the system's, from a PEM file.
+/// CA certificates to trust in addition to the system's, from a PEM file.
 #[derive(Clone)]
 pub struct TrustedRoots {
     path: PathBuf,
@@ -78,14 +74,14 @@ impl std::fmt::Debug for TrustedRoots {
 }
 
 impl TrustedRoots {
-    /// Reads a file with one certificate or several.
+    /// Reads a file with one or more certificates.
     pub fn read(path: &Path) -> Result<Self, String> {
         let cannot = |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", path.display());
         let pem = std::fs::read(path).map_err(|error| cannot(&error))?;
         let certificates = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
-        let certificates = certificates.map_err(|_| cannot(&"it is not PEM"))?;
+        let certificates = certificates.map_err(|_| cannot(&"not a PEM file"))?;
         if certificates.is_empty() {
-            return Err(cannot(&"there is no certificate in it"));
+            return Err(cannot(&"it contains no certificates"));
         }
         Ok(Self { path: path.to_owned(), certificates: certificates.into() })
     }

@@ -1,4 +1,4 @@
-//! Opening an account: the tenant, its owner and its first key come together or not at all.
+//! Creating an account: the tenant, its owner and its first key are stored together or not at all.
 
 use deeplink_core::id::{SecretKeyId, TenantId, UserId};
 use deeplink_core::secret::{Random, SecretKey};
@@ -30,14 +30,14 @@ impl NewAccount {
         Self { owner: NewUser { id: user, tenant, email, standing, created_at: now }, key }
     }
 
-    /// What the owner is told, once.
+    /// The response to the owner, with the key.
     pub(crate) fn opened(&self) -> SignedUp {
         let (owner, key) = (&self.owner, &self.key);
         SignedUp::new(owner.tenant.clone(), owner.id.clone(), key.id.clone(), key.key.clone(), owner.created_at)
     }
 }
 
-/// Stores an account. `false`: the address belongs to an account already, and the write must be refused.
+/// Stores an account. `false`: the address already belongs to an account, and the caller must roll back.
 pub(crate) async fn open(db: &mut Conn<'_>, account: &NewAccount) -> Result<bool, DbError> {
     let owner = &account.owner;
     tenants::insert(db, &owner.tenant, owner.created_at).await?;

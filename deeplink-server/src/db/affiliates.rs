@@ -1,11 +1,11 @@
-//! Partners. Their credentials are in `keys`. A deleted one stays, because links name it, and is seen nowhere.
+//! Affiliates. Their credentials are in `keys`. Deleted affiliates are kept, because links refer to them, but never returned.
 
 use deeplink_core::affiliate::{AffiliateChange, AffiliateDetail, AffiliateName, AffiliateStatus, PartnerKey};
 use deeplink_core::id::{AffiliateId, TenantId};
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
 /// An affiliate to store.
 #[derive(Debug, Clone)]
@@ -31,14 +31,14 @@ impl NewAffiliate {
     }
 }
 
-/// Stores an affiliate; `false` when another of the account has its partner key.
+/// Stores an affiliate; `false` if another one of the account has the partner key.
 pub(crate) async fn insert(db: &mut Conn<'_>, new: &NewAffiliate) -> Result<bool, DbError> {
     const SQL: &str = "
         INSERT INTO affiliates (id, tenant_id, name, partner_key, status, created_at, updated_at)
         VALUES ($1, $2, $3, $4, 'active', $5, $5) ON CONFLICT (tenant_id, partner_key) DO NOTHING";
-    let rows = on!(db, c => sqlx::query(SQL)
-        .bind(new.id.as_str()).bind(new.tenant.as_str()).bind(new.name.as_str()).bind(new.partner_key.as_str())
-        .bind(new.created_at.as_millis()).execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL;
+        new.id.as_str(), new.tenant.as_str(), new.name.as_str(), new.partner_key.as_str(),
+        new.created_at.as_millis())?;
     Ok(rows == 1)
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Aff
     rows.into_iter().map(AffiliateDetail::try_from).collect()
 }
 
-/// An account's affiliate of this id.
+/// An account's affiliate by id.
 pub(crate) async fn find(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -90,7 +90,7 @@ pub(crate) async fn find(
     row.map(AffiliateDetail::try_from).transpose()
 }
 
-/// Changes an affiliate and gives it as it is then.
+/// Updates an affiliate and returns it.
 pub(crate) async fn update(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -108,7 +108,7 @@ pub(crate) async fn update(
     row.map(AffiliateDetail::try_from).transpose()
 }
 
-/// Deletes an affiliate, whose partner key is free from then on; `false` when it is not there. Its credentials go with it,
+/// Deletes an affiliate and frees its partner key; `false` if there is none. Its credentials are deleted separately,
 /// by `keys::delete_all_of`.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
@@ -119,22 +119,19 @@ pub(crate) async fn delete(
     const SQL: &str = "
         UPDATE affiliates SET status = 'deleted', deleted_at = $3, updated_at = $3, partner_key = partner_key || ':' || id
         WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL";
-    let rows = on!(db, c => sqlx::query(SQL)
-        .bind(tenant.as_str()).bind(id.as_str()).bind(now.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; tenant.as_str(), id.as_str(), now.as_millis())?;
     Ok(rows == 1)
 }
 
-/// Holds an affiliate's row until the write ends, so that what is counted of it is exact; `false` when it is not there.
-pub(crate) async fn hold(db: &mut Conn<'_>, tenant: &TenantId, id: &AffiliateId) -> Result<bool, DbError> {
+/// Locks an affiliate's row until the write ends, so that counts are exact; `false` if there is none.
+pub(crate) async fn lock(db: &mut Conn<'_>, tenant: &TenantId, id: &AffiliateId) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE affiliates SET status = status WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL";
-    let rows = on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(id.as_str())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; tenant.as_str(), id.as_str())?;
     Ok(rows == 1)
 }
 
-/// Whether an affiliate is the account's.
+/// Whether the account has this affiliate.
 pub(crate) async fn belongs(db: &mut Conn<'_>, tenant: &TenantId, affiliate: &AffiliateId) -> Result<bool, DbError> {
     const SQL: &str = "SELECT id FROM affiliates WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL";
     let found: Option<String> =

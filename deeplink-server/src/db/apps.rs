@@ -5,7 +5,7 @@ use deeplink_core::id::{AppId, TenantId};
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
 #[derive(FromRow)]
 struct Row {
@@ -48,7 +48,7 @@ impl TryFrom<Row> for AppDetail {
     }
 }
 
-/// Stores an app. One of the same platform and bundle or package is replaced and keeps its id and its place.
+/// Stores an app. One of the same platform and bundle or package is replaced and keeps its id and its position in lists.
 pub(crate) async fn put(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -88,7 +88,7 @@ pub(crate) async fn put(
     row.try_into()
 }
 
-/// How many apps of a platform a tenant has.
+/// The number of a tenant's apps for a platform.
 pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId, platform: &AppPlatform) -> Result<i64, DbError> {
     const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM apps WHERE tenant_id = $1 AND platform = $2";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(platform.as_str()).fetch_one(c).await)?)
@@ -113,10 +113,9 @@ pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, id: &AppId) -> Re
     row.map(AppDetail::try_from).transpose()
 }
 
-/// Removes an app; `false` when the tenant has none of this id.
+/// Deletes an app; `false` if the tenant has none with this id.
 pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &AppId) -> Result<bool, DbError> {
     const SQL: &str = "DELETE FROM apps WHERE tenant_id = $1 AND id = $2";
-    let gone = on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(id.as_str())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let gone = execute!(db, SQL; tenant.as_str(), id.as_str())?;
     Ok(gone == 1)
 }

@@ -1,14 +1,14 @@
-//! The certificates of verified domains and of the service's own host, and the names that still need one.
+//! Certificates of verified domains and of the service's own host, and the names that need one.
 //!
-//! `own` is the service's host when that is served over TLS as well, else an empty text. A certificate whose name is
-//! neither is never found: whoever loses a domain loses it here without another write.
+//! `own` is the service's host if it is served over TLS, else an empty string. A certificate for a name that is
+//! neither is never found, so an account that loses a domain loses the certificate without another write.
 
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
-/// A certificate with its key, as it is stored.
+/// A certificate with its key, to store.
 #[derive(Debug, Clone)]
 pub(crate) struct NewCertificate {
     pub(crate) name: String,
@@ -22,7 +22,7 @@ pub(crate) struct NewCertificate {
     pub(crate) renew_at: Timestamp,
 }
 
-/// What is stored for a name; without the texts where the caller has them already.
+/// A stored certificate; without chain and key if the caller has them already.
 #[derive(Debug, FromRow)]
 pub(crate) struct Stored {
     pub(crate) id: String,
@@ -30,7 +30,7 @@ pub(crate) struct Stored {
     pub(crate) sealed_key: Option<String>,
 }
 
-/// The certificate to serve for a name. Whoever names the one it knows is spared reading that again.
+/// The certificate to serve for a name. If it is still `known_id`, chain and key are not read again.
 pub(crate) async fn find(
     db: &mut Conn<'_>,
     name: &str,
@@ -52,18 +52,18 @@ pub(crate) async fn find(
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub(crate) struct Due {
     pub(crate) name: String,
-    /// Whose it is; empty for the service's own host.
+    /// The account; empty for the service's own host.
     pub(crate) tenant: String,
 }
 
-/// At most so many names that need a certificate now, and of each tenant no more than its share. First come those whose
-/// certificate ends soonest, then those without any: never tried ones before failed ones, and the longest verified first.
+/// At most `max` names that need a certificate now, at most `max_per_tenant` of each tenant. First come those whose
+/// certificate expires first, then those without one: never tried before failed, earliest verified first.
 pub(crate) async fn due(
     db: &mut Conn<'_>,
     own: &str,
     now: Timestamp,
-    most: i64,
-    share: i64,
+    max: i64,
+    max_per_tenant: i64,
 ) -> Result<Vec<Due>, DbError> {
     const SQL: &str = "
         WITH names (name, tenant, since) AS (
@@ -80,14 +80,14 @@ pub(crate) async fn due(
             WHERE (certificates.renew_at IS NULL OR certificates.renew_at <= $1)
                 AND (certificate_failures.again_at IS NULL OR certificate_failures.again_at <= $1)
         ), shared AS (
-            SELECT name, tenant, urgency, ROW_NUMBER() OVER (PARTITION BY tenant ORDER BY urgency) AS place FROM due
+            SELECT name, tenant, urgency, ROW_NUMBER() OVER (PARTITION BY tenant ORDER BY urgency) AS rank_in_tenant FROM due
         )
-        SELECT name, tenant FROM shared WHERE place <= $4 ORDER BY urgency LIMIT $3";
+        SELECT name, tenant FROM shared WHERE rank_in_tenant <= $4 ORDER BY urgency LIMIT $3";
     Ok(on!(db, c => sqlx::query_as(SQL)
-        .bind(now.as_millis()).bind(own).bind(most).bind(share).fetch_all(c).await)?)
+        .bind(now.as_millis()).bind(own).bind(max).bind(max_per_tenant).fetch_all(c).await)?)
 }
 
-/// Stores a certificate in the place of the name's earlier one; its failures are over.
+/// Stores a certificate, replacing the name's earlier one, and resets its failures.
 pub(crate) async fn replace(db: &mut Conn<'_>, new: &NewCertificate, now: Timestamp) -> Result<(), DbError> {
     const SQL: &str = "
         INSERT INTO certificates (name, id, chain, sealed_key, not_before, not_after, renew_at, created_at)
@@ -96,23 +96,21 @@ pub(crate) async fn replace(db: &mut Conn<'_>, new: &NewCertificate, now: Timest
             id = excluded.id, chain = excluded.chain, sealed_key = excluded.sealed_key,
             not_before = excluded.not_before, not_after = excluded.not_after,
             renew_at = excluded.renew_at, created_at = excluded.created_at";
-    const FORGIVE: &str = "DELETE FROM certificate_failures WHERE name = $1";
-    on!(db, c => sqlx::query(SQL)
-        .bind(&new.name).bind(&new.id).bind(&new.chain).bind(&new.sealed_key)
-        .bind(new.not_before.as_millis()).bind(new.not_after.as_millis()).bind(new.renew_at.as_millis())
-        .bind(now.as_millis())
-        .execute(c).await.map(|_| ()))?;
-    on!(db, c => sqlx::query(FORGIVE).bind(&new.name).execute(c).await.map(|_| ()))?;
+    const RESET: &str = "DELETE FROM certificate_failures WHERE name = $1";
+    execute!(db, SQL;
+        &new.name, &new.id, &new.chain, &new.sealed_key, new.not_before.as_millis(), new.not_after.as_millis(),
+        new.renew_at.as_millis(), now.as_millis())?;
+    execute!(db, RESET; &new.name)?;
     Ok(())
 }
 
-/// How often a name has failed in a row.
+/// The number of consecutive failures for a name.
 pub(crate) async fn failures(db: &mut Conn<'_>, name: &str) -> Result<i64, DbError> {
     const SQL: &str = "SELECT failures FROM certificate_failures WHERE name = $1";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(name).fetch_optional(c).await)?.unwrap_or(0))
 }
 
-/// When a name that has failed is tried again.
+/// When a failed name is retried.
 #[cfg(test)]
 pub(crate) async fn again_at(db: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, DbError> {
     const SQL: &str = "SELECT again_at FROM certificate_failures WHERE name = $1";
@@ -120,7 +118,7 @@ pub(crate) async fn again_at(db: &mut Conn<'_>, name: &str) -> Result<Option<Tim
     Ok(millis.map(Timestamp::from_millis))
 }
 
-/// Notes that a name has failed so often, and when it is tried again.
+/// Records a failure for a name, and when it is retried.
 pub(crate) async fn note_failure(
     db: &mut Conn<'_>,
     name: &str,
@@ -132,13 +130,12 @@ pub(crate) async fn note_failure(
         INSERT INTO certificate_failures (name, failures, again_at, problem) VALUES ($1, $2, $3, $4)
         ON CONFLICT (name) DO UPDATE SET
             failures = excluded.failures, again_at = excluded.again_at, problem = excluded.problem";
-    on!(db, c => sqlx::query(SQL)
-        .bind(name).bind(failures).bind(again_at.as_millis()).bind(problem).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; name, failures, again_at.as_millis(), problem)?;
     Ok(())
 }
 
-/// Takes away the certificates and failures of names that nobody claims any more. A domain that is only unverified for
-/// now keeps its certificate, unseen: it may be proved again tomorrow, and certificates are rationed.
+/// Deletes the certificates and failures of names that nobody claims any more. A domain that is currently unverified
+/// keeps its certificate, unused: it may be verified again soon, and ACME servers limit how many they issue.
 pub(crate) async fn sweep(db: &mut Conn<'_>, own: &str) -> Result<(), DbError> {
     const CERTIFICATES: &str = "
         DELETE FROM certificates WHERE name <> $1 AND name NOT IN (SELECT domain FROM domains)";
@@ -146,12 +143,12 @@ pub(crate) async fn sweep(db: &mut Conn<'_>, own: &str) -> Result<(), DbError> {
         DELETE FROM certificate_failures
         WHERE name <> $1 AND name NOT IN (SELECT domain FROM domains WHERE verified_at IS NOT NULL)";
     for sql in [CERTIFICATES, FAILURES] {
-        on!(db, c => sqlx::query(sql).bind(own).execute(c).await.map(|_| ()))?;
+        execute!(db, sql; own)?;
     }
     Ok(())
 }
 
-/// Every certificate's id and sealed key, so that a new server key can take over.
+/// All sealed private keys with their certificates' ids, for key rotation.
 pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
     const SQL: &str = "SELECT id, sealed_key FROM certificates ORDER BY id";
     Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
@@ -160,6 +157,6 @@ pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)
 /// Replaces the sealed key of a certificate.
 pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<(), DbError> {
     const SQL: &str = "UPDATE certificates SET sealed_key = $2 WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(id).bind(sealed).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; id, sealed)?;
     Ok(())
 }

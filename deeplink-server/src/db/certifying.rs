@@ -1,4 +1,4 @@
-//! Who orders certificates, for which names, and who is answered.
+//! Tests of certificate leases, due names, lookups and challenges.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use tokio::sync::Barrier;
 use super::acme::{self, Challenge};
 use super::certificates::{self, NewCertificate};
 use super::tests::{Scratch, now};
-use super::{Access, Db, DbError, leases};
-use crate::config::{BUSY_MACHINE, Config};
+use super::{Access, Db, leases};
+use crate::config::{Config, TEST_DATABASE_TIMEOUT};
 use crate::vault::{MasterKey, Vault};
 
 fn at(millis: i64) -> Timestamp {
@@ -20,26 +20,21 @@ fn at(millis: i64) -> Timestamp {
 }
 
 async fn take(db: &Db, holder: &str, now: Timestamp, until: Timestamp) -> bool {
-    let holder = holder.to_owned();
-    let taken: Result<bool, DbError> = db
-        .write(move |mut tx| {
-            let holder = holder.clone();
-            async move { leases::take(&mut tx, leases::CERTIFICATES, &holder, now, until).await }.boxed()
-        })
-        .await;
-    taken.expect("a write")
+    let taken = db
+        .write(holder.to_owned(), move |tx, holder| leases::take(tx, leases::CERTIFICATES, holder, now, until).boxed());
+    taken.await.expect("a write")
 }
 
-/// A second node on the same database; a SQLite file has one.
+/// A second node on the same database; on SQLite the same one.
 async fn second_node(scratch: &Scratch) -> Db {
     if scratch.db.is_sqlite() {
         return scratch.db.clone();
     }
-    Db::open(&scratch.url, Access::Serve, BUSY_MACHINE).await.expect("another node")
+    Db::open(&scratch.url, Access::Serve, TEST_DATABASE_TIMEOUT).await.expect("another node")
 }
 
 #[tokio::test]
-async fn of_many_that_want_a_lease_at_once_one_gets_it() {
+async fn one_of_many_concurrent_callers_acquires_a_lease() {
     let scratch = Scratch::new().await;
     let nodes = [scratch.db.clone(), second_node(&scratch).await];
     for term in 0..5 {
@@ -59,24 +54,22 @@ async fn of_many_that_want_a_lease_at_once_one_gets_it() {
 }
 
 #[tokio::test]
-async fn a_lease_is_held_until_it_ends_or_is_given_back() {
+async fn a_lease_is_held_until_it_expires_or_is_released() {
     let scratch = Scratch::new().await;
     let [first, second] = [scratch.db.clone(), second_node(&scratch).await];
     assert!(take(&first, "a", at(0), at(100)).await);
     assert!(!take(&second, "b", at(99), at(200)).await, "it is held");
-    assert!(take(&first, "a", at(50), at(150)).await, "its holder takes it for longer");
+    assert!(take(&first, "a", at(50), at(150)).await, "its holder renews it");
     assert!(!take(&second, "b", at(149), at(300)).await);
-    assert!(take(&second, "b", at(150), at(300)).await, "its time was over");
-    assert!(!take(&first, "a", at(151), at(400)).await, "whoever was away too long has lost it");
+    assert!(take(&second, "b", at(150), at(300)).await, "it had expired");
+    assert!(!take(&first, "a", at(151), at(400)).await, "a holder that was away too long has lost it");
     for (holder, free) in [("a", false), ("b", true)] {
-        scratch
-            .write(move |mut tx| async move { leases::give_back(&mut tx, leases::CERTIFICATES, holder).await }.boxed())
-            .await;
-        assert_eq!(take(&first, "a", at(160), at(200)).await, free, "given back by {holder}");
+        scratch.write(move |tx| async move { leases::give_back(tx, leases::CERTIFICATES, holder).await }.boxed()).await;
+        assert_eq!(take(&first, "a", at(160), at(200)).await, free, "released by {holder}");
     }
 }
 
-/// Puts a domain of a tenant there.
+/// Stores a domain of a tenant.
 async fn domain(scratch: &Scratch, tenant: &TenantId, name: &str, verified: bool) {
     let id = DomainId::new(now(), &mut Random::system());
     let verified = if verified { now().as_millis().to_string() } else { "NULL".to_owned() };
@@ -99,19 +92,19 @@ async fn certified(scratch: &Scratch, name: &str, id: &str, renew_at: Timestamp)
         renew_at,
     };
     scratch
-        .write(move |mut tx| {
+        .write(move |tx| {
             let new = new.clone();
-            async move { certificates::replace(&mut tx, &new, now()).await }.boxed()
+            async move { certificates::replace(tx, &new, now()).await }.boxed()
         })
         .await;
 }
 
 async fn failed(scratch: &Scratch, name: &'static str, again_at: Timestamp) {
     scratch
-        .write(move |mut tx| {
+        .write(move |tx| {
             async move {
-                let failures = certificates::failures(&mut tx, name).await? + 1;
-                certificates::note_failure(&mut tx, name, failures, again_at, "because").await
+                let failures = certificates::failures(tx, name).await? + 1;
+                certificates::note_failure(tx, name, failures, again_at, "because").await
             }
             .boxed()
         })
@@ -125,7 +118,7 @@ async fn due(scratch: &Scratch, own: &str, when: Timestamp) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn verified_names_without_a_certificate_are_due_and_again_when_theirs_is_old() {
+async fn names_are_due_without_a_certificate_and_for_renewal() {
     let scratch = Scratch::new().await;
     let tenant = scratch.tenant("owner@example.com").await;
     for (name, verified) in [("a.example.com", true), ("b.example.com", true), ("claimed.example.com", false)] {
@@ -148,7 +141,7 @@ async fn verified_names_without_a_certificate_are_due_and_again_when_theirs_is_o
         certificates::failures(&mut reader.conn(), "b.example.com").await.expect("a number")
     };
     assert_eq!(failures, 2);
-    // A certificate forgives what went before.
+    // A certificate resets the failures.
     certified(&scratch, "b.example.com", "two", at(600)).await;
     assert_eq!(due(&scratch, "", at(600)).await, ["a.example.com", "b.example.com"]);
 
@@ -156,9 +149,9 @@ async fn verified_names_without_a_certificate_are_due_and_again_when_theirs_is_o
     assert_eq!(due(&scratch, "", at(9_999)).await, ["b.example.com"], "who is not verified is not renewed");
 }
 
-/// Names that lead nowhere must neither keep renewals waiting until it is too late, nor other tenants' names.
+/// Failing names must delay neither renewals nor other tenants' names.
 #[tokio::test]
-async fn what_ends_soonest_is_due_first_and_no_tenant_takes_more_than_its_share() {
+async fn the_earliest_expiry_is_due_first_and_each_tenant_has_a_limit() {
     let scratch = Scratch::new().await;
     let many = scratch.tenant("many@example.com").await;
     let few = scratch.tenant("few@example.com").await;
@@ -168,7 +161,7 @@ async fn what_ends_soonest_is_due_first_and_no_tenant_takes_more_than_its_share(
     for name in ["b1", "b2", "b3"] {
         domain(&scratch, &few, &format!("{name}.example.com"), true).await;
     }
-    // The one that is renewed first ends last.
+    // The one that is renewed first expires last.
     certified(&scratch, "b1.example.com", "one", at(100)).await;
     certified(&scratch, "a5.example.com", "two", at(200)).await;
     scratch
@@ -236,11 +229,11 @@ async fn a_certificate_is_found_for_a_verified_name_only() {
     for (lost, claimed) in [("UPDATE domains SET verified_at = NULL", true), ("DELETE FROM domains", false)] {
         scratch.execute(lost.to_owned()).await;
         assert!(find("go.example.com", "links.example.com", None).await.is_none(), "{lost}");
-        scratch.write(|mut tx| async move { certificates::sweep(&mut tx, "links.example.com").await }.boxed()).await;
+        scratch.write(|tx| async move { certificates::sweep(tx, "links.example.com").await }.boxed()).await;
         let mut reader = scratch.db.read().await.expect("a reader");
         let kept = certificates::all_sealed(&mut reader.conn()).await.expect("what is kept");
         let kept: Vec<_> = kept.iter().map(|(id, _)| id.as_str()).collect();
-        // A claim may be proved again tomorrow; a name that nobody claims leaves nothing.
+        // A claim may be verified again; nothing is kept for a name that nobody claims.
         assert_eq!(kept, if claimed { vec!["own", "two"] } else { vec!["own"] }, "{lost}");
     }
 }
@@ -256,9 +249,9 @@ async fn a_challenge_is_answered_for_its_name_while_it_is_pending() {
             expires_at: at(100),
         };
         scratch
-            .write(move |mut tx| {
+            .write(move |tx| {
                 let challenge = challenge.clone();
-                async move { acme::insert_challenge(&mut tx, &challenge).await }.boxed()
+                async move { acme::insert_challenge(tx, &challenge).await }.boxed()
             })
             .await;
     }
@@ -270,16 +263,16 @@ async fn a_challenge_is_answered_for_its_name_while_it_is_pending() {
     assert_eq!(find("t1", "other.example.com", at(0)).await, None);
     assert_eq!(find("t9", "go.example.com", at(0)).await, None);
     assert_eq!(find("t1", "go.example.com", at(100)).await, None, "its time is over");
-    scratch.write(|mut tx| async move { acme::end_challenges(&mut tx, "go.example.com", at(0)).await }.boxed()).await;
+    scratch.write(|tx| async move { acme::end_challenges(tx, "go.example.com", at(0)).await }.boxed()).await;
     for token in ["t1", "t2"] {
         assert_eq!(find(token, "go.example.com", at(0)).await, None, "the order is over");
     }
     assert!(find("t3", "other.example.com", at(0)).await.is_some());
 }
 
-/// X18: keys of certificates and accounts follow a new server key, so that the old one can be taken away.
+/// X18: private keys of certificates and accounts are re-encrypted with a new server key, so that the old one can be removed.
 #[tokio::test]
-async fn x18_sealed_keys_follow_a_new_server_key() {
+async fn x18_private_keys_are_re_encrypted_with_a_new_server_key() {
     let scratch = Scratch::new().await;
     let folder = tempfile::tempdir().expect("a directory");
     let directory = "https://acme.example.com/directory";
@@ -296,11 +289,11 @@ async fn x18_sealed_keys_follow_a_new_server_key() {
         sealed: vault.seal("acme_accounts", directory, b"the account"),
     };
     scratch
-        .write(move |mut tx| {
+        .write(move |tx| {
             let (sealed, account) = (sealed.clone(), account.clone());
             async move {
-                certificates::reseal(&mut tx, "one", &sealed).await?;
-                acme::keep_account(&mut tx, &account, now()).await
+                certificates::reseal(tx, "one", &sealed).await?;
+                acme::keep_account(tx, &account, now()).await
             }
             .boxed()
         })

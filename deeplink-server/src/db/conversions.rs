@@ -1,8 +1,8 @@
-//! What users of an app did. [`super::credits`] has the links that are credited with it.
+//! Conversions of app users. The links credited with them are in [`super::credits`].
 //!
-//! A user's row is held by whoever changes what the user is credited with: a conversion, a touch of an install that is
-//! bound to them, the binding of another. Whoever also holds an install's row takes that one first. So each sees what the
-//! others have committed, and whoever comes second settles the credit.
+//! A write that changes a user's credits locks the user's row: a conversion, a touch of an install that is
+//! bound to them, the binding of another. If it also locks an install's row, it locks that one first. So each sees what
+//! the others have committed, and the later one settles the credit.
 
 use deeplink_core::id::{EventId, SourceId, TenantId};
 use deeplink_core::lifecycle::NewConversion;
@@ -10,14 +10,14 @@ use deeplink_core::metadata::Metadata;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::events::{self, Telling};
-use super::{Conn, DbError, credits, on};
+use super::events::{self, Publisher};
+use super::{Conn, DbError, credits, execute, on};
 
-/// How long an idempotency key is known.
+/// Days for which an idempotency key is kept.
 const KEY_DAYS: i64 = 30;
 
-/// Makes a user, or finds them, and holds their row until the write ends. Gives their position.
-pub(crate) async fn hold_user(
+/// Creates or finds a user and locks the row until the write ends. Returns the user's position.
+pub(crate) async fn lock_user(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     user_id: &str,
@@ -33,8 +33,8 @@ pub(crate) async fn hold_user(
     .map_err(DbError::drawn)
 }
 
-/// Holds a user's row until the write ends. SQLite has one writer, so there nothing needs to be held.
-pub(crate) async fn hold(db: &mut Conn<'_>, user: i64) -> Result<(), DbError> {
+/// Locks a user's row until the write ends. SQLite has one writer and needs no lock.
+pub(crate) async fn lock(db: &mut Conn<'_>, user: i64) -> Result<(), DbError> {
     const POSTGRES: &str = "SELECT position FROM app_users WHERE position = $1 FOR NO KEY UPDATE";
     if let Conn::Postgres(conn) = db {
         sqlx::query(POSTGRES).bind(user).execute(&mut **conn).await?;
@@ -42,8 +42,8 @@ pub(crate) async fn hold(db: &mut Conn<'_>, user: i64) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Takes an idempotency key for a conversion. Gives the conversion that has it already, if it is not too long ago. On
-/// PostgreSQL a second one waits here until the first transaction ends.
+/// Claims an idempotency key for a conversion. Returns the earlier conversion if the key is in use and not expired. On
+/// PostgreSQL a concurrent claim waits here until the first transaction ends.
 pub(crate) async fn claim_key(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -56,16 +56,14 @@ pub(crate) async fn claim_key(
         ON CONFLICT (tenant_id, key) DO UPDATE SET conversion = excluded.conversion, expires_at = excluded.expires_at
         WHERE conversion_keys.expires_at <= $5";
     const HOLDER: &str = "SELECT conversion FROM conversion_keys WHERE tenant_id = $1 AND key = $2";
-    let claimed = on!(db, c => sqlx::query(CLAIM)
-        .bind(tenant.as_str()).bind(key).bind(conversion.as_str())
-        .bind(now.plus_days(KEY_DAYS).as_millis()).bind(now.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let claimed = execute!(db, CLAIM;
+        tenant.as_str(), key, conversion.as_str(), now.plus_days(KEY_DAYS).as_millis(), now.as_millis())?;
     if claimed == 1 {
         return Ok(None);
     }
     let holder: Option<String> =
         on!(db, c => sqlx::query_scalar(HOLDER).bind(tenant.as_str()).bind(key).fetch_optional(c).await)?;
-    // A sweep took it away meanwhile: the write begins again and sees that.
+    // A sweep has deleted it meanwhile: the write is retried.
     let holder = holder.ok_or_else(|| DbError::Deadlock("an idempotency key expired".into()))?;
     holder.parse().map(Some).map_err(|_| DbError::corrupt("conversion_keys", "conversion", &holder))
 }
@@ -75,18 +73,18 @@ pub(crate) async fn claim_key(
 pub(crate) struct Stored<'a> {
     pub(crate) id: &'a EventId,
     pub(crate) tenant: &'a TenantId,
-    /// `app_users.position`; the caller holds the row.
+    /// `app_users.position`; the caller has locked the row.
     pub(crate) user: i64,
     pub(crate) position: i64,
     pub(crate) source: Option<&'a SourceId>,
     pub(crate) new: &'a NewConversion,
-    /// When it counts as having happened.
+    /// When it happened.
     pub(crate) at: Timestamp,
 }
 
-/// An install's touches up to a moment, at their ends.
+/// The first and last touch of an install up to a time.
 #[derive(FromRow)]
-struct Ends {
+struct FirstAndLastTouch {
     position: i64,
     first_at: Option<i64>,
     first_link: Option<i64>,
@@ -94,9 +92,9 @@ struct Ends {
     last_link: Option<i64>,
 }
 
-/// Stores a conversion and credits links with it. `true`: an install is bound to its user, so it is an event at once.
-pub(crate) async fn insert(db: &mut Conn<'_>, telling: &Telling, stored: &Stored<'_>) -> Result<bool, DbError> {
-    // Two looks into an index for each end of an install's touches, however many it has.
+/// Stores a conversion and credits links with it. `true`: its user has a bound install, so it becomes an event at once.
+pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, stored: &Stored<'_>) -> Result<bool, DbError> {
+    // Two index lookups for the first and last touch, however many there are.
     const ENDS: &str = "
         SELECT position,
             (SELECT t.at FROM touches t WHERE t.install = i.position AND t.at <= $2
@@ -115,33 +113,31 @@ pub(crate) async fn insert(db: &mut Conn<'_>, telling: &Telling, stored: &Stored
             currency, at, received_at, emitted_at, first_link, last_link)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
     let new = stored.new;
-    let (at, now) = (stored.at.as_millis(), telling.now().as_millis());
-    let ends: Vec<Ends> = on!(db, c => sqlx::query_as(ENDS).bind(stored.user).bind(at).fetch_all(c).await)?;
-    // One that no link has touched tells who the user is, and nothing of links.
+    let (at, now) = (stored.at.as_millis(), publisher.now().as_millis());
+    let ends: Vec<FirstAndLastTouch> =
+        on!(db, c => sqlx::query_as(ENDS).bind(stored.user).bind(at).fetch_all(c).await)?;
+    // An install without touches identifies the user but credits no links.
     let is_known =
         !ends.is_empty() || on!(db, c => sqlx::query_scalar::<_, bool>(KNOWN).bind(stored.user).fetch_one(c).await)?;
     let first = ends.iter().filter_map(|end| Some(((end.first_at?, end.position), end.first_link?))).min();
     let last = ends.iter().filter_map(|end| Some(((end.last_at?, end.position), end.last_link?))).max();
     let (first, last) = (first.map(|(_, link)| link), last.map(|(_, link)| link));
-    on!(db, c => sqlx::query(INSERT)
-        .bind(stored.position).bind(stored.id.as_str()).bind(stored.tenant.as_str()).bind(stored.user)
-        .bind(stored.source.map(SourceId::as_str)).bind(&new.conversion_type)
-        .bind(new.metadata.as_ref().map(Metadata::as_str))
-        .bind(new.amount.as_ref().map(|(cents, _)| *cents)).bind(new.amount.as_ref().map(|(_, currency)| currency))
-        .bind(at).bind(now).bind(is_known.then_some(now))
-        .bind(first).bind(last)
-        .execute(c).await.map(|_| ()))
+    execute!(db, INSERT;
+        stored.position, stored.id.as_str(), stored.tenant.as_str(), stored.user, stored.source.map(SourceId::as_str),
+        &new.conversion_type, new.metadata.as_ref().map(Metadata::as_str),
+        new.amount.as_ref().map(|(cents, _)| *cents), new.amount.as_ref().map(|(_, currency)| currency), at, now,
+        is_known.then_some(now), first, last)
     .map_err(DbError::drawn)?;
     if first.is_some() {
         credits::credit_one(db, stored.user, at, stored.position).await?;
     }
     if is_known {
-        events::tell_one(db, telling, stored.tenant, stored.position).await?;
+        events::publish_conversion(db, publisher, stored.tenant, stored.position).await?;
     }
     Ok(is_known)
 }
 
-/// Takes away some idempotency keys whose time is over; see [`super::expired`].
+/// Deletes some expired idempotency keys; see [`super::expired`].
 pub(crate) const EXPIRED_KEYS: &str = "
     DELETE FROM conversion_keys WHERE expires_at <= $1 AND (tenant_id, key) IN
         (SELECT tenant_id, key FROM conversion_keys WHERE expires_at <= $1 LIMIT $2)";

@@ -1,53 +1,53 @@
-//! Which links are credited with what users did.
+//! Links credited with users' conversions.
 //!
-//! The work of one write is bounded, however much a user has: the installs that were bound last count, a conversion has so
-//! many links at most, and so many conversions are credited anew at one time. What is left stands in `credit_work`, and
-//! whoever holds the user's row goes on with it. Everything here is called with that row held.
+//! The work of one write is bounded, however many rows a user has: only the latest bound installs count, a conversion credits
+//! a limited number of links, and a limited number of conversions are re-credited at a time. The rest is recorded in
+//! `credit_work` and continued by a later write. All functions here require the user's row to be locked.
 
 use deeplink_core::id::TenantId;
 use sqlx::FromRow;
 
-use super::events::{self, Telling};
-use super::{Conn, DbError, conversions, on};
+use super::events::{self, Publisher};
+use super::{Conn, DbError, conversions, execute, on};
 
-/// Conversions that one write credits anew at most; fewer where each takes many looks.
-const BATCH: i64 = 500;
-/// Looks at installs or links that one such write takes, about.
-const LOOKS: i64 = 2_000;
-/// Conversions that one such write credits anew at least.
-const FEW: i64 = 20;
-/// Users whose work is found at one time.
-const USERS: i64 = 1_000;
+/// Maximum conversions that one write re-credits; fewer if each takes many lookups.
+const MAX_RECREDITED: i64 = 500;
+/// Approximate lookups of installs or links in one such write.
+const MAX_LOOKUPS: i64 = 2_000;
+/// Minimum conversions that one such write re-credits.
+const MIN_RECREDITED: i64 = 20;
+/// Users with unfinished work that are read at a time.
+const USERS_PER_READ: i64 = 1_000;
 
-/// A place among a user's conversions, which are ordered by when they happened, and then by their positions.
+/// A point in the order of a user's conversions: by time, then by position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromRow)]
-pub(crate) struct Place {
+pub(crate) struct Point {
     pub(super) at: i64,
     pub(super) position: i64,
 }
 
-impl Place {
-    /// Before all conversions of this moment and later ones.
+impl Point {
+    /// Before all conversions at or after this time.
     fn before(at: i64) -> Self {
         Self { at, position: i64::MIN }
     }
 }
 
-/// Conversions of a user after one place and up to another.
+/// Conversions of a user after one point and up to another.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub(super) user: i64,
-    pub(super) after: Place,
-    pub(super) upto: Place,
+    pub(super) after: Point,
+    pub(super) upto: Point,
 }
 
-/// Credits links with a conversion that was just stored with its first and last touch.
+/// Credits links with a new conversion that is stored with its first and last touch.
 pub(super) async fn credit_one(db: &mut Conn<'_>, user: i64, at: i64, position: i64) -> Result<(), DbError> {
-    let after = Place { at, position: position.saturating_sub(1) };
-    credit_range(db, Range { user, after, upto: Place { at, position } }).await
+    let after = Point { at, position: position.saturating_sub(1) };
+    credit_range(db, Range { user, after, upto: Point { at, position } }).await
 }
 
-/// Credits the conversions of a range with the links that touched before them, as far as none is credited yet.
+/// Credits the links that touched before the conversions of a range, for conversions without credits.
 async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> Result<(), DbError> {
     const SQL: &str = "
         WITH touched AS (
@@ -68,47 +68,50 @@ async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> 
                 WHERE t.link <> d.first_link AND t.link <> d.last_link),
         ranked AS (
             SELECT chain.*,
-                ROW_NUMBER() OVER (PARTITION BY position ORDER BY is_end DESC, latest_at DESC, link) AS place
+                ROW_NUMBER() OVER (PARTITION BY position ORDER BY is_end DESC, latest_at DESC, link) AS nth
             FROM chain)
         INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
-        SELECT link, at, conversion_type, link = first_link, link = last_link, position FROM ranked WHERE place <= 100";
-    on!(db, c => sqlx::query(SQL)
-        .bind(user).bind(after.at).bind(after.position).bind(upto.at).bind(upto.position)
-        .execute(c).await.map(|_| ()))?;
+        SELECT link, at, conversion_type, link = first_link, link = last_link, position FROM ranked WHERE nth <= 100";
+    execute!(db, SQL; user, after.at, after.position, upto.at, upto.position)?;
     Ok(())
 }
 
-/// Touches came to a user: credits the conversions since then anew, and makes events of those that are none yet. `true`: some
-/// are left for later. Seldom is there anything to do: a conversion is newer than the touches before it, unless it came
-/// before its user was known or a clock was set.
-pub(crate) async fn credit_since(db: &mut Conn<'_>, telling: &Telling, user: i64, since: i64) -> Result<bool, DbError> {
+/// Re-credits a user's conversions after new touches, and creates events for those that have none yet. `true`: some
+/// are left for later. Usually there is nothing to do: a conversion is newer than the touches before it, unless it arrived
+/// before its user was known or a clock was changed.
+pub(crate) async fn credit_since(
+    db: &mut Conn<'_>,
+    publisher: &Publisher,
+    user: i64,
+    since: i64,
+) -> Result<bool, DbError> {
     const ANY: &str = "SELECT EXISTS (SELECT 1 FROM conversions WHERE app_user = $1 AND at >= $2)";
     if !on!(db, c => sqlx::query_scalar::<_, bool>(ANY).bind(user).bind(since).fetch_one(c).await)? {
         return Ok(false);
     }
-    let since = Place::before(since);
-    match left(db, user).await? {
-        None => go_on(db, telling, user, Left { place: since, again_at: None }, false).await,
-        // What is under way goes on to its end first: who is bound again and again would never get there otherwise.
-        Some(mut left) => {
-            if since < left.place {
-                left.again_at = Some(left.again_at.map_or(since.at, |at| at.min(since.at)));
+    let since = Point::before(since);
+    match remaining(db, user).await? {
+        None => continue_work(db, publisher, user, Remaining { point: since, again_at: None }, false).await,
+        // Unfinished work is completed first: with frequent new bindings it would never complete otherwise.
+        Some(mut remaining) => {
+            if since < remaining.point {
+                remaining.again_at = Some(remaining.again_at.map_or(since.at, |at| at.min(since.at)));
             }
-            go_on(db, telling, user, left, true).await
+            continue_work(db, publisher, user, remaining, true).await
         }
     }
 }
 
-/// Goes on with what earlier writes left of a user's conversions; `true` when more is left.
-pub(crate) async fn resume(db: &mut Conn<'_>, telling: &Telling, user: i64) -> Result<bool, DbError> {
-    conversions::hold(db, user).await?;
-    match left(db, user).await? {
-        Some(left) => go_on(db, telling, user, left, true).await,
+/// Continues the unfinished work of a user; `true` if more is left.
+pub(crate) async fn resume(db: &mut Conn<'_>, publisher: &Publisher, user: i64) -> Result<bool, DbError> {
+    conversions::lock(db, user).await?;
+    match remaining(db, user).await? {
+        Some(remaining) => continue_work(db, publisher, user, remaining, true).await,
         None => Ok(false),
     }
 }
 
-/// Somebody of whose conversions something is left.
+/// A user with unfinished work.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     /// `app_users.position`.
@@ -116,12 +119,12 @@ pub(crate) struct Unfinished {
     pub(crate) tenant: TenantId,
 }
 
-/// Some users of whose conversions something is left.
+/// Some users with unfinished work.
 pub(crate) async fn unfinished(db: &mut Conn<'_>) -> Result<Vec<Unfinished>, DbError> {
     const SQL: &str = "
         SELECT w.app_user, u.tenant_id FROM credit_work w JOIN app_users u ON u.position = w.app_user
         ORDER BY w.app_user LIMIT $1";
-    let rows: Vec<(i64, String)> = on!(db, c => sqlx::query_as(SQL).bind(USERS).fetch_all(c).await)?;
+    let rows: Vec<(i64, String)> = on!(db, c => sqlx::query_as(SQL).bind(USERS_PER_READ).fetch_all(c).await)?;
     let read = |(position, tenant): (i64, String)| {
         let tenant = tenant.parse().map_err(|_| DbError::corrupt("app_users", "tenant_id", &tenant))?;
         Ok(Unfinished { position, tenant })
@@ -129,52 +132,62 @@ pub(crate) async fn unfinished(db: &mut Conn<'_>) -> Result<Vec<Unfinished>, DbE
     rows.into_iter().map(read).collect()
 }
 
-/// What earlier writes left of a user's conversions.
+/// The unfinished work of a user.
 #[derive(Debug, Clone, Copy)]
-struct Left {
-    /// Those after this place.
-    place: Place,
-    /// After them, those from this moment on once more: touches came to the user meanwhile.
+struct Remaining {
+    /// Conversions after this point are to be re-credited.
+    point: Point,
+    /// Then those from this time on once more, because of new touches meanwhile.
     again_at: Option<i64>,
 }
 
-async fn left(db: &mut Conn<'_>, user: i64) -> Result<Option<Left>, DbError> {
+async fn remaining(db: &mut Conn<'_>, user: i64) -> Result<Option<Remaining>, DbError> {
     const SQL: &str = "SELECT since_at, since_position, again_at FROM credit_work WHERE app_user = $1";
     let row: Option<(i64, i64, Option<i64>)> = on!(db, c => sqlx::query_as(SQL).bind(user).fetch_optional(c).await)?;
-    Ok(row.map(|(at, position, again_at)| Left { place: Place { at, position }, again_at }))
+    Ok(row.map(|(at, position, again_at)| Remaining { point: Point { at, position }, again_at }))
 }
 
-/// Does as much as one write may, and notes what it leaves.
-async fn go_on(db: &mut Conn<'_>, telling: &Telling, user: i64, from: Left, noted: bool) -> Result<bool, DbError> {
+/// Does as much as one write may, and records the rest.
+async fn continue_work(
+    db: &mut Conn<'_>,
+    publisher: &Publisher,
+    user: i64,
+    from: Remaining,
+    noted: bool,
+) -> Result<bool, DbError> {
     const NOTE: &str = "
         INSERT INTO credit_work (app_user, since_at, since_position, again_at) VALUES ($1, $2, $3, $4)
         ON CONFLICT (app_user) DO UPDATE SET since_at = excluded.since_at, since_position = excluded.since_position,
             again_at = excluded.again_at";
     const END: &str = "DELETE FROM credit_work WHERE app_user = $1";
-    let left = match (credit_some(db, telling, user, from.place).await?, from.again_at) {
-        (Some(place), again_at) => Some(Left { place, again_at }),
-        (None, Some(at)) => Some(Left { place: Place::before(at), again_at: None }),
+    let remaining = match (credit_some(db, publisher, user, from.point).await?, from.again_at) {
+        (Some(point), again_at) => Some(Remaining { point, again_at }),
+        (None, Some(at)) => Some(Remaining { point: Point::before(at), again_at: None }),
         (None, None) => None,
     };
-    if let Some(Left { place, again_at }) = left {
-        on!(db, c => sqlx::query(NOTE).bind(user).bind(place.at).bind(place.position).bind(again_at)
-            .execute(c).await.map(|_| ()))?;
+    if let Some(Remaining { point, again_at }) = remaining {
+        execute!(db, NOTE; user, point.at, point.position, again_at)?;
     } else if noted {
-        on!(db, c => sqlx::query(END).bind(user).execute(c).await.map(|_| ()))?;
+        execute!(db, END; user)?;
     }
-    Ok(left.is_some())
+    Ok(remaining.is_some())
 }
 
 /// The first touch of an install.
 #[derive(FromRow)]
-struct First {
+struct FirstTouch {
     install: i64,
     at: Option<i64>,
     link: Option<i64>,
 }
 
-/// Credits some conversions anew. Gives how far it came, if more may be left.
-async fn credit_some(db: &mut Conn<'_>, telling: &Telling, user: i64, after: Place) -> Result<Option<Place>, DbError> {
+/// Re-credits some conversions. Returns the point to continue from, if more may be left.
+async fn credit_some(
+    db: &mut Conn<'_>,
+    publisher: &Publisher,
+    user: i64,
+    after: Point,
+) -> Result<Option<Point>, DbError> {
     const FIRSTS: &str = "
         SELECT i.position AS install,
             (SELECT t.at FROM touches t WHERE t.install = i.position ORDER BY t.at, t.number LIMIT 1) AS at,
@@ -187,33 +200,31 @@ async fn credit_some(db: &mut Conn<'_>, telling: &Telling, user: i64, after: Pla
                     ORDER BY bound_at DESC, position DESC LIMIT 100) AS i
                 JOIN install_links l ON l.install = i.position AND l.credited = TRUE
             LIMIT 100) AS links";
-    const DUE: &str = "
+    const TO_CREDIT: &str = "
         SELECT at, position FROM conversions WHERE app_user = $1 AND (at, position) > ($2, $3)
         ORDER BY at, position LIMIT $4";
     const FORGET: &str = "
         DELETE FROM conversion_credits WHERE conversion IN (
             SELECT position FROM conversions
             WHERE app_user = $1 AND (at, position) > ($2, $3) AND (at, position) <= ($4, $5))";
-    let firsts: Vec<First> = on!(db, c => sqlx::query_as(FIRSTS).bind(user).fetch_all(c).await)?;
+    let firsts: Vec<FirstTouch> = on!(db, c => sqlx::query_as(FIRSTS).bind(user).fetch_all(c).await)?;
     let links: i64 = on!(db, c => sqlx::query_scalar(LINKS).bind(user).fetch_one(c).await)?;
     let installs = i64::try_from(firsts.len()).unwrap_or(i64::MAX);
-    let most = (LOOKS / links.max(installs).max(1)).clamp(FEW, BATCH);
-    let due: Vec<Place> = on!(db, c => sqlx::query_as(DUE)
+    let most = (MAX_LOOKUPS / links.max(installs).max(1)).clamp(MIN_RECREDITED, MAX_RECREDITED);
+    let due: Vec<Point> = on!(db, c => sqlx::query_as(TO_CREDIT)
         .bind(user).bind(after.at).bind(after.position).bind(most).fetch_all(c).await)?;
     let Some(&upto) = due.last() else { return Ok(None) };
     let range = Range { user, after, upto };
     let first = firsts.iter().filter_map(|first| Some(((first.at?, first.install), first.link?))).min();
-    on!(db, c => sqlx::query(FORGET)
-        .bind(user).bind(after.at).bind(after.position).bind(upto.at).bind(upto.position)
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, FORGET; user, after.at, after.position, upto.at, upto.position)?;
     settle(db, range, first.map(|((at, _), link)| (at, link))).await?;
     credit_range(db, range).await?;
-    events::tell_range(db, telling, range).await?;
+    events::publish_conversions(db, publisher, range).await?;
     Ok((i64::try_from(due.len()).unwrap_or(i64::MAX) == most).then_some(upto))
 }
 
-/// Finds the first and the last touch of each conversion of a range, by looks into indexes. `first` is when and by which link
-/// the user was touched at first.
+/// Finds the first and the last touch of each conversion of a range, by index lookups. `first` is the time and the link of
+/// the user's first touch.
 async fn settle(db: &mut Conn<'_>, range: Range, first: Option<(i64, i64)>) -> Result<(), DbError> {
     const SQL: &str = "
         UPDATE conversions SET
@@ -231,10 +242,7 @@ async fn settle(db: &mut Conn<'_>, range: Range, first: Option<(i64, i64)>) -> R
         WHERE app_user = $1 AND (at, position) > ($2, $3) AND (at, position) <= ($4, $5)";
     let Range { user, after, upto } = range;
     let (first_at, first_link) = first.unzip();
-    on!(db, c => sqlx::query(SQL)
-        .bind(user).bind(after.at).bind(after.position).bind(upto.at).bind(upto.position)
-        .bind(first_at).bind(first_link)
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; user, after.at, after.position, upto.at, upto.position, first_at, first_link)?;
     Ok(())
 }
 
@@ -254,11 +262,11 @@ mod tests {
 
     use super::*;
 
-    fn telling(now: Timestamp) -> Telling {
-        Telling::new(Arc::default(), Arc::new(Mutex::new(Random::system())), now, now)
+    fn publisher(now: Timestamp) -> Publisher {
+        Publisher::new(Arc::default(), Arc::new(Mutex::new(Random::system())), now, now)
     }
 
-    /// A tenant with one user, and no task that does what is left.
+    /// A tenant with one user, and no task that completes unfinished work.
     struct Stage {
         scratch: Scratch,
         tenant: TenantId,
@@ -281,10 +289,10 @@ mod tests {
         async fn touch(&self, install: i64, link: i64, nth: i64) -> bool {
             let tenant = self.tenant.clone();
             self.scratch
-                .write(move |mut tx| {
+                .write(move |tx| {
                     let (tenant, install_id) = (tenant.clone(), format!("install-{install}"));
                     async move {
-                        let telling = telling(now().plus_millis(nth));
+                        let publisher = publisher(now().plus_millis(nth));
                         let new = NewTouch {
                             tenant: &tenant,
                             position: install,
@@ -296,7 +304,7 @@ mod tests {
                             context: None,
                             at: now().plus_millis(nth),
                         };
-                        installs::touch(&mut tx, &telling, &new).await
+                        installs::touch(tx, &publisher, &new).await
                     }
                     .boxed()
                 })
@@ -307,10 +315,10 @@ mod tests {
         async fn bind(&self, install: i64, nth: i64) -> Bound {
             let tenant = self.tenant.clone();
             self.scratch
-                .write(move |mut tx| {
+                .write(move |tx| {
                     let (tenant, install_id) = (tenant.clone(), format!("install-{install}"));
                     async move {
-                        let telling = telling(now().plus_millis(nth));
+                        let publisher = publisher(now().plus_millis(nth));
                         let new = NewBinding {
                             tenant: &tenant,
                             positions: [install, 1],
@@ -318,7 +326,7 @@ mod tests {
                             user_id: "ann",
                             at: now().plus_millis(nth),
                         };
-                        installs::bind(&mut tx, &telling, &new).await
+                        installs::bind(tx, &publisher, &new).await
                     }
                     .boxed()
                 })
@@ -329,10 +337,10 @@ mod tests {
         async fn convert(&self, positions: std::ops::Range<i64>, nth: i64) {
             let tenant = self.tenant.clone();
             self.scratch
-                .write(move |mut tx| {
+                .write(move |tx| {
                     let (tenant, positions) = (tenant.clone(), positions.clone());
                     async move {
-                        let user = conversions::hold_user(&mut tx, &tenant, "ann", 1, now()).await?;
+                        let user = conversions::lock_user(tx, &tenant, "ann", 1, now()).await?;
                         let new = Convert::new("ann", "t").check().expect("a conversion");
                         let begin = positions.start;
                         for position in positions {
@@ -340,7 +348,7 @@ mod tests {
                             let id = EventId::new(at, &mut Random::system());
                             let stored =
                                 Stored { id: &id, tenant: &tenant, user, position, source: None, new: &new, at };
-                            conversions::insert(&mut tx, &telling(at), &stored).await?;
+                            conversions::insert(tx, &publisher(at), &stored).await?;
                         }
                         Ok(())
                     }
@@ -351,11 +359,11 @@ mod tests {
 
         async fn resume(&self, nth: i64) -> bool {
             let at = now().plus_millis(nth);
-            self.scratch.write(move |mut tx| async move { resume(&mut tx, &telling(at), 1).await }.boxed()).await
+            self.scratch.write(move |tx| async move { resume(tx, &publisher(at), 1).await }.boxed()).await
         }
     }
 
-    /// C3: however many conversions waited for a user, a write does 500 of them, and what is left is known.
+    /// C3: however many conversions a user has, one write re-credits 500 of them, and the rest is recorded.
     #[tokio::test]
     async fn c3_one_write_credits_five_hundred() {
         let stage = Stage::new().await;
@@ -392,9 +400,9 @@ mod tests {
         }
     }
 
-    /// However often touches come to a user meanwhile, what is left is done in the end.
+    /// However often new touches arrive meanwhile, all conversions are credited in the end.
     #[tokio::test]
-    async fn c3_bindings_without_end_keep_no_conversion_waiting() {
+    async fn c3_repeated_bindings_do_not_starve_conversions() {
         let stage = Stage::new().await;
         stage.convert(0..2_000, 100).await;
         for install in 1..=6 {

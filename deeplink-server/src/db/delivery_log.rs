@@ -1,4 +1,4 @@
-//! The log of deliveries as people read it: pages of it, one of them, and what is sent because somebody asks for it.
+//! The delivery log as the API shows it: list, single delivery, replay.
 
 use deeplink_core::event::EventKind;
 use deeplink_core::id::{DeliveryId, EventId, TenantId, WebhookId};
@@ -7,13 +7,13 @@ use deeplink_core::webhook::{Attempt, DeliveryDetail, DeliveryStatus};
 use serde::Deserialize;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
 /// A delivery as it is stored, with its event.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredDelivery {
     pub(crate) detail: DeliveryDetail,
-    /// The beginning of what the receiver answered last, if it said anything: for people, and not for programs.
+    /// The beginning of the receiver's last response body, for people to read.
     pub(crate) answer: Option<String>,
 }
 
@@ -92,7 +92,7 @@ macro_rules! deliveries {
 const PAGE: &str = deliveries!("d.id < $3 ORDER BY d.id DESC LIMIT $4");
 const PAGE_OF_STATE: &str = deliveries!("d.id < $3 AND d.state = $5 ORDER BY d.id DESC LIMIT $4");
 
-/// A webhook's deliveries, newest first: at most `limit` that come after `before`, of this status only if one is named.
+/// A webhook's deliveries, newest first: at most `limit` older than `before`, optionally of one status only.
 pub(crate) async fn list(
     db: &mut Conn<'_>,
     (tenant, webhook): (&TenantId, &WebhookId),
@@ -100,7 +100,7 @@ pub(crate) async fn list(
     before: Option<&DeliveryId>,
     limit: u32,
 ) -> Result<Vec<StoredDelivery>, DbError> {
-    /// Comes after every id of a delivery.
+    /// Sorts after all delivery ids.
     const END: &str = "dlw";
     let state = status.and_then(DeliveryStatus::code).map(i64::from);
     let before = before.map_or(END, DeliveryId::as_str);
@@ -117,7 +117,7 @@ pub(crate) async fn list(
     rows.into_iter().map(StoredDelivery::try_from).collect()
 }
 
-/// A webhook's delivery of this id.
+/// A webhook's delivery by id.
 pub(crate) async fn find(
     db: &mut Conn<'_>,
     (tenant, webhook): (&TenantId, &WebhookId),
@@ -129,19 +129,18 @@ pub(crate) async fn find(
     row.map(StoredDelivery::try_from).transpose()
 }
 
-/// Notes that a delivery sends another one's event once more.
+/// Records that a delivery is a replay of another one.
 pub(crate) async fn note_replay(db: &mut Conn<'_>, id: &DeliveryId, of: &DeliveryId) -> Result<(), DbError> {
     const SQL: &str = "UPDATE deliveries SET replay_of = $2 WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(id.as_str()).bind(of.as_str()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; id.as_str(), of.as_str())?;
     Ok(())
 }
 
-/// Keeps an event until then at least; `false` when it is there no more.
+/// Extends an event's retention; `false` if it is deleted already.
 pub(crate) async fn keep_event(db: &mut Conn<'_>, id: &EventId, until: Timestamp) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE events SET kept_until = CASE WHEN kept_until > $2 THEN kept_until ELSE $2 END WHERE id = $1";
-    let rows = on!(db, c => sqlx::query(SQL).bind(id.as_str()).bind(until.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; id.as_str(), until.as_millis())?;
     Ok(rows == 1)
 }
 
@@ -152,13 +151,13 @@ mod tests {
     use super::*;
     use crate::db::tests::Scratch;
 
-    /// A page costs what it shows, and not what the log holds: each state is searched for by itself.
+    /// Reading a page costs the same however long the log is: each state has its own index range.
     #[tokio::test]
     async fn pages_are_read_from_an_index_in_their_order() {
         let scratch = Scratch::new().await;
         let mut reader = scratch.db.read().await.expect("a reader");
         let Conn::Sqlite(conn) = &mut reader.conn() else {
-            // PostgreSQL chooses by what is in the tables; the indexes are the same.
+            // PostgreSQL plans by table statistics; the indexes are the same.
             return;
         };
         for (sql, search) in [

@@ -1,7 +1,7 @@
-//! Who owns a domain: the proof that makes a claim the only one, the re-checks that keep it, and its loss.
+//! Domain ownership: verification of a claim, periodic re-checks, and loss.
 //!
-//! The invariant: of all claims on a name at most one is verified. On PostgreSQL everybody who is about to prove one
-//! first holds the rows of all tenants that claim the name, in the order of their ids; a unique index stands behind that.
+//! The invariant: at most one of all claims on a name is verified. On PostgreSQL, verification first locks the
+//! rows of all tenants that claim the name, in the order of their ids; a unique index is the safeguard.
 
 use deeplink_core::domain::{DomainName, DomainRole};
 use deeplink_core::id::{DomainId, TenantId};
@@ -9,26 +9,26 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::domains::{self, Domain};
-use super::{Conn, DbError, notices, on, tenants};
+use super::{Conn, DbError, execute, notices, on, tenants};
 
-/// So many definite failures in a row cost a verified domain.
-const FATAL_FAILURES: i64 = 3;
-/// For how long they must have lasted.
-const FAILING_MILLIS: i64 = 72 * 3_600_000;
+/// Consecutive definite failures after which a domain loses its verification.
+const MAX_FAILURES: i64 = 3;
+/// The minimum time over which they must extend.
+const MIN_FAILING_MILLIS: i64 = 72 * 3_600_000;
 
-/// What became of a claim whose token stood in DNS.
+/// The outcome of verifying a claim whose token was found in DNS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proved {
-    /// It is verified now.
+    /// The claim is now verified.
     Now {
-        /// Whether it is the account's only verified primary domain, which its links now live on.
+        /// Whether it is the account's only verified primary domain, which its links now use.
         is_first_primary: bool,
     },
-    /// It was verified before.
+    /// It was verified already.
     Before,
-    /// There is no such claim any more.
+    /// The claim was deleted.
     Gone,
-    /// It was given up and made again, with another token.
+    /// The claim was deleted and created again, with another token.
     Renewed,
     /// Another account has verified the name.
     Taken,
@@ -36,7 +36,7 @@ pub(crate) enum Proved {
     AlternateLimit,
 }
 
-/// Makes a claim whose token was seen in DNS the only one on its name. Other accounts' claims on it end.
+/// Verifies a claim whose token was found in DNS, and deletes other accounts' claims on the name.
 pub(crate) async fn prove(
     db: &mut Conn<'_>,
     claim: &Domain,
@@ -46,8 +46,8 @@ pub(crate) async fn prove(
     const SQL: &str = "
         UPDATE domains SET verified_at = $2, check_at = $3, failures = 0, failing_since = NULL
         WHERE id = $1 AND verified_at IS NULL";
-    domains::hold_name(db, &claim.name).await?;
-    hold_claimants(db, &claim.name).await?;
+    domains::lock_name(db, &claim.name).await?;
+    lock_claimants(db, &claim.name).await?;
     let Some(current) = domains::find(db, &claim.tenant, &claim.name).await? else { return Ok(Proved::Gone) };
     if current.token != claim.token {
         return Ok(Proved::Renewed);
@@ -63,17 +63,15 @@ pub(crate) async fn prove(
         return Ok(Proved::AlternateLimit);
     }
     let had_primary = domains::primary_of(db, &claim.tenant).await?.is_some();
-    on!(db, c => sqlx::query(SQL)
-        .bind(current.id.as_str()).bind(now.as_millis()).bind(check_at.as_millis())
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; current.id.as_str(), now.as_millis(), check_at.as_millis())?;
     end_other_claims(db, &claim.tenant, &claim.name).await?;
     notices::host_changed(db, &claim.name, &claim.tenant).await?;
     Ok(Proved::Now { is_first_primary: current.role == DomainRole::Primary && !had_primary })
 }
 
-/// Holds the rows of all tenants that claim a name. SQLite has one writer, so there nothing needs to be held.
-async fn hold_claimants(db: &mut Conn<'_>, name: &DomainName) -> Result<(), DbError> {
-    // Held against changes only: rows that name one of these tenants may be written meanwhile.
+/// Locks the rows of all tenants that claim a name. SQLite has one writer and needs no lock.
+async fn lock_claimants(db: &mut Conn<'_>, name: &DomainName) -> Result<(), DbError> {
+    // Locked against updates only: rows that refer to these tenants may still be written.
     const POSTGRES: &str = "
         SELECT id FROM tenants WHERE id IN (SELECT tenant_id FROM domains WHERE domain = $1)
         ORDER BY id FOR NO KEY UPDATE";
@@ -102,7 +100,7 @@ async fn end_other_claims(db: &mut Conn<'_>, tenant: &TenantId, name: &DomainNam
     Ok(())
 }
 
-/// A verified domain whose DNS is to be asked again.
+/// A verified domain that is due for a re-check.
 #[derive(Debug, Clone)]
 pub(crate) struct Due {
     pub(crate) id: DomainId,
@@ -139,13 +137,13 @@ pub(crate) async fn any_due(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, D
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(now.as_millis()).fetch_one(c).await)?)
 }
 
-/// Takes re-checks that are due, until then: no other node makes them meanwhile.
+/// Claims due re-checks until a time, so that no other node makes them meanwhile.
 pub(crate) async fn claim_due(db: &mut Conn<'_>, now: Timestamp, until: Timestamp) -> Result<Vec<Due>, DbError> {
     const SQLITE: &str = "
         UPDATE domains SET check_at = $2
         WHERE id IN (SELECT id FROM domains WHERE check_at <= $1 ORDER BY check_at, id LIMIT 16)
         RETURNING id, tenant_id, domain, verification_token";
-    // The same claim, with the clause that lets two nodes pass each other.
+    // The same, with the clause that keeps nodes from waiting for each other.
     const POSTGRES: &str = "
         UPDATE domains SET check_at = $2
         WHERE id IN (SELECT id FROM domains WHERE check_at <= $1 ORDER BY check_at, id LIMIT 16 FOR UPDATE SKIP LOCKED)
@@ -156,25 +154,24 @@ pub(crate) async fn claim_due(db: &mut Conn<'_>, now: Timestamp, until: Timestam
     rows.into_iter().map(Due::try_from).collect()
 }
 
-/// The token was seen: whatever failed before is forgotten.
+/// Records that the token was found, and resets failures.
 pub(crate) async fn seen(db: &mut Conn<'_>, id: &DomainId, token: &str, check_at: Timestamp) -> Result<(), DbError> {
     const SQL: &str = "
         UPDATE domains SET failures = 0, failing_since = NULL, check_at = $3
         WHERE id = $1 AND verification_token = $2 AND verified_at IS NOT NULL";
-    on!(db, c => sqlx::query(SQL).bind(id.as_str()).bind(token).bind(check_at.as_millis())
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; id.as_str(), token, check_at.as_millis())?;
     Ok(())
 }
 
-/// Nobody could say anything: the domain stays what it is and is asked for again.
+/// Postpones a re-check that had no definite result.
 pub(crate) async fn put_off(db: &mut Conn<'_>, due: &Due, check_at: Timestamp) -> Result<(), DbError> {
     const SQL: &str = "UPDATE domains SET check_at = $2 WHERE id = $1 AND verified_at IS NOT NULL";
-    on!(db, c => sqlx::query(SQL).bind(due.id.as_str()).bind(check_at.as_millis()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; due.id.as_str(), check_at.as_millis())?;
     Ok(())
 }
 
-/// Counts a definite failure of a re-check that was claimed until `until`. `true`: it was one too many, and the domain
-/// is a claim again.
+/// Counts a definite failure of a re-check that was claimed until `until`. `true`: the limit is reached, and the domain
+/// is unverified again.
 pub(crate) async fn missed(
     db: &mut Conn<'_>,
     due: &Due,
@@ -182,7 +179,7 @@ pub(crate) async fn missed(
     now: Timestamp,
     check_at: Timestamp,
 ) -> Result<bool, DbError> {
-    // A verify by hand that came in between has set another time, and then this failure is of the past.
+    // If a manual verification has set another time meanwhile, this failure is obsolete.
     const COUNT: &str = "
         UPDATE domains SET failures = failures + 1, failing_since = COALESCE(failing_since, $4), check_at = $5
         WHERE id = $1 AND verification_token = $2 AND check_at = $3 AND verified_at IS NOT NULL
@@ -194,10 +191,10 @@ pub(crate) async fn missed(
         .bind(due.id.as_str()).bind(&due.token).bind(until.as_millis()).bind(now.as_millis())
         .bind(check_at.as_millis()).fetch_optional(c).await)?;
     match counted {
-        Some((failures, since)) if failures >= FATAL_FAILURES && now.as_millis() - since >= FAILING_MILLIS => {}
+        Some((failures, since)) if failures >= MAX_FAILURES && now.as_millis() - since >= MIN_FAILING_MILLIS => {}
         _ => return Ok(false),
     }
-    on!(db, c => sqlx::query(LOSE).bind(due.id.as_str()).bind(now.as_millis()).execute(c).await.map(|_| ()))?;
+    execute!(db, LOSE; due.id.as_str(), now.as_millis())?;
     notices::host_changed(db, &due.name, &due.tenant).await?;
     Ok(true)
 }

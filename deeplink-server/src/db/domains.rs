@@ -1,4 +1,4 @@
-//! Custom domains: claimed by any number of accounts, verified by one. How a claim is proved and kept is in
+//! Custom domains: claimed by any number of accounts, verified by at most one. Verification and re-checks are in
 //! `domain_proofs`.
 
 use deeplink_core::domain::{DomainName, DomainRole};
@@ -6,9 +6,9 @@ use deeplink_core::id::{DomainId, TenantId};
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on, tenants};
+use super::{Conn, DbError, execute, on, tenants};
 
-/// A claim, or what became of it.
+/// A claimed or verified domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Domain {
     pub(crate) id: DomainId,
@@ -16,7 +16,7 @@ pub(crate) struct Domain {
     pub(crate) name: DomainName,
     pub(crate) role: DomainRole,
     pub(crate) is_verified: bool,
-    /// What the TXT record must say.
+    /// The required value of the TXT record.
     pub(crate) token: String,
     pub(crate) created_at: Timestamp,
 }
@@ -49,7 +49,7 @@ impl TryFrom<Row> for Domain {
     }
 }
 
-/// The account's verified primary domain; with several, the oldest.
+/// The account's verified primary domain, or the oldest of several.
 pub(crate) async fn primary_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<String>, DbError> {
     const SQL: &str = "
         SELECT domain FROM domains
@@ -64,16 +64,16 @@ pub(crate) async fn is_claimed_by(db: &mut Conn<'_>, tenant: &TenantId, name: &D
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(name.as_str()).fetch_one(c).await)?)
 }
 
-/// Whether the account has the one verified alternate domain that it can have.
+/// Whether the account has a verified alternate domain; it can have one.
 pub(crate) async fn has_alternate(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, DbError> {
     const SQL: &str = "
         SELECT EXISTS (SELECT 1 FROM domains WHERE tenant_id = $1 AND role = 'alternate' AND verified_at IS NOT NULL)";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
 }
 
-/// Holds a name until the write ends: a claim and the proof of another cannot pass each other unseen. Comes before the
-/// rows of tenants. SQLite has one writer, so there nothing needs to be held.
-pub(crate) async fn hold_name(db: &mut Conn<'_>, name: &DomainName) -> Result<(), DbError> {
+/// Locks a name until the write ends, so that a claim and a verification of the same name are serialized. Locked before
+/// the rows of tenants. SQLite has one writer and needs no lock.
+pub(crate) async fn lock_name(db: &mut Conn<'_>, name: &DomainName) -> Result<(), DbError> {
     const POSTGRES: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
     if let Conn::Postgres(conn) = db {
         sqlx::query(POSTGRES).bind(name.as_str()).execute(&mut **conn).await?;
@@ -81,21 +81,21 @@ pub(crate) async fn hold_name(db: &mut Conn<'_>, name: &DomainName) -> Result<()
     Ok(())
 }
 
-/// Stores a claim; the caller holds the name and has counted it. `false`: the account claims the name already, or somebody has verified it.
+/// Stores a claim; the caller has locked the name and counted it. `false`: the account claims it already, or an account has
+/// verified it.
 pub(crate) async fn insert(db: &mut Conn<'_>, new: &Domain) -> Result<bool, DbError> {
     const SQL: &str = "
         INSERT INTO domains (id, tenant_id, domain, role, verification_token, claimed_at, created_at)
         SELECT $1, $2, $3, $4, $5, $6, $6
         WHERE NOT EXISTS (SELECT 1 FROM domains WHERE domain = $3 AND verified_at IS NOT NULL)
         ON CONFLICT DO NOTHING";
-    let rows = on!(db, c => sqlx::query(SQL)
-        .bind(new.id.as_str()).bind(new.tenant.as_str()).bind(new.name.as_str()).bind(new.role.as_str())
-        .bind(&new.token).bind(new.created_at.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL;
+        new.id.as_str(), new.tenant.as_str(), new.name.as_str(), new.role.as_str(), &new.token,
+        new.created_at.as_millis())?;
     Ok(rows == 1)
 }
 
-/// Every domain of an account, newest first.
+/// All domains of an account, newest first.
 pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Domain>, DbError> {
     const SQL: &str = "
         SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at
@@ -104,7 +104,7 @@ pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Dom
     rows.into_iter().map(Domain::try_from).collect()
 }
 
-/// An account's domain of this name.
+/// An account's domain by name.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, name: &DomainName) -> Result<Option<Domain>, DbError> {
     const SQL: &str = "
         SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at
@@ -114,15 +114,14 @@ pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, name: &DomainName
     row.map(Domain::try_from).transpose()
 }
 
-/// Gives a domain up; the caller has taken it off the count. `false`: it was not there.
+/// Deletes a domain; the caller has lowered the count. `false`: there was none.
 pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, name: &DomainName) -> Result<bool, DbError> {
     const SQL: &str = "DELETE FROM domains WHERE tenant_id = $1 AND domain = $2";
-    let rows = on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(name.as_str())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; tenant.as_str(), name.as_str())?;
     Ok(rows == 1)
 }
 
-/// Accounts with claims that nobody proved since a moment, some at a time.
+/// Some accounts with claims that have been unverified since a time.
 pub(crate) async fn with_lapsed_claims(db: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TenantId>, DbError> {
     const SQL: &str = "
         SELECT DISTINCT tenant_id FROM domains
@@ -131,12 +130,11 @@ pub(crate) async fn with_lapsed_claims(db: &mut Conn<'_>, since: Timestamp) -> R
     found.iter().map(|id| id.parse().map_err(|_| DbError::corrupt("domains", "tenant_id", id))).collect()
 }
 
-/// Removes an account's claims that nobody proved since a moment.
+/// Deletes an account's claims that have been unverified since a time.
 pub(crate) async fn lapse(db: &mut Conn<'_>, tenant: &TenantId, since: Timestamp) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM domains WHERE tenant_id = $1 AND verified_at IS NULL AND claimed_at <= $2";
-    // The tenant's row before any domain's, as everywhere.
+    // The tenant's row is locked before domains' rows, as everywhere.
     tenants::uncount_domains(db, tenant, 0).await?;
-    let removed = on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(since.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let removed = execute!(db, SQL; tenant.as_str(), since.as_millis())?;
     tenants::uncount_domains(db, tenant, i64::try_from(removed).unwrap_or(0)).await
 }

@@ -1,27 +1,27 @@
-//! What can go wrong with the database, sorted by what the caller may conclude from it.
+//! Database errors, classified by what the caller can conclude from them.
 
 use std::borrow::Cow;
 
-/// A failure of the database. Every one but [`DbError::Unknown`] and [`DbError::Query`] means: nothing was applied.
+/// A database error. All but [`DbError::Unknown`] and [`DbError::Query`] mean that nothing was applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DbError {
-    /// Too much work waits.
-    #[error("too many writes wait")]
+    /// Too much pending work.
+    #[error("too many pending writes")]
     Overloaded,
     /// The disk is full.
     #[error("the disk is full")]
     Full,
-    /// The database cannot be reached, or another process holds it.
-    #[error("the database cannot be reached: {0}")]
+    /// The database cannot be reached, or another process has locked it.
+    #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// COMMIT did not return: the change may be there or not.
+    /// COMMIT did not return: the change may or may not be applied.
     #[error("the outcome of a commit is unknown: {0}")]
     Unknown(String),
     /// A deadlock or a serialization failure.
-    #[error("a transaction lost against another: {0}")]
+    #[error("deadlock or serialization failure: {0}")]
     Deadlock(String),
-    /// A stored value is not what it must be.
+    /// A stored value is invalid.
     #[error("corrupt row: {table}.{column} of {id}")]
     Corrupt {
         /// The table.
@@ -31,21 +31,21 @@ pub enum DbError {
         /// The row.
         id: String,
     },
-    /// The job panicked; nothing of it stays.
+    /// The job panicked and was rolled back.
     #[error("a write panicked")]
     Panicked,
-    /// A statement failed for another reason.
+    /// Another error of a statement.
     #[error("a statement failed: {0}")]
     Query(#[source] sqlx::Error),
 }
 
 impl DbError {
-    /// A stored value that cannot be read.
+    /// An invalid stored value.
     pub(crate) fn corrupt(table: &'static str, column: &'static str, id: impl Into<String>) -> Self {
         Self::Corrupt { table, column, id: id.into() }
     }
 
-    /// The failure to get a connection or to begin: whatever the reason, nothing was applied.
+    /// An error before the work began: whatever the reason, nothing was applied.
     pub(crate) fn before_work(error: sqlx::Error) -> Self {
         match Self::from(error) {
             Self::Query(error) => Self::Unavailable(error.to_string()),
@@ -53,7 +53,7 @@ impl DbError {
         }
     }
 
-    /// The failure of a COMMIT: a full disk and a lock are known not to be applied, all else is unknown.
+    /// An error of COMMIT: after a full disk or a deadlock nothing was applied, otherwise the outcome is unknown.
     pub(crate) fn commit(error: sqlx::Error) -> Self {
         match Self::from(error) {
             known @ (Self::Full | Self::Deadlock(_)) => known,
@@ -61,16 +61,15 @@ impl DbError {
         }
     }
 
-    /// The failure to store a row under a position of its own: when two nodes drew the same one, the write begins again and
-    /// draws another.
+    /// An error on inserting a row with a random position: after a collision the write is retried with another one.
     pub(crate) fn drawn(error: sqlx::Error) -> Self {
         match error.as_database_error() {
-            Some(database) if database.is_unique_violation() => Self::Deadlock("a position was drawn twice".into()),
+            Some(database) if database.is_unique_violation() => Self::Deadlock("random position already taken".into()),
             _ => error.into(),
         }
     }
 
-    /// Whether the same work may succeed when it runs again.
+    /// Whether the work may succeed when retried.
     pub(crate) fn is_deadlock(&self) -> bool {
         matches!(self, Self::Deadlock(_))
     }
@@ -85,9 +84,9 @@ mod sqlite {
     pub(super) const FULL: u32 = 13;
     pub(super) const CANTOPEN: u32 = 14;
 
-    /// What stands above the primary code in those that concern only the shared index of the log (SHMOPEN to SHMMAP).
+    /// The upper bytes of I/O error codes that concern only the WAL index (SHMOPEN to SHMMAP).
     pub(super) const SHARED_INDEX: std::ops::RangeInclusive<u32> = 18..=21;
-    /// The same in those of writing and syncing a file (WRITE to TRUNCATE).
+    /// The upper bytes of I/O error codes of writing and syncing a file (WRITE to TRUNCATE).
     pub(super) const WRITING: std::ops::RangeInclusive<u32> = 3..=6;
 }
 
@@ -102,7 +101,7 @@ impl From<sqlx::Error> for DbError {
                 let code = database.code().unwrap_or(Cow::Borrowed(""));
                 match sqlite_primary(&code, database.as_ref()) {
                     Some(sqlite::FULL) => return Self::Full,
-                    // The statement took longer than it may.
+                    // The statement exceeded its time limit.
                     Some(sqlite::INTERRUPT) => return Self::Overloaded,
                     Some(sqlite::BUSY | sqlite::LOCKED | sqlite::IOERR | sqlite::CANTOPEN) => {
                         return Self::Unavailable(text);
@@ -138,21 +137,20 @@ fn sqlite_primary(code: &str, database: &dyn sqlx::error::DatabaseError) -> Opti
     code.parse::<u32>().ok().map(|code| code & 0xff)
 }
 
-/// Whether SQLite says that the file is in use by somebody else.
+/// Whether the file is locked by another connection.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     primary(error).is_some_and(|code| matches!(code, sqlite::BUSY | sqlite::LOCKED))
 }
 
-/// Whether SQLite could not read, write or sync the file. A full disk is not among them, and neither is an index of the
-/// log that cannot grow, as on a full disk: it holds nothing that the log does not.
+/// Whether SQLite could not read, write or sync the file. Excludes a full disk, and a WAL index that cannot grow because of
+/// one, since the index can be rebuilt from the WAL.
 pub(super) fn is_io(error: &sqlx::Error) -> bool {
     let is_about_index = || extended(error).is_some_and(|code| sqlite::SHARED_INDEX.contains(&(code >> 8)));
     primary(error) == Some(sqlite::IOERR) && !is_about_index()
 }
 
-/// Whether SQLite could not write or sync the file, in a statement that is its own COMMIT: one that could not read may be
-/// tried again.
-pub(super) fn is_unwritten(error: &sqlx::Error) -> bool {
+/// Whether SQLite could not write or sync the file, in a statement that is its own COMMIT. A read error may be retried.
+pub(super) fn is_write_error(error: &sqlx::Error) -> bool {
     is_io(error) && extended(error).is_some_and(|code| sqlite::WRITING.contains(&(code >> 8)))
 }
 

@@ -1,18 +1,18 @@
-//! Rows whose time is over. Each table has its statement; it says twice which rows it means, because on PostgreSQL a row
-//! that is renewed while the statement waits for it is looked at again by the outer condition alone.
+//! Deletion of expired rows. Each table has its statement, which repeats its condition, because on PostgreSQL a row that
+//! is renewed while the statement waits for its lock is checked again by the outer condition only.
 
 use deeplink_core::time::Timestamp;
 
 use super::{
-    Conn, DbError, conversions, events, key_requests, mail_allowances, oauth_states, on, replies, sessions, sign_ins,
-    tokens,
+    Conn, DbError, billing, conversions, events, execute, key_requests, mail_allowances, oauth_states, payments,
+    replies, sessions, sign_ins, tokens,
 };
 
-/// Rows that one sweep removes, so that no write waits long behind it.
-const ROWS: i64 = 500;
+/// Rows deleted by one sweep, so that other writes do not wait long.
+const ROWS_PER_SWEEP: i64 = 500;
 
-/// The statement of every table whose rows end by themselves.
-pub(crate) const STATEMENTS: [&str; 9] = [
+/// The statements of all tables with rows that expire.
+pub(crate) const STATEMENTS: [&str; 11] = [
     replies::EXPIRED,
     tokens::EXPIRED,
     sessions::EXPIRED,
@@ -22,11 +22,12 @@ pub(crate) const STATEMENTS: [&str; 9] = [
     oauth_states::EXPIRED,
     conversions::EXPIRED_KEYS,
     events::EXPIRED,
+    billing::EXPIRED_EVENTS,
+    payments::EXPIRED,
 ];
 
-/// Removes some rows whose time is over; `true` when more may be left.
+/// Deletes some expired rows; `true` if more may be left.
 pub(crate) async fn sweep(db: &mut Conn<'_>, statement: &'static str, now: Timestamp) -> Result<bool, DbError> {
-    let removed = on!(db, c => sqlx::query(statement).bind(now.as_millis()).bind(ROWS)
-        .execute(c).await.map(|done| done.rows_affected()))?;
-    Ok(i64::try_from(removed).unwrap_or(0) == ROWS)
+    let removed = execute!(db, statement; now.as_millis(), ROWS_PER_SWEEP)?;
+    Ok(i64::try_from(removed).unwrap_or(0) == ROWS_PER_SWEEP)
 }

@@ -1,11 +1,16 @@
-//! Hosts and what a tenant shows of itself: its verified domains and its apps.
+//! Hosts, and the branding of tenants: their verified domains and apps.
 
 use deeplink_core::id::TenantId;
 use sqlx::FromRow;
 
 use super::{Conn, DbError, on};
-use crate::cache::{Face, FaceApp};
-use crate::state::Host;
+
+/// A verified custom host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(crate) tenant: TenantId,
+    pub(crate) alternate: bool,
+}
 
 /// The tenant that has verified a host name.
 pub(crate) async fn find(db: &mut Conn<'_>, name: &str) -> Result<Option<Host>, DbError> {
@@ -18,6 +23,40 @@ pub(crate) async fn find(db: &mut Conn<'_>, name: &str) -> Result<Option<Host>, 
     .transpose()
 }
 
+/// What the service says of itself about a link's tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct TenantBranding {
+    /// Verified primary, else any verified domain.
+    pub(crate) domain: Option<String>,
+    /// The oldest verified domain of role `primary`: links live there.
+    pub(crate) primary: Option<String>,
+    /// The verified domain of role `alternate`.
+    pub(crate) alternate: Option<String>,
+    /// The oldest iOS app.
+    pub(crate) ios: Option<AppBranding>,
+    /// The oldest Android app.
+    pub(crate) android: Option<AppBranding>,
+    /// Whether the oldest app of all is the one for Android.
+    pub(crate) android_is_oldest: bool,
+    /// The package of the only Android app.
+    pub(crate) only_android_package: Option<String>,
+}
+
+/// What a page shows of an app.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct AppBranding {
+    pub(crate) name: Option<String>,
+    pub(crate) icon_url: Option<String>,
+    pub(crate) theme_color: Option<String>,
+}
+
+impl AppBranding {
+    /// What people call it.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+}
+
 #[derive(FromRow)]
 struct AppRow {
     platform: String,
@@ -27,8 +66,8 @@ struct AppRow {
     theme_color: Option<String>,
 }
 
-/// What a tenant shows of itself.
-pub(crate) async fn face_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Face, DbError> {
+/// The branding of a tenant.
+pub(crate) async fn branding_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<TenantBranding, DbError> {
     const DOMAINS: &str = "
         SELECT domain, role FROM domains WHERE tenant_id = $1 AND verified_at IS NOT NULL ORDER BY created_at, id";
     const APPS: &str = "
@@ -47,9 +86,9 @@ pub(crate) async fn face_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Face
     };
     let oldest = |apps: Vec<AppRow>| {
         let app = apps.into_iter().next()?;
-        Some(FaceApp { name: app.app_name, icon_url: app.icon_url, theme_color: app.theme_color })
+        Some(AppBranding { name: app.app_name, icon_url: app.icon_url, theme_color: app.theme_color })
     };
-    Ok(Face {
+    Ok(TenantBranding {
         domain: primary.clone().or_else(|| domains.first().map(|(domain, _)| domain.clone())),
         primary,
         alternate: of("alternate"),

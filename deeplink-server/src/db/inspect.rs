@@ -1,33 +1,37 @@
-//! Looks at a database without changing it: for `check`.
+//! Read-only inspection of a database, for `check`.
 
 use std::path::Path;
 
+use deeplink_core::time::Timestamp;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 
 use super::open::{self, MIGRATIONS, OpenError};
+use super::payments::{self, Unresolved};
 use super::{Conn, DbError, on, vault_check};
 
-/// What there is.
+/// The result of an inspection.
 #[derive(Debug)]
 pub(crate) enum Inspected {
-    /// Nothing yet; the first start makes it.
+    /// It does not exist; the first start creates it.
     Missing,
     /// A database that this build can serve.
     Usable {
-        /// Accounts in it.
+        /// Number of accounts.
         tenants: i64,
-        /// Links in it.
+        /// Number of links.
         links: i64,
-        /// Changes of the schema that the next start makes.
+        /// Number of pending migrations.
         pending: usize,
+        /// Payments of which it is not known whether they were settled.
+        unresolved: Vec<Unresolved>,
         /// The check value of the server keys, if a node has stored it.
         vault_check: Option<String>,
     },
 }
 
-/// Inspects the database that `url` names.
-pub(crate) async fn inspect(url: &str) -> Result<Inspected, OpenError> {
+/// Inspects the database at `url`.
+pub(crate) async fn inspect(url: &str, now: Timestamp) -> Result<Inspected, OpenError> {
     if let Some(path) = url.strip_prefix("sqlite://").map(Path::new) {
         if !path.exists() {
             return Ok(Inspected::Missing);
@@ -39,7 +43,7 @@ pub(crate) async fn inspect(url: &str) -> Result<Inspected, OpenError> {
         if verdict != "ok" {
             return Err(OpenError::Unsafe(format!("the file is damaged, restore a backup: {verdict}")));
         }
-        let seen = look(Conn::Sqlite(&mut conn)).await;
+        let seen = inspect_connection(Conn::Sqlite(&mut conn), now).await;
         conn.close().await?;
         return seen;
     }
@@ -52,19 +56,20 @@ pub(crate) async fn inspect(url: &str) -> Result<Inspected, OpenError> {
         Err(error) => return Err(error.into()),
     };
     open::check_postgres(&mut conn).await?;
-    let seen = look(Conn::Postgres(&mut conn)).await;
+    let seen = inspect_connection(Conn::Postgres(&mut conn), now).await;
     conn.close().await?;
     seen
 }
 
-async fn look(mut db: Conn<'_>) -> Result<Inspected, OpenError> {
+async fn inspect_connection(mut db: Conn<'_>, now: Timestamp) -> Result<Inspected, OpenError> {
     const TABLE: &str = "SELECT 1 FROM _sqlx_migrations LIMIT 1";
     const APPLIED: &str = "SELECT version FROM _sqlx_migrations ORDER BY version";
     const COUNTS: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(link_count), 0) AS BIGINT) FROM tenants";
     let pending_all = MIGRATIONS.iter().count();
-    // An empty database has no list of what was applied.
+    // An empty database has no migrations table.
     if on!(&mut db, c => sqlx::query(TABLE).fetch_optional(c).await.map(|_| ())).is_err() {
-        return Ok(Inspected::Usable { tenants: 0, links: 0, pending: pending_all, vault_check: None });
+        let (pending, unresolved) = (pending_all, Vec::new());
+        return Ok(Inspected::Usable { tenants: 0, links: 0, pending, unresolved, vault_check: None });
     }
     let applied: Vec<i64> = on!(&mut db, c => sqlx::query_scalar(APPLIED).fetch_all(c).await)?;
     let known = |version: &i64| MIGRATIONS.iter().any(|migration| migration.version == *version);
@@ -72,9 +77,16 @@ async fn look(mut db: Conn<'_>) -> Result<Inspected, OpenError> {
         return Err(OpenError::Newer(format!("migration {version} is not known here")));
     }
     let (tenants, links): (i64, i64) = on!(&mut db, c => sqlx::query_as(COUNTS).fetch_one(c).await)?;
-    let vault_check = vault_check::find(&mut db).await.map_err(|error| match error {
+    let failed = |error| match error {
         DbError::Query(error) => OpenError::Database(error),
         other => OpenError::Unsafe(other.to_string()),
-    })?;
-    Ok(Inspected::Usable { tenants, links, pending: pending_all.saturating_sub(applied.len()), vault_check })
+    };
+    let vault_check = vault_check::find(&mut db).await.map_err(failed)?;
+    let pending = pending_all.saturating_sub(applied.len());
+    let unresolved = match pending {
+        0 => payments::unresolved(&mut db, now).await.map_err(failed)?,
+        // The table may not be there yet.
+        _ => Vec::new(),
+    };
+    Ok(Inspected::Usable { tenants, links, pending, unresolved, vault_check })
 }

@@ -1,16 +1,16 @@
-//! Apps on devices: the links that opened them, and whose they are.
+//! App installs: the links that opened them, and the users they are bound to.
 //!
-//! Whoever changes an install holds its row first, and then its user's where it has one: see [`super::conversions`].
+//! A write that changes an install locks its row first, then its user's row if it has one: see [`super::conversions`].
 
 use deeplink_core::event::AttributeData;
 use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::events::{self, Telling};
-use super::{Conn, DbError, conversions, credits, on};
+use super::events::{self, Publisher};
+use super::{Conn, DbError, conversions, credits, execute, on};
 
-/// A link opened an install.
+/// A touch to store: a link opened an install.
 #[derive(Debug, Clone)]
 pub(crate) struct NewTouch<'a> {
     pub(crate) tenant: &'a TenantId,
@@ -35,8 +35,8 @@ struct Touched {
     app_user: Option<i64>,
 }
 
-/// Stores a touch. What its user is credited with follows; `true`: a part of that later.
-pub(crate) async fn touch(db: &mut Conn<'_>, telling: &Telling, new: &NewTouch<'_>) -> Result<bool, DbError> {
+/// Stores a touch and updates the credits of its user; `true`: some are left for later.
+pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTouch<'_>) -> Result<bool, DbError> {
     const INSTALL: &str = "
         INSERT INTO installs
             (position, tenant_id, install_id, touches, first_link, last_link, device_model, context, created_at)
@@ -57,11 +57,9 @@ pub(crate) async fn touch(db: &mut Conn<'_>, telling: &Telling, new: &NewTouch<'
         .fetch_one(c).await)
     .map_err(DbError::drawn)?;
     let before = open_link(db, &install, new).await?;
-    on!(db, c => sqlx::query(TOUCH)
-        .bind(install.position).bind(new.at.as_millis()).bind(install.touches).bind(new.link)
-        .bind(install.first_link).bind(before).bind(new.app_version)
-        .execute(c).await.map(|_| ()))?;
-    let told = AttributeData {
+    execute!(db, TOUCH;
+        install.position, new.at.as_millis(), install.touches, new.link, install.first_link, before, new.app_version)?;
+    let data = AttributeData {
         tenant_id: new.tenant.clone(),
         link_id: new.link_id.to_owned(),
         install_id: new.install_id.to_owned(),
@@ -69,16 +67,16 @@ pub(crate) async fn touch(db: &mut Conn<'_>, telling: &Telling, new: &NewTouch<'
         timestamp: new.at,
         user_id: None,
     };
-    events::tell_attribute(db, telling, told, install.app_user).await?;
+    events::publish_attribute(db, publisher, data, install.app_user).await?;
     let Some(user) = install.app_user else { return Ok(false) };
-    conversions::hold(db, user).await?;
-    credits::credit_since(db, telling, user, new.at.as_millis()).await
+    conversions::lock(db, user).await?;
+    credits::credit_since(db, publisher, user, new.at.as_millis()).await
 }
 
-/// Links of an install that may be credited.
-const LINKS: i64 = 100;
+/// Maximum links of an install that can be credited.
+const MAX_CREDITED_LINKS: i64 = 100;
 
-/// Notes that a link opened an install. Gives the time before at which it had opened the install again.
+/// Records that a link opened an install. Returns the previous time it did, if any.
 async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> Result<Option<i64>, DbError> {
     const LAST: &str = "SELECT last_opened_at FROM install_links WHERE install = $1 AND link = $2";
     const NOTE: &str = "
@@ -102,19 +100,18 @@ async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> 
     } else {
         None
     };
-    on!(db, c => sqlx::query(NOTE).bind(install.position).bind(new.link).bind(at).bind(again)
-        .execute(c).await.map(|_| ()))?;
-    if install.touches > LINKS {
-        on!(db, c => sqlx::query(CREDIT_LATEST).bind(install.position).bind(LINKS).execute(c).await.map(|_| ()))?;
+    execute!(db, NOTE; install.position, new.link, at, again)?;
+    if install.touches > MAX_CREDITED_LINKS {
+        execute!(db, CREDIT_LATEST; install.position, MAX_CREDITED_LINKS)?;
     }
     match last.flatten() {
-        // The clock has stepped back since.
+        // The clock was set back meanwhile.
         Some(last) if last > at => between(db, install.position, new.link, at).await,
         last => Ok(last),
     }
 }
 
-/// Puts an opening between those of its link that are stored: the next one by the clock comes after it now. Gives the one
+/// Inserts an opening in time order between the stored ones of its link, and links the next one to it. Returns the one
 /// before it.
 async fn between(db: &mut Conn<'_>, install: i64, link: i64, at: i64) -> Result<Option<i64>, DbError> {
     const BEFORE: &str = "SELECT MAX(at) FROM touches WHERE install = $1 AND link = $2 AND number > 1 AND at <= $3";
@@ -127,13 +124,12 @@ async fn between(db: &mut Conn<'_>, install: i64, link: i64, at: i64) -> Result<
     let next: Option<(i64, i64)> =
         on!(db, c => sqlx::query_as(NEXT).bind(install).bind(link).bind(at).fetch_optional(c).await)?;
     if let Some((next, number)) = next {
-        on!(db, c => sqlx::query(FOLLOW).bind(install).bind(next).bind(number).bind(at)
-            .execute(c).await.map(|_| ()))?;
+        execute!(db, FOLLOW; install, next, number, at)?;
     }
     Ok(before)
 }
 
-/// Whom an install is bound to. That never changes.
+/// The user an install is bound to. That never changes.
 pub(crate) async fn user_of(db: &mut Conn<'_>, tenant: &TenantId, install_id: &str) -> Result<Option<String>, DbError> {
     const SQL: &str = "
         SELECT u.user_id FROM installs i JOIN app_users u ON u.position = i.app_user
@@ -141,18 +137,18 @@ pub(crate) async fn user_of(db: &mut Conn<'_>, tenant: &TenantId, install_id: &s
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(install_id).fetch_optional(c).await)?)
 }
 
-/// An install that is to be bound to a user.
+/// A binding of an install to a user, to store.
 #[derive(Debug, Clone)]
 pub(crate) struct NewBinding<'a> {
     pub(crate) tenant: &'a TenantId,
-    /// The positions of the install and the user, if they are new.
+    /// The positions for the install and the user, if they are new.
     pub(crate) positions: [i64; 2],
     pub(crate) install_id: &'a str,
     pub(crate) user_id: &'a str,
     pub(crate) at: Timestamp,
 }
 
-/// What binding an install was: `installs.bound_as`.
+/// The kind of a binding: `installs.bound_as`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i64)]
 enum BoundAs {
@@ -162,7 +158,7 @@ enum BoundAs {
 }
 
 #[derive(FromRow)]
-struct Held {
+struct LockedInstall {
     position: i64,
     touches: i64,
     first_link: Option<i64>,
@@ -170,21 +166,21 @@ struct Held {
     device_model: Option<String>,
 }
 
-/// Whose an install is after a binding.
+/// The outcome of a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// That user's, who is credited with what it was touched by.
+    /// The install is bound to the user, and its touches are credited.
     Theirs {
-        /// Whether a part of that is left for later.
+        /// Whether some credits are left for later.
         is_left: bool,
     },
-    /// Somebody else's, who was faster.
+    /// It was bound to another user already.
     Another,
 }
 
 /// Binds an install to a user.
-pub(crate) async fn bind(db: &mut Conn<'_>, telling: &Telling, new: &NewBinding<'_>) -> Result<Bound, DbError> {
-    const HOLD: &str = "
+pub(crate) async fn bind(db: &mut Conn<'_>, publisher: &Publisher, new: &NewBinding<'_>) -> Result<Bound, DbError> {
+    const LOCK: &str = "
         INSERT INTO installs (position, tenant_id, install_id, touches, created_at) VALUES ($1, $2, $3, 0, $4)
         ON CONFLICT (tenant_id, install_id) DO UPDATE SET touches = installs.touches
         RETURNING position, touches, first_link, last_link, device_model";
@@ -201,37 +197,35 @@ pub(crate) async fn bind(db: &mut Conn<'_>, telling: &Telling, new: &NewBinding<
         LIMIT $6";
     const SINCE: &str = "SELECT MIN(at) FROM touches WHERE install = $1";
     let at = new.at.as_millis();
-    let install: Held = on!(db, c => sqlx::query_as(HOLD)
+    let install: LockedInstall = on!(db, c => sqlx::query_as(LOCK)
         .bind(new.positions[0]).bind(new.tenant.as_str()).bind(new.install_id).bind(at)
         .fetch_one(c).await)
     .map_err(DbError::drawn)?;
     if let Some(user) = user_of(db, new.tenant, new.install_id).await? {
         return Ok(if user == new.user_id { Bound::Theirs { is_left: false } } else { Bound::Another });
     }
-    let user = conversions::hold_user(db, new.tenant, new.user_id, new.positions[1], new.at).await?;
+    let user = conversions::lock_user(db, new.tenant, new.user_id, new.positions[1], new.at).await?;
     let bound_as = compare(db, user, install.device_model.as_deref()).await?;
-    on!(db, c => sqlx::query(BIND).bind(install.position).bind(user).bind(at).bind(bound_as as i64)
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, BIND; install.position, user, at, bound_as as i64)?;
     if install.touches > 0 {
-        on!(db, c => sqlx::query(CREDIT)
-            .bind(install.position).bind(at).bind(bound_as as i64).bind(install.first_link).bind(install.last_link)
-            .bind(LINKS).execute(c).await.map(|_| ()))?;
+        execute!(db, CREDIT;
+            install.position, at, bound_as as i64, install.first_link, install.last_link, MAX_CREDITED_LINKS)?;
     }
     let names = (new.install_id, new.user_id);
-    events::tell_identify(db, telling, new.tenant, names, install.first_link).await?;
+    events::publish_identify(db, publisher, new.tenant, names, install.first_link).await?;
     let since: Option<i64> = match bound_as {
-        // Whatever the user did waits to become an event.
+        // All conversions of the user are waiting to become events.
         BoundAs::Identified => Some(i64::MIN),
         _ => on!(db, c => sqlx::query_scalar(SINCE).bind(install.position).fetch_one(c).await)?,
     };
     let is_left = match since {
-        Some(since) => credits::credit_since(db, telling, user, since).await?,
+        Some(since) => credits::credit_since(db, publisher, user, since).await?,
         None => false,
     };
     Ok(Bound::Theirs { is_left })
 }
 
-/// What binding an install of this model is to a user, by the installs that are bound to them. A new device is never
+/// The kind of binding that an install of this model is for a user, by their other installs. A new device is never
 /// guessed.
 async fn compare(db: &mut Conn<'_>, user: i64, model: Option<&str>) -> Result<BoundAs, DbError> {
     const SQL: &str = "

@@ -1,12 +1,12 @@
-//! Codes that were mailed to confirm a new secret key. One that was tried too often stays until its end, so that its end
-//! bounds how often can be guessed.
+//! Confirmation codes mailed for new secret keys. A code that was tried too often is kept until it expires, so that the
+//! number of guesses is limited.
 
 use deeplink_core::id::{TenantId, UserId};
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
 /// A request to store.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) expires_at: Timestamp,
 }
 
-/// Stores a request in the place of one that has ended. Until when one is pending, if one is: then nothing is stored.
+/// Stores a request, replacing an expired one. If one is pending, stores nothing and returns its expiry.
 pub(crate) async fn insert(db: &mut Conn<'_>, new: &NewRequest<'_>) -> Result<Option<Timestamp>, DbError> {
     const SQL: &str = "
         INSERT INTO key_requests (tenant_id, email, user_id, code_mac, attempts, expires_at)
@@ -29,10 +29,9 @@ pub(crate) async fn insert(db: &mut Conn<'_>, new: &NewRequest<'_>) -> Result<Op
         SET user_id = excluded.user_id, code_mac = excluded.code_mac, attempts = 0, expires_at = excluded.expires_at
         WHERE key_requests.expires_at <= $6";
     const PENDING: &str = "SELECT expires_at FROM key_requests WHERE tenant_id = $1 AND email = $2";
-    let rows = on!(db, c => sqlx::query(SQL)
-        .bind(new.tenant.as_str()).bind(new.email.as_str()).bind(new.user.as_str()).bind(new.code_mac)
-        .bind(new.expires_at.as_millis()).bind(new.now.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL;
+        new.tenant.as_str(), new.email.as_str(), new.user.as_str(), new.code_mac, new.expires_at.as_millis(),
+        new.now.as_millis())?;
     if rows == 1 {
         return Ok(None);
     }
@@ -41,10 +40,10 @@ pub(crate) async fn insert(db: &mut Conn<'_>, new: &NewRequest<'_>) -> Result<Op
     Ok(Some(Timestamp::from_millis(until)))
 }
 
-/// A request whose code somebody tries.
+/// A request after an attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct Tried {
-    /// How often it has been tried, this time included.
+    /// Number of attempts, including this one.
     pub(crate) attempts: i64,
     pub(crate) user: UserId,
     pub(crate) code_mac: String,
@@ -59,7 +58,7 @@ struct Row {
     expires_at: i64,
 }
 
-/// Counts a try, and gives what it is about. `None`: no code is pending.
+/// Counts an attempt and returns the request. `None`: no code is pending.
 pub(crate) async fn attempt(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -82,14 +81,14 @@ pub(crate) async fn attempt(
     .transpose()
 }
 
-/// Removes a request whose code was right.
+/// Deletes a request after its code was confirmed.
 pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, email: &Email) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM key_requests WHERE tenant_id = $1 AND email = $2";
-    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(email.as_str()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; tenant.as_str(), email.as_str())?;
     Ok(())
 }
 
-/// Takes away some rows whose time is over; see [`super::expired`].
+/// Deletes some expired rows; see [`super::expired`].
 pub(crate) const EXPIRED: &str = "
     DELETE FROM key_requests WHERE expires_at <= $1 AND (tenant_id, email) IN
         (SELECT tenant_id, email FROM key_requests WHERE expires_at <= $1 LIMIT $2)";

@@ -6,11 +6,11 @@ use deeplink_core::secret_key::SecretKeyDetail;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
-use crate::http::auth::{Actor, Caller};
+use super::{Conn, DbError, execute, on};
+use crate::caller::{Actor, Caller};
 use crate::uses::USE_MILLIS;
 
-/// A key to store; the key itself is in it only to be hashed.
+/// A key to store; only its hash is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct NewKey {
     pub(crate) id: SecretKeyId,
@@ -18,7 +18,7 @@ pub(crate) struct NewKey {
     /// Set for an affiliate's credential.
     pub(crate) affiliate: Option<AffiliateId>,
     pub(crate) key: SecretKey,
-    /// Who asked for it, where somebody did.
+    /// The user who created it, if any.
     pub(crate) created_by: Option<UserId>,
     pub(crate) created_at: Timestamp,
 }
@@ -28,16 +28,15 @@ pub(crate) async fn insert(db: &mut Conn<'_>, key: &NewKey) -> Result<(), DbErro
     const SQL: &str = "
         INSERT INTO secret_keys (id, tenant_id, affiliate_id, key_hash, key_prefix, created_by, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    on!(db, c => sqlx::query(SQL)
-        .bind(key.id.as_str()).bind(key.tenant.as_str()).bind(key.affiliate.as_ref().map(AffiliateId::as_str))
-        .bind(key.key.hash()).bind(key.key.shown_prefix()).bind(key.created_by.as_ref().map(UserId::as_str))
-        .bind(key.created_at.as_millis()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL;
+        key.id.as_str(), key.tenant.as_str(), key.affiliate.as_ref().map(AffiliateId::as_str), key.key.hash(),
+        key.key.shown_prefix(), key.created_by.as_ref().map(UserId::as_str), key.created_at.as_millis())?;
     Ok(())
 }
 
-/// Whom a key stands for.
+/// The caller that a key authenticates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KeyUse {
     pub(crate) caller: Caller,
     pub(crate) last_used_at: Option<Timestamp>,
 }
@@ -63,8 +62,8 @@ impl TryFrom<Row> for Caller {
     }
 }
 
-/// Whom a key stands for, by its hash. The credentials of an affiliate that is not active stand for nobody.
-pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Known>, DbError> {
+/// The caller that a key authenticates, by its hash. Credentials of inactive affiliates authenticate nobody.
+pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<KeyUse>, DbError> {
     const SQL: &str = "
         SELECT k.id, k.tenant_id, k.affiliate_id, k.last_used_at FROM secret_keys k
         LEFT JOIN affiliates a ON a.id = k.affiliate_id
@@ -72,18 +71,18 @@ pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Know
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(hash).fetch_optional(c).await)?;
     let known = |row: Row| {
         let last_used_at = row.last_used_at.map(Timestamp::from_millis);
-        Caller::try_from(row).map(|caller| Known { caller, last_used_at })
+        Caller::try_from(row).map(|caller| KeyUse { caller, last_used_at })
     };
     row.map(known).transpose()
 }
 
-/// Whether a key is there.
+/// Whether a key exists.
 pub(crate) async fn exists(db: &mut Conn<'_>, tenant: &TenantId, id: &SecretKeyId) -> Result<bool, DbError> {
     const SQL: &str = "SELECT EXISTS (SELECT 1 FROM secret_keys WHERE tenant_id = $1 AND id = $2)";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_one(c).await)?)
 }
 
-/// How many keys an account has of its own, or an affiliate of it.
+/// The number of an account's own keys, or of an affiliate's.
 pub(crate) async fn count(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -134,7 +133,7 @@ pub(crate) async fn list(
     rows.into_iter().map(SecretKeyDetail::try_from).collect()
 }
 
-/// A key of an account's own, or of an affiliate's.
+/// One of an account's own keys, or of an affiliate's.
 pub(crate) async fn find(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -149,7 +148,7 @@ pub(crate) async fn find(
     row.map(SecretKeyDetail::try_from).transpose()
 }
 
-/// Removes a key of an account's own, or of an affiliate's, and gives its hash; `None` when it is not there.
+/// Deletes one of an account's own keys, or of an affiliate's, and returns its hash; `None` if there is none.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -163,7 +162,7 @@ pub(crate) async fn delete(
         .bind(tenant.as_str()).bind(affiliate.map(AffiliateId::as_str)).bind(id.as_str()).fetch_optional(c).await)?)
 }
 
-/// Removes every key of an affiliate and gives their hashes.
+/// Deletes all keys of an affiliate and returns their hashes.
 pub(crate) async fn delete_all_of(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -183,12 +182,11 @@ pub(crate) async fn hashes_of(
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(affiliate.as_str()).fetch_all(c).await)?)
 }
 
-/// Stores when a key was used, unless somebody stored nearly the same.
+/// Stores when a key was used, unless a time close to it is stored already.
 pub(crate) async fn used(db: &mut Conn<'_>, id: &SecretKeyId, at: Timestamp) -> Result<(), DbError> {
     const SQL: &str = "
         UPDATE secret_keys SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)";
     let before = at.plus_millis(-USE_MILLIS);
-    on!(db, c => sqlx::query(SQL).bind(id.as_str()).bind(at.as_millis()).bind(before.as_millis())
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; id.as_str(), at.as_millis(), before.as_millis())?;
     Ok(())
 }

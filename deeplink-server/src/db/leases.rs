@@ -1,16 +1,19 @@
-//! Work that one node does for all: whoever holds the lease, for as long as it runs.
+//! Leases: background work that one node at a time does for all nodes.
 //!
-//! Terms are read off the holder's clock and judged by the other nodes', so a lease must be longer than clocks differ. It
-//! saves double work; what must not happen twice is guarded by taking the lease again in the write that does it.
+//! Expiry is set by the holder's clock and checked by the other nodes' clocks, so a lease must be longer than clocks differ. It
+//! avoids duplicate work; for work that must not be done twice, the write itself renews the lease.
 
 use deeplink_core::time::Timestamp;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute};
 
-/// Orders certificates.
+/// For ordering certificates.
 pub(crate) const CERTIFICATES: &str = "certificates";
 
-/// Takes a lease that is free, over, or the holder's own, until then. `false`: somebody else has it.
+/// For asking about subscriptions whose period is over.
+pub(crate) const SUBSCRIPTIONS: &str = "subscriptions";
+
+/// Acquires a lease that is free or expired, or renews the holder's own. `false`: another node holds it.
 pub(crate) async fn take(
     db: &mut Conn<'_>,
     lease: &str,
@@ -21,15 +24,13 @@ pub(crate) async fn take(
     const SQL: &str = "
         UPDATE leases SET holder = $2, expires_at = $4
         WHERE name = $1 AND (holder = $2 OR expires_at <= $3)";
-    let rows = on!(db, c => sqlx::query(SQL)
-        .bind(lease).bind(holder).bind(now.as_millis()).bind(until.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; lease, holder, now.as_millis(), until.as_millis())?;
     Ok(rows == 1)
 }
 
-/// Gives a lease back before its time, if it is the holder's.
+/// Releases a lease early, if the holder has it.
 pub(crate) async fn give_back(db: &mut Conn<'_>, lease: &str, holder: &str) -> Result<(), DbError> {
     const SQL: &str = "UPDATE leases SET holder = '', expires_at = 0 WHERE name = $1 AND holder = $2";
-    on!(db, c => sqlx::query(SQL).bind(lease).bind(holder).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; lease, holder)?;
     Ok(())
 }

@@ -1,27 +1,27 @@
-//! Lifts the expiry of an account's links when it verifies its first primary domain.
+//! Removes the expiry of an account's links when it verifies its first primary domain.
 //!
-//! An account can have a million links, and one statement over them all would keep every other write waiting. So they
-//! are lifted in the order of their positions, some at a time; how far it came stands in the tenant's row, and whoever
-//! finds it there goes on. What counts as active is judged by the moment of the verification, not by that of the batch.
+//! An account can have a million links, and a single statement for all would block every other write. So links
+//! are updated in batches in the order of their positions; the progress is stored in the tenant's row, so that any node can
+//! continue. Whether a link had expired is decided by the time of the verification, not of the batch.
 
 use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
 
-use super::{Conn, DbError, notices, on};
+use super::{Conn, DbError, execute, notices, on};
 
-/// Links that one write lifts.
+/// Links updated by one write.
 const BATCH: i64 = 5_000;
 
-/// Notes that an account's links are to be lifted. Links made from now on have no expiry.
+/// Records that the expiry of an account's links is to be removed. New links have none from now on.
 pub(crate) async fn begin(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<(), DbError> {
     const SQL: &str = "UPDATE tenants SET lifting_since = $2, lifted_to = -1 WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(now.as_millis()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; tenant.as_str(), now.as_millis())?;
     Ok(())
 }
 
-/// Lifts some links of an account; `true` when more may be left.
+/// Updates some links of an account; `true` if more may be left.
 pub(crate) async fn lift(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, DbError> {
-    // An update, because it also holds the row: two nodes may find the same work.
+    // An update, because it also locks the row: two nodes may find the same work.
     const BEGUN: &str = "
         UPDATE tenants SET lifted_to = lifted_to WHERE id = $1 AND lifting_since IS NOT NULL
         RETURNING lifting_since, lifted_to";
@@ -37,14 +37,13 @@ pub(crate) async fn lift(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, D
     let end: Option<i64> = on!(db, c => sqlx::query_scalar(END)
         .bind(tenant.as_str()).bind(from).bind(BATCH - 1).fetch_optional(c).await)?;
     let (to, more) = (end.unwrap_or(i64::MAX), end.is_some());
-    on!(db, c => sqlx::query(LIFT).bind(tenant.as_str()).bind(from).bind(to).bind(since)
-        .execute(c).await.map(|_| ()))?;
-    on!(db, c => sqlx::query(NOTE).bind(tenant.as_str()).bind(to).bind(more).execute(c).await.map(|_| ()))?;
+    execute!(db, LIFT; tenant.as_str(), from, to, since)?;
+    execute!(db, NOTE; tenant.as_str(), to, more)?;
     notices::tenant_changed(db, tenant).await?;
     Ok(more)
 }
 
-/// Accounts whose links are still to be lifted, because a process ended in the midst of it.
+/// Accounts whose links are not all updated yet, because a process ended midway.
 pub(crate) async fn unfinished(db: &mut Conn<'_>) -> Result<Vec<TenantId>, DbError> {
     const SQL: &str = "SELECT id FROM tenants WHERE lifting_since IS NOT NULL ORDER BY id LIMIT 16";
     let found: Vec<String> = on!(db, c => sqlx::query_scalar(SQL).fetch_all(c).await)?;

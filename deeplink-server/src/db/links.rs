@@ -1,14 +1,15 @@
-//! Links in the database: the row, the claim on the service's own host, the list by position.
+//! Links: rows, claims of ids on the service's own host, lists by position.
 
+use deeplink_core::destinations::Destinations;
 use deeplink_core::id::{AffiliateId, TenantId};
-use deeplink_core::link::{Destinations, LinkFilter, LinkPatch, LinkStatus, NewLink};
+use deeplink_core::link::{LinkFilter, LinkPatch, LinkStatus, NewLink};
 use deeplink_core::metadata::Metadata;
 use deeplink_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::{FromRow, QueryBuilder};
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
 /// A stored link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,9 +27,22 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// The status at a moment.
+    /// The status at a time.
     pub(crate) fn status_at(&self, now: Timestamp) -> LinkStatus {
         LinkStatus::at(self.status.as_ref(), self.expires_at, now)
+    }
+}
+
+/// The columns of a link's URLs.
+pub(super) struct UrlColumns(pub(super) Destinations);
+
+impl<'r, R: sqlx::Row> FromRow<'r, R> for UrlColumns
+where
+    &'static str: sqlx::ColumnIndex<R>,
+    Option<String>: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        Destinations::<()>::default().try_map(|field, ()| row.try_get(field.name)).map(Self)
     }
 }
 
@@ -39,11 +53,8 @@ struct Row {
     position: i64,
     claimed: bool,
     made_under: Option<String>,
-    ios_deep_link: Option<String>,
-    ios_store_url: Option<String>,
-    android_deep_link: Option<String>,
-    android_store_url: Option<String>,
-    web_url: Option<String>,
+    #[sqlx(flatten)]
+    urls: UrlColumns,
     metadata: Option<String>,
     agent_context: Option<String>,
     social_preview: Option<String>,
@@ -65,13 +76,7 @@ impl TryFrom<Row> for Link {
         let id = &row.link_id;
         let corrupt = |column| DbError::corrupt("links", column, id);
         let mut content = NewLink::default();
-        content.destinations = Destinations {
-            ios_deep_link: row.ios_deep_link,
-            ios_store_url: row.ios_store_url,
-            android_deep_link: row.android_deep_link,
-            android_store_url: row.android_store_url,
-            web_url: row.web_url,
-        };
+        content.destinations = row.urls.0;
         content.agent_context = json(row.agent_context.as_deref(), "agent_context", id)?;
         content.social_preview = json(row.social_preview.as_deref(), "social_preview", id)?;
         content.metadata = row.metadata.map(Metadata::from_stored);
@@ -92,7 +97,7 @@ impl TryFrom<Row> for Link {
     }
 }
 
-/// What a new link says, as the columns hold it.
+/// The columns of a new link's content.
 pub(crate) struct Columns {
     pub(crate) metadata: Option<String>,
     pub(crate) agent_context: Option<String>,
@@ -100,7 +105,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The columns of checked content. JSON of our own types cannot fail to be written; if it did, nothing is stored.
+    /// The columns of validated content. Serializing our own types cannot fail; if it did, nothing is stored.
     pub(crate) fn of(content: &NewLink) -> Result<Self, DbError> {
         Ok(Self {
             metadata: content.metadata.as_ref().map(|metadata| metadata.as_str().to_owned()),
@@ -114,19 +119,19 @@ fn text<T: Serialize>(value: &T, column: &'static str) -> Result<String, DbError
     serde_json::to_string(value).map_err(|_| DbError::corrupt("links", column, "new"))
 }
 
-/// What became of an insert.
+/// The outcome of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    /// It is stored.
+    /// The link is stored.
     Yes,
-    /// The tenant uses this id already, or needs the claim and somebody holds it.
+    /// The tenant has a link with this id already, or needs the claim and another tenant has it.
     Taken,
-    /// Another node drew the same position in the same millisecond: draw again.
+    /// Another node generated the same position in the same millisecond: generate a new one.
     Collided,
 }
 
-/// Stores a new link, with the claim on the service's host when nobody holds it. `must_claim` refuses a link that would
-/// have no address without it.
+/// Stores a new link, with the claim on the service's host if that is free. `must_claim` refuses a link that would
+/// have no URL without it.
 pub(crate) async fn insert(db: &mut Conn<'_>, link: &Link, must_claim: bool) -> Result<Inserted, DbError> {
     const SQL: &str = "
         INSERT INTO links (tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url,
@@ -139,57 +144,42 @@ pub(crate) async fn insert(db: &mut Conn<'_>, link: &Link, must_claim: bool) -> 
     let claims: &[bool] = if must_claim { &[true] } else { &[true, false] };
     for claimed in claims {
         let made_under = if *claimed { None } else { link.made_under.as_deref() };
-        let stored = on!(db, c => sqlx::query(SQL)
-            .bind(link.tenant.as_str())
-            .bind(&link.link_id)
-            .bind(link.position)
-            .bind(claimed)
-            .bind(made_under)
-            .bind(to.ios_deep_link.as_deref())
-            .bind(to.ios_store_url.as_deref())
-            .bind(to.android_deep_link.as_deref())
-            .bind(to.android_store_url.as_deref())
-            .bind(to.web_url.as_deref())
-            .bind(columns.metadata.as_deref())
-            .bind(columns.agent_context.as_deref())
-            .bind(columns.social_preview.as_deref())
-            .bind(link.content.affiliate_id.as_ref().map(AffiliateId::as_str))
-            .bind(link.expires_at.map(Timestamp::as_millis))
-            .bind(link.created_at.as_millis())
-            .execute(c).await.map(|done| done.rows_affected()))?;
+        let stored = execute!(db, SQL;
+            link.tenant.as_str(), &link.link_id, link.position, claimed, made_under, to.ios_deep_link.as_deref(),
+            to.ios_store_url.as_deref(), to.android_deep_link.as_deref(), to.android_store_url.as_deref(),
+            to.web_url.as_deref(), columns.metadata.as_deref(), columns.agent_context.as_deref(),
+            columns.social_preview.as_deref(), link.content.affiliate_id.as_ref().map(AffiliateId::as_str),
+            link.expires_at.map(Timestamp::as_millis), link.created_at.as_millis())?;
         if stored == 1 {
             return Ok(Inserted::Yes);
         }
     }
-    if is_taken(db, link.tenant.as_str(), &link.link_id, must_claim).await? {
-        Ok(Inserted::Taken)
-    } else {
-        Ok(Inserted::Collided)
-    }
+    let is_taken = is_taken(db, link.tenant.as_str(), &link.link_id, must_claim).await?;
+    Ok(if is_taken { Inserted::Taken } else { Inserted::Collided })
 }
 
-/// Whether an id is taken. Two look-ups, each on its own index: as one condition they would scan the table.
-pub(super) const HOLDS: &str = "
+/// Whether an id is taken. Two lookups, each on its own index: a single condition would scan the table.
+pub(super) const IS_TAKEN: &str = "
     SELECT CASE WHEN EXISTS (SELECT 1 FROM links WHERE tenant_id = $2 AND link_id = $1) THEN TRUE
         WHEN $3 THEN EXISTS (SELECT 1 FROM links WHERE link_id = $1 AND claimed) ELSE FALSE END";
 
-/// Whether an id cannot be given to a link of this tenant: it has it, or, where the claim matters, somebody holds it.
+/// Whether an id is taken for this tenant: by its own link or, if the claim is needed, by any claim.
 pub(crate) async fn is_taken(
     db: &mut Conn<'_>,
     tenant: &str,
     link_id: &str,
     claim_matters: bool,
 ) -> Result<bool, DbError> {
-    Ok(on!(db, c => sqlx::query_scalar(HOLDS).bind(link_id).bind(tenant).bind(claim_matters).fetch_one(c).await)?)
+    Ok(on!(db, c => sqlx::query_scalar(IS_TAKEN).bind(link_id).bind(tenant).bind(claim_matters).fetch_one(c).await)?)
 }
 
 /// A row of a batch that could not be stored.
 pub(crate) type TakenRows = Vec<usize>;
 
-/// Stores many links in one statement. The result lists the rows (by index) whose id is taken; when it is not empty
-/// the caller must undo the transaction. All rows share tenant and time.
+/// Stores many links in one statement. Returns the rows (by index) whose id is taken; if there are any,
+/// the caller must roll back. All rows have the same tenant and time.
 pub(crate) async fn insert_many(db: &mut Conn<'_>, links: &[Link]) -> Result<TakenRows, DbError> {
-    // One array a column, because that is what both databases unpack fastest; the statements differ in how.
+    // One array per column, which both databases unpack fastest; only the syntax differs.
     let json = serde_json::to_string(&links.iter().map(row_json).collect::<Result<Vec<_>, _>>()?)
         .map_err(|_| DbError::corrupt("links", "batch", "new"))?;
     let Some(first) = links.first() else { return Ok(Vec::new()) };
@@ -209,28 +199,14 @@ pub(crate) async fn insert_many(db: &mut Conn<'_>, links: &[Link]) -> Result<Tak
             value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, $2, $3, $3
         FROM json_array_elements(CAST($4 AS JSON)) AS rows (value)
         ON CONFLICT DO NOTHING RETURNING position";
-    let expires_at = first.expires_at.map(Timestamp::as_millis);
-    let created_at = first.created_at.as_millis();
-    let stored: Vec<i64> = match db {
-        Conn::Sqlite(conn) => {
-            sqlx::query_scalar(SQLITE)
-                .bind(first.tenant.as_str())
-                .bind(expires_at)
-                .bind(created_at)
-                .bind(json)
-                .fetch_all(&mut **conn)
-                .await?
-        }
-        Conn::Postgres(conn) => {
-            sqlx::query_scalar(POSTGRES)
-                .bind(first.tenant.as_str())
-                .bind(expires_at)
-                .bind(created_at)
-                .bind(json)
-                .fetch_all(&mut **conn)
-                .await?
-        }
+    let sql = match db {
+        Conn::Sqlite(_) => SQLITE,
+        Conn::Postgres(_) => POSTGRES,
     };
+    let expires_at = first.expires_at.map(Timestamp::as_millis);
+    let stored: Vec<i64> = on!(db, c => sqlx::query_scalar(sql)
+        .bind(first.tenant.as_str()).bind(expires_at).bind(first.created_at.as_millis()).bind(json)
+        .fetch_all(c).await)?;
     if stored.len() == links.len() {
         return Ok(Vec::new());
     }
@@ -238,31 +214,17 @@ pub(crate) async fn insert_many(db: &mut Conn<'_>, links: &[Link]) -> Result<Tak
     Ok((0..).zip(links).filter(|(_, link)| !stored.contains(&link.position)).map(|(index, _)| index).collect())
 }
 
-type RowJson<'a> = (
-    &'a str,
-    i64,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Option<&'a str>,
-);
-
-fn row_json(link: &Link) -> Result<RowJson<'_>, DbError> {
+fn row_json(link: &Link) -> Result<impl Serialize + '_, DbError> {
     let columns = Columns::of(&link.content)?;
-    let to = &link.content.destinations;
+    let [ios, ios_store, android, android_store, web] = link.content.destinations.as_deref().into_array();
     Ok((
         &link.link_id,
         link.position,
-        to.ios_deep_link.as_deref(),
-        to.ios_store_url.as_deref(),
-        to.android_deep_link.as_deref(),
-        to.android_store_url.as_deref(),
-        to.web_url.as_deref(),
+        ios,
+        ios_store,
+        android,
+        android_store,
+        web,
         columns.metadata,
         columns.agent_context,
         columns.social_preview,
@@ -270,34 +232,35 @@ fn row_json(link: &Link) -> Result<RowJson<'_>, DbError> {
     ))
 }
 
-const COLUMNS: &str = "tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url, \
-    android_deep_link, android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id, status, \
-    expires_at, created_at, updated_at";
+/// Reads the links that match a condition.
+macro_rules! select_where {
+    ($condition:literal) => {
+        concat!(
+            "SELECT tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url, android_deep_link,
+                android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id, status, expires_at,
+                created_at, updated_at
+            FROM links WHERE ",
+            $condition
+        )
+    };
+}
 
 /// One link of a tenant.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<Option<Link>, DbError> {
-    const SQL: &str = "
-        SELECT tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url, android_deep_link,
-            android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id, status, expires_at,
-            created_at, updated_at
-        FROM links WHERE tenant_id = $1 AND link_id = $2";
+    const SQL: &str = select_where!("tenant_id = $1 AND link_id = $2");
     let row: Option<Row> =
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
     row.map(Link::try_from).transpose()
 }
 
-/// The link that holds an id on the service's own host.
+/// The link with an id on the service's own host.
 pub(crate) async fn find_claimed(db: &mut Conn<'_>, link_id: &str) -> Result<Option<Link>, DbError> {
-    const SQL: &str = "
-        SELECT tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url, android_deep_link,
-            android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id, status, expires_at,
-            created_at, updated_at
-        FROM links WHERE link_id = $1 AND claimed";
+    const SQL: &str = select_where!("link_id = $1 AND claimed");
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(link_id).fetch_optional(c).await)?;
     row.map(Link::try_from).transpose()
 }
 
-/// Up to `limit` links of a tenant that pass the filter, newest first, that are older than `before`.
+/// Up to `limit` links of a tenant that match the filter and are older than `before`, newest first.
 pub(crate) async fn list(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -306,14 +269,8 @@ pub(crate) async fn list(
     limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Link>, DbError> {
-    let rows: Vec<Row> = match db {
-        Conn::Sqlite(conn) => {
-            list_query(tenant, filter, before, limit, now).build_query_as().fetch_all(&mut **conn).await?
-        }
-        Conn::Postgres(conn) => {
-            list_query(tenant, filter, before, limit, now).build_query_as().fetch_all(&mut **conn).await?
-        }
-    };
+    let rows: Vec<Row> =
+        on!(db, c => list_query(tenant, filter, before, limit, now).build_query_as().fetch_all(c).await)?;
     rows.into_iter().map(Link::try_from).collect()
 }
 
@@ -328,8 +285,8 @@ where
     String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
 {
-    let mut query = QueryBuilder::new("SELECT ");
-    query.push(COLUMNS).push(" FROM links WHERE tenant_id = ").push_bind(tenant.as_str().to_owned());
+    let mut query = QueryBuilder::new(select_where!("tenant_id = "));
+    query.push_bind(tenant.as_str().to_owned());
     if let Some(before) = before {
         query.push(" AND position < ").push_bind(before);
     }
@@ -365,11 +322,11 @@ where
     query
 }
 
-/// The first text that sorts after everything that starts with `prefix`, in byte order.
+/// The first text in byte order after all texts that start with `prefix`.
 fn after_prefix(prefix: &str) -> Option<String> {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {
-        // The surrogates are no characters, so the one after U+D7FF is U+E000.
+        // Surrogates are not characters, so U+D7FF is followed by U+E000.
         let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
         if let Some(next) = next {
             chars.push(next);
@@ -379,7 +336,7 @@ fn after_prefix(prefix: &str) -> Option<String> {
     None
 }
 
-/// Changes what a patch names; `None` when the link is gone.
+/// Applies a patch; `None` if the link does not exist.
 pub(crate) async fn update(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -391,45 +348,34 @@ pub(crate) async fn update(
         UPDATE links SET ios_deep_link = $3, ios_store_url = $4, android_deep_link = $5, android_store_url = $6,
             web_url = $7, metadata = $8, agent_context = $9, social_preview = $10, updated_at = $11
         WHERE tenant_id = $1 AND link_id = $2";
-    // Holds the row on PostgreSQL, so that two updates of different fields cannot undo each other.
-    const HOLD: &str = "UPDATE links SET updated_at = $3 WHERE tenant_id = $1 AND link_id = $2";
-    let held = on!(db, c => sqlx::query(HOLD).bind(tenant.as_str()).bind(link_id).bind(now.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
-    if held == 0 {
+    // Locks the row on PostgreSQL, so that two updates of different fields cannot overwrite each other.
+    const LOCK: &str = "UPDATE links SET updated_at = $3 WHERE tenant_id = $1 AND link_id = $2";
+    let locked = execute!(db, LOCK; tenant.as_str(), link_id, now.as_millis())?;
+    if locked == 0 {
         return Ok(None);
     }
     let Some(mut link) = find(db, tenant, link_id).await? else { return Ok(None) };
     let patch = patch.clone();
-    let to = &mut link.content.destinations;
-    patch.ios_deep_link.apply(&mut to.ios_deep_link);
-    patch.ios_store_url.apply(&mut to.ios_store_url);
-    patch.android_deep_link.apply(&mut to.android_deep_link);
-    patch.android_store_url.apply(&mut to.android_store_url);
-    patch.web_url.apply(&mut to.web_url);
+    let stored = link.content.destinations.as_mut().into_array();
+    for (change, stored) in patch.destinations.into_array().into_iter().zip(stored) {
+        change.apply(stored);
+    }
     patch.metadata.apply(&mut link.content.metadata);
     patch.agent_context.apply(&mut link.content.agent_context);
     patch.social_preview.apply(&mut link.content.social_preview);
     link.updated_at = now;
     let columns = Columns::of(&link.content)?;
     let to = &link.content.destinations;
-    on!(db, c => sqlx::query(SQL)
-        .bind(tenant.as_str())
-        .bind(link_id)
-        .bind(to.ios_deep_link.as_deref())
-        .bind(to.ios_store_url.as_deref())
-        .bind(to.android_deep_link.as_deref())
-        .bind(to.android_store_url.as_deref())
-        .bind(to.web_url.as_deref())
-        .bind(columns.metadata.as_deref())
-        .bind(columns.agent_context.as_deref())
-        .bind(columns.social_preview.as_deref())
-        .bind(now.as_millis())
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, SQL;
+        tenant.as_str(), link_id, to.ios_deep_link.as_deref(), to.ios_store_url.as_deref(),
+        to.android_deep_link.as_deref(), to.android_store_url.as_deref(), to.web_url.as_deref(),
+        columns.metadata.as_deref(), columns.agent_context.as_deref(), columns.social_preview.as_deref(),
+        now.as_millis())?;
     Ok(Some(link))
 }
 
-/// Deletes a link; its clicks stay countable under its position, and what it leads to later is still its affiliate's. `false`
-/// when it is gone already.
+/// Deletes a link. Its clicks stay counted under its position, and later conversions are still credited to its affiliate.
+/// `false` if it does not exist.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -442,9 +388,7 @@ pub(crate) async fn delete(
     let gone: Option<(i64, Option<String>)> =
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
     let Some((position, affiliate)) = gone else { return Ok(false) };
-    on!(db, c => sqlx::query(KEEP)
-        .bind(position).bind(tenant.as_str()).bind(link_id).bind(now.as_millis()).bind(affiliate.as_deref())
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, KEEP; position, tenant.as_str(), link_id, now.as_millis(), affiliate.as_deref())?;
     Ok(true)
 }
 

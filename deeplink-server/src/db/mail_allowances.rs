@@ -1,4 +1,4 @@
-//! How many mails of a kind an address gets, and a team sends: whoever names it, nobody's mailbox is flooded.
+//! Limits of mails per kind to an address, and of invitations per team, so that no mailbox is flooded.
 
 use deeplink_core::time::Timestamp;
 
@@ -15,7 +15,7 @@ pub(crate) enum Purpose {
     Signup,
     /// An invitation.
     Invite,
-    /// Invitations of a team, whoever gets them.
+    /// Invitations of a team, to any address.
     Team,
 }
 
@@ -29,7 +29,7 @@ impl Purpose {
         }
     }
 
-    /// How many there are in an hour.
+    /// The limit per hour.
     const fn per_hour(self) -> i64 {
         match self {
             Self::Signin | Self::Signup | Self::Invite => 5,
@@ -42,11 +42,11 @@ impl Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
     Now,
-    /// Not before this moment.
+    /// Not before this time.
     From(Timestamp),
 }
 
-/// Counts a mail to an address, or of a team by its tenant's id, in the hour that began with the first of them.
+/// Counts a mail to an address, or of a team by its tenant's id, in the hour that began with the first mail.
 pub(crate) async fn take(
     db: &mut Conn<'_>,
     purpose: Purpose,
@@ -59,7 +59,7 @@ pub(crate) async fn take(
             since = CASE WHEN mail_allowances.since <= $4 THEN $3 ELSE mail_allowances.since END,
             sent = CASE WHEN mail_allowances.since <= $4 THEN 1 ELSE mail_allowances.sent + 1 END
         RETURNING sent, since";
-    // What is over the allowance is counted too: a write that changes nothing would be answered sooner.
+    // Refused mails are counted too, so that a refusal takes as long as a success.
     let (sent, since): (i64, i64) = on!(db, c => sqlx::query_as(SQL)
         .bind(purpose.as_str()).bind(address).bind(now.as_millis())
         .bind(now.plus_millis(-HOUR_MILLIS).as_millis())
@@ -70,7 +70,7 @@ pub(crate) async fn take(
     Ok(Allowed::From(Timestamp::from_millis(since + HOUR_MILLIS)))
 }
 
-/// Takes away some rows whose time is over; see [`super::expired`].
+/// Deletes some expired rows; see [`super::expired`].
 pub(crate) const EXPIRED: &str = "
     DELETE FROM mail_allowances WHERE since <= $1 - 3600000 AND (purpose, address) IN
         (SELECT purpose, address FROM mail_allowances WHERE since <= $1 - 3600000 LIMIT $2)";

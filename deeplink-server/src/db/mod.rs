@@ -1,10 +1,11 @@
-//! The database: one set of SQL texts for SQLite and PostgreSQL, a pool of readers and one door for writes.
+//! The database: one set of SQL texts for SQLite and PostgreSQL, a pool of read connections and one entry point for writes.
 //!
 //! Nothing outside this folder names a driver. A query function takes `&mut Conn` and serves a read as well as a step
 //! of a write. The invariant: every change goes through `Db::write`, which answers only after COMMIT returned.
 
 mod checkpoint;
 mod error;
+mod jobs;
 mod open;
 mod report;
 mod rows;
@@ -15,6 +16,7 @@ pub(crate) mod accounts;
 pub(crate) mod acme;
 pub(crate) mod affiliates;
 pub(crate) mod apps;
+pub(crate) mod billing;
 pub(crate) mod certificates;
 pub(crate) mod clicks;
 pub(crate) mod conversions;
@@ -39,6 +41,7 @@ pub(crate) mod mail_allowances;
 pub(crate) mod mails;
 pub(crate) mod notices;
 pub(crate) mod oauth_states;
+pub(crate) mod payments;
 pub(crate) mod people;
 pub(crate) mod publishable_keys;
 pub(crate) mod replies;
@@ -49,8 +52,10 @@ pub(crate) mod tenants;
 pub(crate) mod tokens;
 pub(crate) mod users;
 pub(crate) mod vault_check;
+pub(crate) mod wallets;
 pub(crate) mod webhooks;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -61,10 +66,11 @@ use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool}
 use tokio::sync::Semaphore;
 
 pub use error::DbError;
+pub(crate) use jobs::{ClickSource, DriverError, Job, Ran, SqliteConn, Statement, job};
 pub use open::{Access, OpenError, backup, restore};
-pub(crate) use writer::{DriverError, Foreign, Job, Lane, Ran, SqliteConn, Statement};
+pub(crate) use writer::ForeignCommits;
 
-/// Writes that may wait for PostgreSQL at one time; on SQLite the writer's queue has its own bound.
+/// Maximum pending writes on PostgreSQL; on SQLite the writer's queue has its own limit.
 const MAX_WAITING_WRITES: usize = 4_096;
 
 /// The open database; cheap to clone.
@@ -84,18 +90,28 @@ enum Kind {
         reports: Arc<Semaphore>,
         writers: PgPool,
         waiting: Semaphore,
-        /// How long a write may take until its COMMIT; on SQLite the writer's queue has a deadline of its own.
-        patience: Duration,
+        /// How long a write may take until its COMMIT; on SQLite the writer's queue has its own deadline.
+        commit_timeout: Duration,
         url: String,
     },
 }
 
-/// One connection, as every query function sees it.
+/// A connection, as query functions take it.
 pub enum Conn<'c> {
     /// An embedded database file.
     Sqlite(&'c mut SqliteConnection),
     /// A server shared by several nodes.
     Postgres(&'c mut PgConnection),
+}
+
+impl Conn<'_> {
+    /// The same connection for a while.
+    pub(crate) fn reborrow(&mut self) -> Conn<'_> {
+        match self {
+            Self::Sqlite(conn) => Conn::Sqlite(conn),
+            Self::Postgres(conn) => Conn::Postgres(conn),
+        }
+    }
 }
 
 /// Pastes one body into an arm per driver. Nothing outside `db/` names a driver.
@@ -115,9 +131,19 @@ macro_rules! on {
 }
 pub(crate) use on;
 
-/// An error that a write can end with, so that the door can tell a deadlock, which it retries, from a refusal.
+/// Executes one statement, `execute!(db, SQL; first, second)`, and gives the number of rows that it changed.
+macro_rules! execute {
+    ($conn:expr, $sql:expr $(; $($value:expr),+)?) => {
+        $crate::db::on!($conn, c => {
+            sqlx::query($sql)$($(.bind($value))+)?.execute(c).await.map(|done| done.rows_affected())
+        })
+    };
+}
+pub(crate) use execute;
+
+/// An error of a write. Lets `Db::write` tell a deadlock, which it retries, from a refusal.
 pub trait WriteError: From<DbError> + Send + 'static {
-    /// The database's part in it, if it has one.
+    /// The database error, if it is one.
     fn database(&self) -> Option<&DbError>;
 }
 
@@ -127,7 +153,18 @@ impl WriteError for DbError {
     }
 }
 
-/// A pooled connection that only reads.
+/// The work of a write, with the bounds that its task needs.
+pub(crate) trait WriteWork<C, T, E>:
+    for<'c> Fn(&'c mut Conn<'c>, &'c C) -> BoxFuture<'c, Result<T, E>> + Send + Sync + 'static
+{
+}
+
+impl<C, T, E, F> WriteWork<C, T, E> for F where
+    F: for<'c> Fn(&'c mut Conn<'c>, &'c C) -> BoxFuture<'c, Result<T, E>> + Send + Sync + 'static
+{
+}
+
+/// A pooled read-only connection.
 pub(crate) enum Reader {
     Sqlite(PoolConnection<Sqlite>),
     Postgres(PoolConnection<Postgres>),
@@ -154,24 +191,44 @@ impl Db {
 
     /// Runs `work` in a transaction and gives its result once that is committed. When `work` refuses, nothing of it
     /// stays. An accepted write runs to its end even when the caller has gone. Inside there is only SQL: no network,
-    /// no sleep, and never another `write`. On PostgreSQL `work` runs again after a deadlock, hence `Fn`.
-    pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    /// no sleep, and never another `write`. On PostgreSQL `work` runs again after a deadlock: hence `Fn`, and a
+    /// `context` that it borrows.
+    pub(crate) async fn write<C, T, E, F>(&self, context: C, work: F) -> Result<T, E>
     where
+        C: Send + Sync + 'static,
         T: Send + 'static,
         E: WriteError,
-        F: for<'c> Fn(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + Sync + 'static,
+        F: WriteWork<C, T, E>,
+    {
+        self.write_then(context, work, |_, _| ()).await
+    }
+
+    /// The same, with what must follow the COMMIT, such as forgetting a cached row. The task that commits does it before
+    /// it answers, so it happens whether or not the caller still waits. It must be short: on SQLite other writes wait.
+    pub(crate) async fn write_then<C, T, E, F, A>(&self, context: C, work: F, committed: A) -> Result<T, E>
+    where
+        C: Send + Sync + 'static,
+        T: Send + 'static,
+        E: WriteError,
+        F: WriteWork<C, T, E>,
+        A: FnOnce(&C, &T) + Send + 'static,
     {
         match &*self.0 {
-            Kind::Sqlite { writer, .. } => writer.write(work).await,
-            Kind::Postgres { writers, waiting, patience, .. } => {
-                let _place = waiting.try_acquire().map_err(|_| DbError::Overloaded)?;
+            Kind::Sqlite { writer, .. } => writer.write(context, work, committed).await,
+            Kind::Postgres { writers, waiting, commit_timeout, .. } => {
+                let _permit = waiting.try_acquire().map_err(|_| DbError::Overloaded)?;
+                let race = Arc::new(CommitRace::default());
+                let (writers, task_race) = (writers.clone(), Arc::clone(&race));
                 // Spawned, because a `begin()` or a job dropped midway would hand an open transaction to the next
                 // borrower of the connection (launchbadge/sqlx: dropped begin futures).
-                let last_word = Arc::new(LastWord::default());
-                let mut running = tokio::spawn(write_postgres(writers.clone(), work, Arc::clone(&last_word)));
-                let ended = match tokio::time::timeout(*patience, &mut running).await {
+                let mut running = tokio::spawn(async move {
+                    let value = write_postgres(&writers, &context, work, &task_race).await?;
+                    run_committed(committed, &context, &value)?;
+                    Ok(value)
+                });
+                let ended = match tokio::time::timeout(*commit_timeout, &mut running).await {
                     // It waits for a connection or a lock, and nothing of it stays.
-                    Err(_) if last_word.take() => return Err(DbError::Overloaded.into()),
+                    Err(_) if race.take() => return Err(DbError::Overloaded.into()),
                     Err(_) => running.await,
                     Ok(ended) => ended,
                 };
@@ -185,7 +242,7 @@ impl Db {
         matches!(&*self.0, Kind::Sqlite { .. })
     }
 
-    /// The URL to open a connection outside the pool, for listening.
+    /// The URL to open a connection outside the pool, for notifications.
     pub(crate) fn postgres_url(&self) -> Option<&str> {
         match &*self.0 {
             Kind::Sqlite { .. } => None,
@@ -193,27 +250,27 @@ impl Db {
         }
     }
 
-    /// Hands the writer the place where clicks gather. On PostgreSQL the clicks have a task of their own.
-    pub(crate) fn attach_lane(&self, lane: Arc<dyn Lane>) -> bool {
+    /// Gives the writer the queue of clicks. `false` on PostgreSQL, where a separate task stores clicks.
+    pub(crate) fn attach_click_source(&self, click_source: Arc<dyn ClickSource>) -> bool {
         match &*self.0 {
             Kind::Sqlite { writer, .. } => {
-                writer.attach(lane);
+                writer.attach(click_source);
                 true
             }
             Kind::Postgres { .. } => false,
         }
     }
 
-    /// Runs one click batch on PostgreSQL, where the commit need not wait for the disk.
-    pub(crate) async fn write_relaxed(&self, job: Box<dyn Job>) {
+    /// Stores one batch of clicks on PostgreSQL, without waiting for the disk at commit.
+    pub(crate) async fn write_low_durability(&self, job: Box<dyn Job>) {
         if let Kind::Postgres { writers, .. } = &*self.0 {
             let writers = writers.clone();
-            // Spawned for the reason given in `write`; the batch answers its own clicks.
-            drop(tokio::spawn(writer::run_on_postgres(writers, job)).await);
+            // Spawned for the reason given in `write`; the batch reports its own outcome.
+            drop(tokio::spawn(jobs::run_on_postgres(writers, job)).await);
         }
     }
 
-    /// Resolves when a sync failed: what was acknowledged may not be on disk, so the process must end.
+    /// Resolves when a sync failed: acknowledged writes may not be on disk, so the process must stop.
     pub(crate) async fn failed(&self) {
         match &*self.0 {
             Kind::Sqlite { writer, .. } => writer.failed().await,
@@ -222,14 +279,14 @@ impl Db {
     }
 
     /// Counts commits by other processes on the SQLite file; a change means that caches are stale.
-    pub(crate) fn foreign_commits(&self) -> Option<tokio::sync::watch::Receiver<Foreign>> {
+    pub(crate) fn foreign_commits(&self) -> Option<tokio::sync::watch::Receiver<ForeignCommits>> {
         match &*self.0 {
             Kind::Sqlite { writer, .. } => Some(writer.foreign_commits()),
             Kind::Postgres { .. } => None,
         }
     }
 
-    /// Ends the writer after what is queued and closes every connection.
+    /// Stops the writer after its queue and closes all connections.
     pub async fn close(&self) {
         match &*self.0 {
             Kind::Sqlite { readers, writer, .. } => {
@@ -244,31 +301,35 @@ impl Db {
     }
 }
 
-/// The last word on a write. The transaction that is about to commit and the caller that has waited enough both reach
-/// for it, and one gets it.
-#[derive(Debug, Default)]
-struct LastWord(AtomicBool);
+/// Runs what follows a commit. A panic there undoes nothing.
+fn run_committed<C, T>(committed: impl FnOnce(&C, &T), context: &C, value: &T) -> Result<(), DbError> {
+    let ran = std::panic::catch_unwind(AssertUnwindSafe(|| committed(context, value)));
+    ran.map_err(|_| DbError::Unknown("what follows a commit panicked".into()))
+}
 
-impl LastWord {
+/// Decides a race: either the transaction commits, or its caller times out and it is rolled back. The first to take it wins.
+#[derive(Debug, Default)]
+struct CommitRace(AtomicBool);
+
+impl CommitRace {
     fn take(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 }
 
-async fn write_postgres<T, E, F>(writers: PgPool, work: F, last_word: Arc<LastWord>) -> Result<T, E>
+async fn write_postgres<C, T, E, F>(writers: &PgPool, context: &C, work: F, race: &CommitRace) -> Result<T, E>
 where
-    T: Send + 'static,
     E: WriteError,
-    F: for<'c> Fn(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + Sync + 'static,
+    F: WriteWork<C, T, E>,
 {
     const TRIES: usize = 3;
     let mut tried = 0;
     loop {
         tried += 1;
-        let mut tx = writer::begin(&writers).await?;
-        match work(Conn::Postgres(&mut tx)).await {
+        let mut tx = jobs::begin(writers).await?;
+        match work(&mut Conn::Postgres(&mut tx), context).await {
             Ok(value) => {
-                if !last_word.take() {
+                if !race.take() {
                     drop(tx.rollback().await);
                     return Err(DbError::Overloaded.into());
                 }
@@ -280,7 +341,7 @@ where
             Err(refusal) => {
                 let again = tried < TRIES && refusal.database().is_some_and(DbError::is_deadlock);
                 if let Err(error) = tx.rollback().await {
-                    tracing::warn!(%error, "a rollback failed; the connection is dropped");
+                    tracing::warn!(%error, "rollback failed; connection dropped");
                 }
                 if !again {
                     return Err(refusal);

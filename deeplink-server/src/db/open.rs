@@ -1,4 +1,4 @@
-//! Opening the database: options, checks that refuse a dangerous set-up, migrations, and the lock of the file.
+//! Opening the database: options, checks that refuse unsafe configurations, migrations, and the lock file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -12,96 +12,96 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::sync::Semaphore;
 
-use super::checkpoint::BEGIN_ANEW_ABOVE_BYTES;
+use super::checkpoint::RESTART_ABOVE_BYTES;
 use super::report::{POSTGRES_REPORTS, SQLITE_REPORTS};
 use super::writer::Writer;
 use super::{Db, Kind, MAX_WAITING_WRITES};
 
 pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
-/// The first SQLite without the bug that can corrupt a database when several connections reset its log.
-const OLDEST_SQLITE: i32 = 3_051_003;
+/// The first SQLite version without the bug that can corrupt a database when several connections reset the WAL.
+const MIN_SQLITE_VERSION: i32 = 3_051_003;
 
 /// PostgreSQL's `invalid_catalog_name`.
 pub(super) const NO_SUCH_DATABASE: &str = "3D000";
 
-/// How many connections read on SQLite; each is a thread.
-const READERS: u32 = 4;
-/// How many connections a node has to PostgreSQL, beside the one that listens.
+/// Read connections on SQLite; each is a thread.
+const SQLITE_READERS: u32 = 4;
+/// A node's connections to PostgreSQL, besides the one for notifications.
 const POSTGRES_WRITERS: u32 = 12;
 const POSTGRES_READERS: u32 = 8;
-/// What a statement may take beside its waiting for locks.
-const WORK: Duration = Duration::from_secs(3);
-/// How long PostgreSQL may take to say that a lock was waited for in vain.
-const LOCK_ANSWER: Duration = Duration::from_millis(50);
+/// How long a statement may take, not counting its wait for locks.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How much later than `lock_timeout` PostgreSQL may report it.
+const LOCK_TIMEOUT_MARGIN: Duration = Duration::from_millis(50);
 
-/// How long an operator's command waits for its turn on a SQLite file. Beside a busy server that is free for an instant only
-/// between two batches, and nobody waits behind the command.
-const OPERATORS_PATIENCE: Duration = Duration::from_mins(1);
+/// How long an operator command waits for the write lock of a SQLite file. A busy server releases it only briefly between
+/// batches.
+const OPERATOR_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How a command uses the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// As the server: alone on a SQLite file, and migrated.
+    /// As the server: exclusively on a SQLite file, and migrated.
     Serve,
-    /// As an operator command that works beside a server; migrates a database that nobody serves.
-    Beside,
+    /// As an operator command that can run alongside a server; migrates the database if no server uses it.
+    Shared,
 }
 
-/// Why the database was not opened.
+/// Why the database could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The URL names no database that this server can use.
+    /// The URL has an unsupported scheme.
     #[error("DEEPLINK_DATABASE_URL must start with sqlite:// or postgres://")]
     Url,
     /// Another process serves the file.
-    #[error("{path} is in use by process {holder}; stop it first, or choose another data directory")]
+    #[error("{path} is in use by process {holder}; stop that process or use another data directory")]
     InUse {
         /// The database file.
         path: PathBuf,
-        /// The process that holds it.
+        /// The process that holds the lock.
         holder: String,
     },
-    /// The set-up cannot keep what it acknowledges.
+    /// The database or its configuration cannot guarantee durability or integrity.
     #[error("{0}")]
     Unsafe(String),
-    /// The schema does not fit this build.
-    #[error("the database was made by a newer version: {0}")]
+    /// The schema is newer than this build.
+    #[error("the database was created or migrated by a newer version of this server: {0}")]
     Newer(String),
-    /// A file cannot be made or read.
+    /// An I/O error.
     #[error("{path}: {error}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         error: std::io::Error,
     },
-    /// A backup would replace a file.
-    #[error("{} exists already; name a new file", .0.display())]
+    /// A backup would overwrite a file.
+    #[error("{} already exists; choose a new file", .0.display())]
     Exists(PathBuf),
-    /// The database answers with an error.
+    /// A database error.
     #[error("the database cannot be opened: {0}")]
     Database(#[from] sqlx::Error),
-    /// A migration failed; nothing of it stays.
-    #[error("the database cannot be brought up to date: {0}")]
+    /// A migration failed and was rolled back.
+    #[error("the database cannot be migrated: {0}")]
     Migration(MigrateError),
 }
 
-/// Holds the exclusive right to serve a SQLite file, until it is dropped or the process ends, however that happens.
+/// The exclusive lock of a server on a SQLite file; released when dropped, and by the system when the process ends.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "the file is held for its lock")] File);
+pub(super) struct Lock(#[expect(dead_code, reason = "the open file holds the lock")] File);
 
 impl Lock {
-    /// Takes the lock of a database file; the lock file holds the holder's process id.
-    pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
-        let path = beside(database, ".lock");
+    /// Locks a database file; the lock file contains the holder's process ID.
+    pub(super) fn acquire(database: &Path) -> Result<Self, OpenError> {
+        let path = with_suffix(database, ".lock");
         let fail = |error| OpenError::File { path: path.clone(), error };
         let mut file =
             OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(fail)?;
         if file.try_lock().is_err() {
             let mut holder = String::new();
-            // The message is better with the holder, and still true without.
+            // The holder is optional in the message.
             drop(file.read_to_string(&mut holder));
             let holder = if holder.trim().is_empty() { "unknown".to_owned() } else { holder.trim().to_owned() };
             return Err(OpenError::InUse { path: database.to_owned(), holder });
@@ -112,34 +112,33 @@ impl Lock {
     }
 }
 
-/// The file's name with a suffix.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// The path with a suffix appended to the file name.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(suffix);
     path.with_file_name(name)
 }
 
 impl Db {
-    /// Opens the database that `url` names (`sqlite://PATH` or `postgres://…`), makes it when it is missing, and brings
-    /// its schema up to date. What waits for a connection, a lock or its turn for longer than `patience` is refused
-    /// unexecuted.
-    pub async fn open(url: &str, access: Access, patience: Duration) -> Result<Self, OpenError> {
+    /// Opens the database at `url` (`sqlite://PATH` or `postgres://…`), creating it if it is missing, and migrates it. An
+    /// operation that waits longer than `timeout` for a connection, a lock or the writer is refused without being run.
+    pub async fn open(url: &str, access: Access, timeout: Duration) -> Result<Self, OpenError> {
         if let Some(path) = url.strip_prefix("sqlite://") {
-            open_sqlite(Path::new(path), access, patience).await
+            open_sqlite(Path::new(path), access, timeout).await
         } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            open_postgres(url, patience).await
+            open_postgres(url, timeout).await
         } else {
             Err(OpenError::Url)
         }
     }
 }
 
-/// Makes a folder that nobody else can look into, as what is kept there is nobody else's.
-fn private_folder(folder: &Path) -> std::io::Result<()> {
+/// Creates a directory that only its owner can access.
+fn create_private_dir(dir: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(folder)
+    builder.recursive(true).create(dir)
 }
 
 pub(super) fn sqlite_options(path: &Path) -> SqliteConnectOptions {
@@ -152,22 +151,22 @@ pub(super) fn sqlite_options(path: &Path) -> SqliteConnectOptions {
         .foreign_keys(true)
         .busy_timeout(Duration::from_secs(5))
         .pragma("wal_autocheckpoint", "0")
-        .pragma("journal_size_limit", BEGIN_ANEW_ABOVE_BYTES.to_string())
+        .pragma("journal_size_limit", RESTART_ABOVE_BYTES.to_string())
         .pragma("mmap_size", "0")
         .pragma("cache_size", "-8000")
         .statement_cache_capacity(256)
         .disable_statement_logging()
 }
 
-async fn open_sqlite(path: &Path, access: Access, patience: Duration) -> Result<Db, OpenError> {
+async fn open_sqlite(path: &Path, access: Access, timeout: Duration) -> Result<Db, OpenError> {
     let file = |error| OpenError::File { path: path.to_owned(), error };
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        private_folder(folder).map_err(file)?;
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        create_private_dir(dir).map_err(file)?;
     }
     let lock = match access {
-        Access::Serve => Some(Lock::take(path)?),
-        // Beside a running server its schema is the current one; alone, the command is the one that migrates.
-        Access::Beside => Lock::take(path).ok(),
+        Access::Serve => Some(Lock::acquire(path)?),
+        // A running server has migrated the file already; without one, the command does.
+        Access::Shared => Lock::acquire(path).ok(),
     };
     let options = sqlite_options(path);
     let mut conn = SqliteConnection::connect_with(&options).await?;
@@ -176,15 +175,15 @@ async fn open_sqlite(path: &Path, access: Access, patience: Duration) -> Result<
         migrate_sqlite(&mut conn).await?;
     }
     conn.close().await?;
-    let turn = match access {
-        Access::Serve => patience,
-        Access::Beside => patience.max(OPERATORS_PATIENCE),
+    let write_timeout = match access {
+        Access::Serve => timeout,
+        Access::Shared => timeout.max(OPERATOR_TIMEOUT),
     };
-    let writer = Writer::start(options.clone(), turn).await?;
+    let writer = Writer::start(options.clone(), write_timeout).await?;
     let readers = SqlitePoolOptions::new()
-        .max_connections(READERS)
+        .max_connections(SQLITE_READERS)
         .min_connections(0)
-        .acquire_timeout(patience)
+        .acquire_timeout(timeout)
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
@@ -193,7 +192,7 @@ async fn open_sqlite(path: &Path, access: Access, patience: Duration) -> Result<
                 .read_only(true)
                 .create_if_missing(false)
                 .pragma("query_only", "ON")
-                // A reader looks single rows up; what is asked for often is in the link cache.
+                // Readers look up single rows; frequent ones are in the link cache.
                 .pragma("cache_size", "-1000"),
         );
     let reports = Arc::new(Semaphore::new(SQLITE_REPORTS));
@@ -203,9 +202,9 @@ async fn open_sqlite(path: &Path, access: Access, patience: Duration) -> Result<
 pub(super) async fn check_sqlite(conn: &mut SqliteConnection) -> Result<(), OpenError> {
     let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut *conn).await?;
     let number = version.split('.').filter_map(|part| part.parse::<i32>().ok()).fold(0, |all, part| all * 1000 + part);
-    if number < OLDEST_SQLITE {
+    if number < MIN_SQLITE_VERSION {
         return Err(OpenError::Unsafe(format!(
-            "SQLite {version} can corrupt this database; 3.51.3 or later is needed"
+            "SQLite {version} can corrupt this database; version 3.51.3 or later is required"
         )));
     }
     let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *conn).await?;
@@ -213,7 +212,7 @@ pub(super) async fn check_sqlite(conn: &mut SqliteConnection) -> Result<(), Open
     let mmap: i64 = sqlx::query_scalar("PRAGMA mmap_size").fetch_optional(&mut *conn).await?.unwrap_or(0);
     if !journal.eq_ignore_ascii_case("wal") || synchronous != 2 || mmap != 0 {
         return Err(OpenError::Unsafe(format!(
-            "SQLite refuses the safe settings here (journal_mode {journal}, synchronous {synchronous}, mmap_size {mmap}); \
+            "SQLite does not accept the required settings (journal_mode {journal}, synchronous {synchronous}, mmap_size {mmap}); \
              the data directory must be on a local disk"
         )));
     }
@@ -223,7 +222,7 @@ pub(super) async fn check_sqlite(conn: &mut SqliteConnection) -> Result<(), Open
 fn migration_error(error: MigrateError) -> OpenError {
     match error {
         MigrateError::VersionMissing(version) | MigrateError::VersionTooNew(version, _) => {
-            OpenError::Newer(format!("migration {version} is not known here"))
+            OpenError::Newer(format!("migration {version} is unknown to this version"))
         }
         other => OpenError::Migration(other),
     }
@@ -233,7 +232,7 @@ async fn migrate_sqlite(conn: &mut SqliteConnection) -> Result<(), OpenError> {
     MIGRATIONS.run_direct(None, conn, false).await.map_err(migration_error)
 }
 
-async fn open_postgres(url: &str, patience: Duration) -> Result<Db, OpenError> {
+async fn open_postgres(url: &str, timeout: Duration) -> Result<Db, OpenError> {
     let options: PgConnectOptions = url.parse::<PgConnectOptions>()?.disable_statement_logging();
     let mut conn = match PgConnection::connect_with(&options).await {
         Ok(conn) => conn,
@@ -247,27 +246,34 @@ async fn open_postgres(url: &str, patience: Duration) -> Result<Db, OpenError> {
     // Takes PostgreSQL's advisory lock, so that several nodes can start together.
     MIGRATIONS.run_direct(None, &mut conn, false).await.map_err(migration_error)?;
     conn.close().await?;
-    // Two pools, so that writes that wait for a lock never take the place of a read.
-    let pool = |connections, own| postgres_pool(connections, patience, own);
+    // Two pools, so that writes waiting for a lock never block reads.
+    let pool = |connections, setting| postgres_pool(connections, timeout, setting);
     let writers = pool(POSTGRES_WRITERS, "SET synchronous_commit = on").connect_with(options.clone()).await?;
-    // A write through the wrong door fails here as it does on SQLite.
+    // Makes a write outside `Db::write` fail, as on SQLite.
     let readers = pool(POSTGRES_READERS, "SET default_transaction_read_only = on").connect_lazy_with(options);
     let waiting = Semaphore::new(MAX_WAITING_WRITES);
     let reports = Arc::new(Semaphore::new(POSTGRES_REPORTS));
-    // Who waits for a lock hears so from PostgreSQL, if it comes to that.
-    let patience = patience + LOCK_ANSWER;
-    Ok(Db(Arc::new(Kind::Postgres { readers, reports, writers, waiting, patience, url: url.to_owned() })))
+    // Longer, so that PostgreSQL reports a lock timeout first.
+    let timeout = timeout + LOCK_TIMEOUT_MARGIN;
+    Ok(Db(Arc::new(Kind::Postgres {
+        readers,
+        reports,
+        writers,
+        waiting,
+        commit_timeout: timeout,
+        url: url.to_owned(),
+    })))
 }
 
-fn postgres_pool(connections: u32, patience: Duration, own: &'static str) -> PgPoolOptions {
-    let (statement, lock) = ((patience + WORK).as_millis(), patience.as_millis());
-    // The third is the last net below transactions that nobody ends.
+fn postgres_pool(connections: u32, timeout: Duration, setting: &'static str) -> PgPoolOptions {
+    let (statement, lock) = ((timeout + STATEMENT_TIMEOUT).as_millis(), timeout.as_millis());
+    // The third is a safeguard against abandoned transactions.
     let settings: Arc<str> = format!(
         "SET statement_timeout = {statement}; SET lock_timeout = {lock};
-         SET idle_in_transaction_session_timeout = '15s'; {own}"
+         SET idle_in_transaction_session_timeout = '15s'; {setting}"
     )
     .into();
-    PgPoolOptions::new().max_connections(connections).acquire_timeout(patience).after_connect(move |conn, _| {
+    PgPoolOptions::new().max_connections(connections).acquire_timeout(timeout).after_connect(move |conn, _| {
         let settings = Arc::clone(&settings);
         Box::pin(async move {
             sqlx::raw_sql(sqlx::AssertSqlSafe(settings)).execute(conn).await?;
@@ -276,7 +282,7 @@ fn postgres_pool(connections: u32, patience: Duration, own: &'static str) -> PgP
     })
 }
 
-/// Makes the database with byte order as its collation, so that ids compare alike on every machine.
+/// Creates the database with byte order as its collation, so that ids sort the same on every machine.
 async fn create_postgres(options: &PgConnectOptions) -> Result<(), OpenError> {
     let name = options.get_database().unwrap_or_default().to_owned();
     let mut conn = PgConnection::connect_with(&options.clone().database("postgres")).await?;
@@ -284,7 +290,7 @@ async fn create_postgres(options: &PgConnectOptions) -> Result<(), OpenError> {
     let sql = format!("CREATE DATABASE \"{quoted}\" TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'");
     match sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut conn).await {
         Ok(_) => {}
-        // duplicate_database: another node was faster.
+        // duplicate_database: another node created it first.
         Err(sqlx::Error::Database(error)) if matches!(error.code().as_deref(), Some("42P04" | "23505")) => {}
         Err(error) => return Err(error.into()),
     }
@@ -293,32 +299,39 @@ async fn create_postgres(options: &PgConnectOptions) -> Result<(), OpenError> {
 }
 
 pub(super) async fn check_postgres(conn: &mut PgConnection) -> Result<(), OpenError> {
+    // As JSON, because PostgreSQL 14 has no column for the provider.
+    const COLLATION_POSTGRES: &str = "
+        SELECT to_jsonb(d) ->> 'datlocprovider', d.datcollate FROM pg_database d WHERE d.datname = current_database()";
     let fsync: String = sqlx::query_scalar("SHOW fsync").fetch_one(&mut *conn).await?;
     let standby: bool = sqlx::query_scalar("SELECT pg_is_in_recovery()").fetch_one(&mut *conn).await?;
     let read_only: String = sqlx::query_scalar("SHOW default_transaction_read_only").fetch_one(&mut *conn).await?;
-    let collation: String = sqlx::query_scalar("SELECT datcollate FROM pg_database WHERE datname = current_database()")
-        .fetch_one(&mut *conn)
-        .await?;
+    let (provider, collation): (Option<String>, String) =
+        sqlx::query_as(COLLATION_POSTGRES).fetch_one(&mut *conn).await?;
     if fsync != "on" {
         return Err(OpenError::Unsafe("PostgreSQL runs with fsync=off, which loses acknowledged writes".into()));
     }
     if standby || read_only == "on" {
         return Err(OpenError::Unsafe("this PostgreSQL server is read-only; connect to the primary".into()));
     }
+    // With ICU, what the database has as its collation says nothing about the order of texts.
+    if provider.as_deref() == Some("i") {
+        return Err(OpenError::Unsafe(
+            "the database sorts with ICU; create it with TEMPLATE template0 LOCALE_PROVIDER libc LC_COLLATE 'C'".into(),
+        ));
+    }
     if !matches!(collation.as_str(), "C" | "POSIX" | "C.UTF-8" | "C.utf8") {
         return Err(OpenError::Unsafe(format!(
-            "the database sorts text by {collation}; create it with TEMPLATE template0 LC_COLLATE 'C'"
+            "the database has collation {collation}; create it with TEMPLATE template0 LC_COLLATE 'C'"
         )));
     }
     Ok(())
 }
 
-/// Copies a SQLite database into a new file while a server may be using it. The copy is complete and synced when this
-/// returns.
+/// Backs up a SQLite database to a new file, also while a server is using it. The file is complete and synced on return.
 pub async fn backup(database: &Path, into: &Path) -> Result<(), OpenError> {
     let options = sqlite_options(database).create_if_missing(false);
     let mut conn = SqliteConnection::connect_with(&options).await?;
-    let part = beside(into, ".part");
+    let part = with_suffix(into, ".part");
     let file = |error| OpenError::File { path: into.to_owned(), error };
     if into.exists() {
         return Err(OpenError::Exists(into.to_owned()));
@@ -331,20 +344,20 @@ pub async fn backup(database: &Path, into: &Path) -> Result<(), OpenError> {
     conn.close().await?;
     File::open(&part).and_then(|copy| copy.sync_all()).map_err(file)?;
     std::fs::rename(&part, into).map_err(file)?;
-    sync_folder(into).map_err(file)
+    sync_parent_dir(into).map_err(file)
 }
 
-/// Puts a backup in the place of a SQLite database that nobody serves; what was there stays beside it as `.replaced`.
+/// Replaces a SQLite database that no server is using with a backup. The old file is renamed to `*.replaced`.
 pub async fn restore(database: &Path, from: &Path) -> Result<(), OpenError> {
     let file = |error| OpenError::File { path: from.to_owned(), error };
     if !from.is_file() {
         return Err(file(std::io::ErrorKind::NotFound.into()));
     }
-    if let Some(folder) = database.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(file)?;
+    if let Some(dir) = database.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        std::fs::create_dir_all(dir).map_err(file)?;
     }
-    let _lock = Lock::take(database)?;
-    let part = beside(database, ".part");
+    let _lock = Lock::acquire(database)?;
+    let part = with_suffix(database, ".part");
     std::fs::copy(from, &part).map_err(file)?;
     let mut conn = SqliteConnection::connect_with(&sqlite_options(&part)).await?;
     let verdict: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut conn).await?;
@@ -356,19 +369,19 @@ pub async fn restore(database: &Path, from: &Path) -> Result<(), OpenError> {
     conn.close().await?;
     File::open(&part).and_then(|copy| copy.sync_all()).map_err(file)?;
     for suffix in ["-wal", "-shm"] {
-        let old = beside(database, suffix);
+        let old = with_suffix(database, suffix);
         if old.exists() {
-            std::fs::rename(&old, beside(database, &format!(".replaced{suffix}"))).map_err(file)?;
+            std::fs::rename(&old, with_suffix(database, &format!(".replaced{suffix}"))).map_err(file)?;
         }
     }
     if database.exists() {
-        std::fs::rename(database, beside(database, ".replaced")).map_err(file)?;
+        std::fs::rename(database, with_suffix(database, ".replaced")).map_err(file)?;
     }
     std::fs::rename(&part, database).map_err(file)?;
-    sync_folder(database).map_err(file)
+    sync_parent_dir(database).map_err(file)
 }
 
-fn sync_folder(file: &Path) -> std::io::Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+fn sync_parent_dir(file: &Path) -> std::io::Result<()> {
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(dir)?.sync_all()
 }

@@ -1,4 +1,4 @@
-//! Work that panics ends itself and nothing else.
+//! A job that panics fails alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,6 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use super::tests::Scratch;
-use super::writer::Statement;
 use super::*;
 
 /// How a job panics.
@@ -22,22 +21,22 @@ struct Job(Panics, mpsc::UnboundedSender<Result<(), DbError>>);
 
 impl super::Job for Job {
     fn run_by_statement<'a>(&'a mut self, _: &'a mut SqliteConn) -> Option<Statement<'a>> {
-        matches!(self.0, Panics::InItsStatement).then(|| async { panic!("as it is meant to") }.boxed())
+        matches!(self.0, Panics::InItsStatement).then(|| async { panic!("deliberate panic") }.boxed())
     }
 
     fn run<'a>(&'a mut self, _: Conn<'a>) -> BoxFuture<'a, Ran> {
-        async { panic!("as it is meant to") }.boxed()
+        async { panic!("deliberate panic") }.boxed()
     }
 
     fn answer(self: Box<Self>, outcome: Result<(), DbError>) {
-        self.1.send(outcome).expect("somebody waits");
+        self.1.send(outcome).expect("the test receives");
     }
 }
 
-/// So many jobs, one after another.
+/// A queue of this many jobs.
 struct Jobs(AtomicUsize, Panics, mpsc::UnboundedSender<Result<(), DbError>>);
 
-impl Lane for Jobs {
+impl ClickSource for Jobs {
     fn ready(&self) -> BoxFuture<'_, ()> {
         let is_ready = self.0.load(Ordering::SeqCst) > 0;
         async move {
@@ -59,12 +58,12 @@ impl Lane for Jobs {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_go_on_after_clicks_that_panic() {
+async fn writes_continue_after_clicks_that_panic() {
     for panics in [Panics::InItsStatement, Panics::InItsTransaction] {
         let scratch = Scratch::new().await;
         let (answers, mut answered) = mpsc::unbounded_channel();
-        if !scratch.db.attach_lane(Arc::new(Jobs(AtomicUsize::new(3), panics, answers))) {
-            // On PostgreSQL each batch of clicks has a task of its own.
+        if !scratch.db.attach_click_source(Arc::new(Jobs(AtomicUsize::new(3), panics, answers))) {
+            // On PostgreSQL a separate task stores clicks.
             return;
         }
         for _ in 0..3 {

@@ -1,6 +1,6 @@
-//! Who belongs where: the account that a proved address belongs to, and what lapses when an address is proved.
+//! Accounts by verified mail address, and what is deleted when an address is verified.
 //!
-//! A verified address belongs to one account. The unique index settles who gets it; whoever loses that race looks again.
+//! A verified address belongs to one account. A unique index decides races; the loser reads again.
 
 use deeplink_core::id::{TenantId, UserId};
 use deeplink_core::secret::Random;
@@ -10,7 +10,7 @@ use deeplink_core::user::Email;
 use super::users::{self, NewUser, Standing};
 use super::{Conn, DbError, on, tenants, tokens};
 
-/// The ids of an account that may have to be opened.
+/// The ids for an account that may have to be created.
 #[derive(Debug, Clone)]
 pub(crate) struct EnterIds {
     tenant: TenantId,
@@ -18,29 +18,29 @@ pub(crate) struct EnterIds {
 }
 
 impl EnterIds {
-    /// Draws them.
+    /// Generates the ids.
     pub(crate) fn draw(now: Timestamp, random: &mut Random) -> Self {
         Self { tenant: TenantId::new(now, random), user: UserId::new(now, random) }
     }
 }
 
-/// Somebody whose address is proved, and their account.
+/// A user with a verified address, and the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entered {
     pub(crate) tenant: TenantId,
     pub(crate) user: UserId,
 }
 
-/// Lets somebody in who has just proved that an address is theirs: into the account it is verified in, else into a new
-/// one. Never into an account that only says the address is its owner's: whoever opened it may be somebody else. `None`:
-/// the address has no account, and `ids` are not there because none may be opened.
+/// Signs in the owner of a mail address: to the account in which it is verified, else to a new
+/// one. Never to an account with the unverified address, which someone else may have created. `None`:
+/// the address has no account, and without `ids` none may be created.
 pub(crate) async fn enter(
     db: &mut Conn<'_>,
     email: &Email,
     ids: Option<EnterIds>,
     now: Timestamp,
 ) -> Result<Option<Entered>, DbError> {
-    if let Some(known) = users::hold_address(db, email).await? {
+    if let Some(known) = users::lock_address(db, email).await? {
         return Ok(Some(known));
     }
     let Some(ids) = ids else { return Ok(None) };
@@ -51,14 +51,14 @@ pub(crate) async fn enter(
         tokens::lapse(db, email).await?;
         return Ok(Some(Entered { tenant: owner.tenant, user: owner.id }));
     }
-    // The same person was faster elsewhere.
+    // A concurrent sign-in of the same person came first.
     tenants::delete_empty(db, &owner.tenant).await?;
-    let known = users::hold_address(db, email).await?;
+    let known = users::lock_address(db, email).await?;
     known.map(Some).ok_or_else(|| DbError::Deadlock("an address changed hands".into()))
 }
 
-/// Notes that somebody has proved their address, and lets lapse what others began with it. `false`: the address is
-/// verified in another account, or the person is gone.
+/// Marks a user's address as verified, and ends what others started with it. `false`: the address is
+/// verified in another account, or the user does not exist.
 pub(crate) async fn confirm(db: &mut Conn<'_>, user: &UserId) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE users SET verified = TRUE
@@ -67,7 +67,7 @@ pub(crate) async fn confirm(db: &mut Conn<'_>, user: &UserId) -> Result<bool, Db
         RETURNING email";
     let confirmed: Option<String> = on!(db, c => sqlx::query_scalar(SQL).bind(user.as_str()).fetch_optional(c).await)
         .map_err(|error| match &error {
-        // Somebody else's proof commits at this moment; who looks again sees it.
+        // Another verification is committing; a retry will see it.
         sqlx::Error::Database(database) if database.is_unique_violation() => DbError::Deadlock(error.to_string()),
         _ => error.into(),
     })?;

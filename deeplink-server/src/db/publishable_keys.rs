@@ -1,4 +1,4 @@
-//! Keys that apps and pages of a domain carry. Only their hashes are stored.
+//! Publishable keys of apps and web pages. Only their hashes are stored.
 
 use deeplink_core::domain::DomainName;
 use deeplink_core::id::{PublishableKeyId, TenantId};
@@ -7,10 +7,10 @@ use deeplink_core::secret::PublishableKey;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
-use crate::http::auth::{Actor, Caller};
+use super::{Conn, DbError, execute, on};
+use crate::caller::{Actor, Caller};
 
-/// A key to store; the key itself is in it only to be hashed.
+/// A key to store; only its hash is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct NewPublishableKey {
     pub(crate) id: PublishableKeyId,
@@ -25,14 +25,13 @@ pub(crate) async fn insert(db: &mut Conn<'_>, key: &NewPublishableKey) -> Result
     const SQL: &str = "
         INSERT INTO publishable_keys (id, tenant_id, domain, key_hash, key_prefix, created_at)
         VALUES ($1, $2, $3, $4, $5, $6)";
-    on!(db, c => sqlx::query(SQL)
-        .bind(key.id.as_str()).bind(key.tenant.as_str()).bind(key.domain.as_str())
-        .bind(key.key.hash()).bind(key.key.shown_prefix()).bind(key.created_at.as_millis())
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, SQL;
+        key.id.as_str(), key.tenant.as_str(), key.domain.as_str(), key.key.hash(), key.key.shown_prefix(),
+        key.created_at.as_millis())?;
     Ok(())
 }
 
-/// How many keys an account has.
+/// The number of an account's keys.
 pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<i64, DbError> {
     const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM publishable_keys WHERE tenant_id = $1";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
@@ -81,7 +80,7 @@ pub(crate) async fn find(
     row.map(PublishableKeyDetail::try_from).transpose()
 }
 
-/// Whom a key stands for, by its hash. It stands for nobody while its domain is not its account's, or not verified.
+/// The caller that a key authenticates, by its hash. None while its domain is not a verified one of its account.
 pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Caller>, DbError> {
     const SQL: &str = "
         SELECT k.id, k.tenant_id FROM publishable_keys k
@@ -99,7 +98,7 @@ pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Call
     .transpose()
 }
 
-/// Removes a key and gives its hash; `None` when the account has none of this id.
+/// Deletes a key and returns its hash; `None` if the account has none with this id.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,

@@ -1,14 +1,14 @@
-//! Replies kept for `Idempotency-Key`: claimed first, in the transaction of the effect, and filled before it commits.
+//! Replies stored by `Idempotency-Key`: the key is claimed at the start of a transaction, the reply is stored before COMMIT.
 
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
-/// How long a reply is kept.
-pub(crate) const KEPT_MILLIS: i64 = 24 * 3_600_000;
+/// Retention of replies.
+pub(crate) const RETENTION_MILLIS: i64 = 24 * 3_600_000;
 
-/// A reply as it went out.
+/// A reply as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -16,14 +16,14 @@ pub(crate) struct Reply {
     pub(crate) body: String,
 }
 
-/// What a key means when a request comes with it.
+/// The outcome of claiming a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// The first request with it: do the work.
+    /// The first request with the key: do the work.
     First,
-    /// The same request again: this was the reply.
+    /// A repeated request, with its stored reply.
     Again(Reply),
-    /// Another request under the same key.
+    /// A different request with the same key.
     Other,
 }
 
@@ -36,71 +36,81 @@ struct Row {
     expires_at: i64,
 }
 
-/// Claims a key for a request. On PostgreSQL a second claim waits here until the first transaction ends.
+impl Row {
+    /// What the reply is to a request with the key.
+    fn judged(self, id: &str, request: &str) -> Result<Claim, DbError> {
+        if self.request != request {
+            return Ok(Claim::Other);
+        }
+        let status = self.status.and_then(|status| u16::try_from(status).ok());
+        match (status, self.body) {
+            (Some(status), Some(body)) => Ok(Claim::Again(Reply { status, location: self.location, body })),
+            _ => Err(DbError::corrupt("replies", "body", id)),
+        }
+    }
+}
+
+/// What was said to an earlier request with a key, without claiming it.
+pub(crate) async fn find(db: &mut Conn<'_>, id: &str, request: &str, now: Timestamp) -> Result<Claim, DbError> {
+    const SQL: &str =
+        "SELECT request, status, location, body, expires_at FROM replies WHERE id = $1 AND expires_at > $2";
+    let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(id).bind(now.as_millis()).fetch_optional(c).await)?;
+    row.map_or(Ok(Claim::First), |row| row.judged(id, request))
+}
+
+/// Claims a key for a request. On PostgreSQL a concurrent claim waits here until the first transaction ends.
 pub(crate) async fn claim(db: &mut Conn<'_>, id: &str, request: &str, now: Timestamp) -> Result<Claim, DbError> {
     const INSERT: &str =
         "INSERT INTO replies (id, request, expires_at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING";
     const SELECT: &str = "SELECT request, status, location, body, expires_at FROM replies WHERE id = $1";
     const RENEW: &str = "UPDATE replies SET request = $2, expires_at = $3, status = NULL, location = NULL, body = NULL
         WHERE id = $1 AND expires_at <= $4";
-    let until = now.plus_millis(KEPT_MILLIS).as_millis();
-    let inserted = on!(db, c => sqlx::query(INSERT).bind(id).bind(request).bind(until)
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let until = now.plus_millis(RETENTION_MILLIS).as_millis();
+    let inserted = execute!(db, INSERT; id, request, until)?;
     if inserted == 1 {
         return Ok(Claim::First);
     }
     let row: Option<Row> = on!(db, c => sqlx::query_as(SELECT).bind(id).fetch_optional(c).await)?;
     match row {
-        Some(row) if row.expires_at > now.as_millis() => {
-            if row.request != request {
-                return Ok(Claim::Other);
-            }
-            let status = row.status.and_then(|status| u16::try_from(status).ok());
-            match (status, row.body) {
-                (Some(status), Some(body)) => Ok(Claim::Again(Reply { status, location: row.location, body })),
-                _ => Err(DbError::corrupt("replies", "body", id)),
-            }
-        }
+        Some(row) if row.expires_at > now.as_millis() => row.judged(id, request),
         _ => {
-            let renewed = on!(db, c => sqlx::query(RENEW).bind(id).bind(request).bind(until).bind(now.as_millis())
-                .execute(c).await.map(|done| done.rows_affected()))?;
-            // Another request renewed it, or a sweep took it away meanwhile: the write begins again and sees that.
+            let renewed = execute!(db, RENEW; id, request, until, now.as_millis())?;
+            // Another request has renewed it, or a sweep has deleted it: the write is retried.
             if renewed == 1 { Ok(Claim::First) } else { Err(DbError::Deadlock("an expired reply was renewed".into())) }
         }
     }
 }
 
-/// Keeps the reply of a claimed key.
+/// Stores the reply of a claimed key.
 pub(crate) async fn keep(db: &mut Conn<'_>, id: &str, reply: &Reply) -> Result<(), DbError> {
     const SQL: &str = "UPDATE replies SET status = $2, location = $3, body = $4 WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(id).bind(i64::from(reply.status)).bind(reply.location.as_deref())
-        .bind(&reply.body).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; id, i64::from(reply.status), reply.location.as_deref(), &reply.body)?;
     Ok(())
 }
 
-/// Gives a claimed key back, where a refusal is committed with what it changed.
+/// Releases a claimed key, for refusals that are committed with their changes.
 pub(crate) async fn release(db: &mut Conn<'_>, id: &str) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM replies WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(id).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; id)?;
     Ok(())
 }
 
-/// What stands before a body that is kept sealed, because it shows a secret. No JSON begins like this.
+/// The prefix of a body that is stored sealed, because it contains a secret. No JSON starts like this.
 pub(crate) const SEALED: &str = "sealed ";
 
-/// Every sealed reply's id and what is sealed in it, so that a new server key can take over.
+/// All sealed replies with their ids, for key rotation.
 pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
     const SQL: &str = "SELECT id, substr(body, 8) FROM replies WHERE substr(body, 1, 7) = 'sealed ' ORDER BY id";
     Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
 }
 
-/// Replaces what is sealed in a reply.
+/// Replaces a sealed reply.
 pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<(), DbError> {
     const SQL: &str = "UPDATE replies SET body = 'sealed ' || $2 WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(id).bind(sealed).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; id, sealed)?;
     Ok(())
 }
 
-/// Takes away some rows whose time is over; see [`super::expired`].
+/// Deletes some expired rows; see [`super::expired`].
 pub(crate) const EXPIRED: &str = "
     DELETE FROM replies WHERE expires_at <= $1 AND id IN (SELECT id FROM replies WHERE expires_at <= $1 LIMIT $2)";

@@ -1,4 +1,4 @@
-//! The door of reports: reads that may take long, and must not take the readers from what people wait for.
+//! Reports: long reads, limited so that they do not occupy the connections needed for short ones.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Conn, Db, DbError, Kind, Reader};
 
-/// How many reports are counted at one time: half of the readers, so that the others are there for links and keys.
+/// Maximum concurrent reports: half of the read connections, so that the rest is free for links and keys.
 pub(super) const SQLITE_REPORTS: usize = 2;
 pub(super) const POSTGRES_REPORTS: usize = 4;
 
-/// How long the end of a report may take on PostgreSQL.
+/// Timeout for ending a report on PostgreSQL.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// Steps of SQLite's machine between two looks at the clock: about a millisecond.
+/// SQLite virtual machine steps between two checks of the clock: about a millisecond.
 const STEPS: i32 = 20_000;
 
-/// Says when nobody waits for a report any longer.
+/// Set when the caller of a report is gone.
 struct Waiting(Arc<AtomicBool>);
 
 impl Drop for Waiting {
@@ -33,14 +33,14 @@ impl Drop for Waiting {
 }
 
 impl Db {
-    /// How many reports are counted at one time.
-    pub(crate) fn report_places(&self) -> usize {
+    /// Maximum concurrent reports.
+    pub(crate) fn max_reports(&self) -> usize {
         if self.is_sqlite() { SQLITE_REPORTS } else { POSTGRES_REPORTS }
     }
 
-    /// Runs `work`, which only reads, in one snapshot. All of it has `limit`, the wait for a place among the reports and
-    /// for a reader included; then it is refused as overload, and its statement ends. The same when nobody waits for it
-    /// any longer.
+    /// Runs `work`, which only reads, in one snapshot. `limit` includes the wait for a permit and
+    /// for a connection; when it is exceeded, the statement is cancelled and the result is `Overloaded`. The same happens
+    /// when the caller is gone.
     pub(crate) async fn report<T, E, F>(&self, limit: Duration, work: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -48,17 +48,17 @@ impl Db {
         F: for<'c> FnOnce(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
     {
         let until = Instant::now() + limit;
-        let places = match &*self.0 {
+        let permits = match &*self.0 {
             Kind::Sqlite { reports, .. } | Kind::Postgres { reports, .. } => Arc::clone(reports),
         };
         let late = |_| DbError::Overloaded;
-        let place = timeout_at(until, places.acquire_owned()).await.map_err(late)?;
+        let permit = timeout_at(until, permits.acquire_owned()).await.map_err(late)?;
         let reader = timeout_at(until, self.read()).await.map_err(late)??;
         let gone = Arc::new(AtomicBool::new(false));
         let _waiting = Waiting(Arc::clone(&gone));
-        // Spawned, because a connection must be made as it was before somebody else has it, however this ends.
+        // Spawned, because the connection must be reset before it is reused, however this ends.
         let running = tokio::spawn(async move {
-            let _place = place;
+            let _permit = permit;
             match reader {
                 Reader::Sqlite(conn) => on_sqlite(conn, until, gone, work).await,
                 Reader::Postgres(conn) => on_postgres(conn, until, work).await,
@@ -81,9 +81,9 @@ where
     E: From<DbError>,
     F: for<'c> FnOnce(Conn<'c>) -> BoxFuture<'c, Result<T, E>>,
 {
-    // A future that is dropped leaves its statement running, so the statement has to look at the clock itself.
-    let goes_on = move || Instant::now() < until && !gone.load(Ordering::Relaxed);
-    conn.lock_handle().await.map_err(DbError::from)?.set_progress_handler(STEPS, goes_on);
+    // Dropping the future does not stop the statement, so the statement has to check the clock itself.
+    let may_continue = move || Instant::now() < until && !gone.load(Ordering::Relaxed);
+    conn.lock_handle().await.map_err(DbError::from)?.set_progress_handler(STEPS, may_continue);
     let counted = async {
         sqlx::query("BEGIN").execute(&mut *conn).await.map_err(DbError::from)?;
         work(Conn::Sqlite(&mut conn)).await
@@ -109,7 +109,7 @@ where
         work(Conn::Postgres(&mut conn)).await
     };
     let counted = AssertUnwindSafe(timeout_at(until, counted)).catch_unwind().await;
-    // A server that has vanished answers nothing, and the place among the reports must be free again.
+    // A server that is gone never responds, and the permit must be released.
     let ended = timeout(ENDING, sqlx::raw_sql("ROLLBACK").execute(&mut *conn)).await;
     if !matches!(ended, Ok(Ok(_))) {
         conn.close_on_drop();
@@ -133,7 +133,7 @@ mod tests {
     use crate::db::on;
     use crate::db::tests::Scratch;
 
-    /// A statement that does not end.
+    /// A statement that never ends.
     async fn count_for_ever(mut db: Conn<'_>) -> Result<i64, DbError> {
         const SQL: &str = "
             WITH RECURSIVE numbers (number) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT number + 1 FROM numbers)
@@ -141,7 +141,7 @@ mod tests {
         Ok(on!(&mut db, c => sqlx::query_scalar(SQL).fetch_one(c).await)?)
     }
 
-    async fn look(mut db: Conn<'_>) -> Result<i64, DbError> {
+    async fn count_links(mut db: Conn<'_>) -> Result<i64, DbError> {
         Ok(on!(&mut db, c => sqlx::query_scalar("SELECT COUNT(*) FROM links").fetch_one(c).await)?)
     }
 
@@ -157,7 +157,7 @@ mod tests {
             let mut readers = Vec::new();
             for _ in 0..2 {
                 let mut reader = db.read().await.expect("a reader beside the reports");
-                look(reader.conn()).await.expect("a count");
+                count_links(reader.conn()).await.expect("a count");
                 readers.push(reader);
             }
             began.elapsed()
@@ -168,7 +168,7 @@ mod tests {
             "{ended:?}"
         );
         assert!(began.elapsed() < limit * 3, "{:?}", began.elapsed());
-        // Every reader is as it was: none runs on, none breaks off, none is in a transaction.
+        // All connections are reset: none is busy, interrupted or in a transaction.
         let began = Instant::now();
         for _ in 0..3 {
             let mut readers = Vec::new();
@@ -176,12 +176,12 @@ mod tests {
                 readers.push(db.read().await.expect("a reader"));
             }
             for reader in &mut readers {
-                look(reader.conn()).await.expect("a count");
+                count_links(reader.conn()).await.expect("a count");
             }
         }
         assert!(began.elapsed() < limit * 2, "{:?}", began.elapsed());
-        let told = db.report(Duration::from_mins(1), |conn| look(conn).boxed()).await;
-        assert_eq!(told.expect("a report"), 0);
+        let counted = db.report(Duration::from_mins(1), |conn| count_links(conn).boxed()).await;
+        assert_eq!(counted.expect("a report"), 0);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,14 +189,14 @@ mod tests {
         let scratch = Scratch::new().await;
         let db = scratch.db.clone();
         if !db.is_sqlite() {
-            // PostgreSQL's own limit ends it.
+            // PostgreSQL's statement timeout ends it.
             return;
         }
         for _ in 0..4 {
             let report = db.report(Duration::from_mins(1), |conn| count_for_ever(conn).boxed());
             drop(tokio::time::timeout(Duration::from_millis(50), report).await);
         }
-        let told = db.report(Duration::from_secs(30), |conn| look(conn).boxed()).await;
-        assert_eq!(told.expect("a place among the reports"), 0);
+        let counted = db.report(Duration::from_secs(30), |conn| count_links(conn).boxed()).await;
+        assert_eq!(counted.expect("a permit"), 0);
     }
 }

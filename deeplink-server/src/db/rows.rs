@@ -1,15 +1,14 @@
-//! Many rows in few statements. Each number of rows is a text of its own, so the numbers are few: a set of rows is cut into
-//! pieces of these lengths, and every statement stays prepared.
+//! Inserts of many rows. Rows are split into chunks of a few fixed lengths, so that few statements are prepared.
 
 const LENGTHS: [usize; 4] = [64, 16, 4, 1];
 
-/// The rows in pieces of a few lengths, in their order.
-pub(super) fn pieces<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+/// Splits rows into chunks of a few fixed lengths, in order.
+pub(super) fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
         let length = LENGTHS.into_iter().find(|length| *length <= rows.len())?;
-        let (piece, rest) = rows.split_at(length);
+        let (chunk, rest) = rows.split_at(length);
         rows = rest;
-        Some(piece)
+        Some(chunk)
     })
 }
 
@@ -18,12 +17,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_in_one_piece() {
+    fn every_row_is_in_one_chunk() {
         let rows: Vec<usize> = (0..150).collect();
         for count in 0..rows.len() {
-            let cut: Vec<&[usize]> = pieces(&rows[..count]).collect();
-            assert!(cut.iter().all(|piece| LENGTHS.contains(&piece.len())), "{count}");
-            assert_eq!(cut.concat(), rows[..count], "{count}");
+            let chunks: Vec<&[usize]> = chunks(&rows[..count]).collect();
+            assert!(chunks.iter().all(|chunk| LENGTHS.contains(&chunk.len())), "{count}");
+            assert_eq!(chunks.concat(), rows[..count], "{count}");
         }
     }
 }

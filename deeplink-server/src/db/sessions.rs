@@ -1,4 +1,4 @@
-//! Sessions of people who signed in. Only the hashes of their tokens are stored.
+//! Sessions of signed-in users. Only the hashes of their tokens are stored.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use deeplink_core::secret::Token;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
-use crate::http::session::SignedIn;
+use super::{Conn, DbError, execute, on};
+use crate::caller::SignedIn;
 
-/// A session to store; the token is in it only to be hashed.
+/// A session to store; only the token's hash is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct NewSession {
     pub(crate) id: SessionId,
@@ -26,10 +26,9 @@ pub(crate) async fn insert(db: &mut Conn<'_>, session: &NewSession) -> Result<()
     const SQL: &str = "
         INSERT INTO sessions (id, token_hash, tenant_id, user_id, created_at, expires_at)
         VALUES ($1, $2, $3, $4, $5, $6)";
-    on!(db, c => sqlx::query(SQL)
-        .bind(session.id.as_str()).bind(session.token.hash()).bind(session.tenant.as_str())
-        .bind(session.user.as_str()).bind(session.created_at.as_millis()).bind(session.expires_at.as_millis())
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, SQL;
+        session.id.as_str(), session.token.hash(), session.tenant.as_str(), session.user.as_str(),
+        session.created_at.as_millis(), session.expires_at.as_millis())?;
     Ok(())
 }
 
@@ -61,7 +60,7 @@ impl TryFrom<Row> for SignedIn {
     }
 }
 
-/// Who is signed in with a token, by its hash.
+/// The user of a session, by the token's hash.
 pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str, now: Timestamp) -> Result<Option<Arc<SignedIn>>, DbError> {
     const SQL: &str = "
         SELECT s.id, s.user_id, s.tenant_id, u.email, u.verified, u.is_owner, t.created_at AS opened_at
@@ -71,27 +70,27 @@ pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str, now: Timestamp) -> Re
     row.map(|row| SignedIn::try_from(row).map(Arc::new)).transpose()
 }
 
-/// Ends a session; `false` when it had ended.
+/// Ends a session; `false` if it had ended already.
 pub(crate) async fn delete(db: &mut Conn<'_>, id: &SessionId) -> Result<bool, DbError> {
     const SQL: &str = "DELETE FROM sessions WHERE id = $1";
-    let rows = on!(db, c => sqlx::query(SQL).bind(id.as_str()).execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; id.as_str())?;
     Ok(rows == 1)
 }
 
 /// Ends the session of a token, by its hash.
 pub(crate) async fn delete_by_hash(db: &mut Conn<'_>, hash: &str) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM sessions WHERE token_hash = $1";
-    on!(db, c => sqlx::query(SQL).bind(hash).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; hash)?;
     Ok(())
 }
 
-/// Ends all sessions of somebody.
+/// Ends all sessions of a user.
 pub(crate) async fn delete_of(db: &mut Conn<'_>, user: &UserId) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM sessions WHERE user_id = $1";
-    on!(db, c => sqlx::query(SQL).bind(user.as_str()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; user.as_str())?;
     Ok(())
 }
 
-/// Takes away some rows whose time is over; see [`super::expired`].
+/// Deletes some expired rows; see [`super::expired`].
 pub(crate) const EXPIRED: &str = "
     DELETE FROM sessions WHERE expires_at <= $1 AND id IN (SELECT id FROM sessions WHERE expires_at <= $1 LIMIT $2)";

@@ -1,5 +1,5 @@
-//! Sets of numbers as parameters of a statement. SQLite has no arrays, and both databases look each number of an `IN` up
-//! in an index, so a set is a list of parameters; its length is rounded up so that few statements are prepared.
+//! Sets of numbers as parameters of an `IN` list, since SQLite has no arrays. Lengths are rounded up, so that few statements
+//! are prepared.
 
 /// Lengths of lists.
 const SIZES: [usize; 4] = [1, 4, 25, 100];
@@ -12,8 +12,8 @@ pub(super) fn padded(numbers: &[i64]) -> Vec<i64> {
     list
 }
 
-/// Parameters from `$first` on, joined by commas.
-pub(super) fn places(first: usize, count: usize) -> String {
+/// `count` placeholders from `$first` on, separated by commas.
+pub(super) fn placeholders(first: usize, count: usize) -> String {
     (first..first + count).map(|number| format!("${number}")).collect::<Vec<_>>().join(",")
 }
 
@@ -27,6 +27,6 @@ mod tests {
         assert_eq!(padded(&[7, 8]), [7, 8, 8, 8]);
         assert_eq!(padded(&(0..26).collect::<Vec<_>>()).len(), 100);
         assert_eq!(padded(&(0..101).collect::<Vec<_>>()).len(), 101);
-        assert_eq!(places(11, 3), "$11,$12,$13");
+        assert_eq!(placeholders(11, 3), "$11,$12,$13");
     }
 }

@@ -1,4 +1,4 @@
-//! Magic links that can still be used; only the hashes of their tokens are stored.
+//! Unused magic links; only the hashes of their tokens are stored.
 
 use deeplink_core::secret::Token;
 use deeplink_core::session::NextPath;
@@ -6,14 +6,14 @@ use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
-/// A magic link to store; the token is in it only to be hashed.
+/// A magic link to store; only the token's hash is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct SignIn {
     pub(crate) token: Token,
     pub(crate) email: Email,
-    /// Where to go afterwards, if that was said.
+    /// The page to open afterwards, if any.
     pub(crate) next: Option<NextPath>,
     pub(crate) expires_at: Timestamp,
 }
@@ -21,9 +21,9 @@ pub(crate) struct SignIn {
 /// Stores a magic link.
 pub(crate) async fn insert(db: &mut Conn<'_>, sign_in: &SignIn) -> Result<(), DbError> {
     const SQL: &str = "INSERT INTO sign_ins (hash, email, next, expires_at) VALUES ($1, $2, $3, $4)";
-    on!(db, c => sqlx::query(SQL)
-        .bind(sign_in.token.hash()).bind(sign_in.email.as_str()).bind(sign_in.next.as_ref().map(NextPath::as_str))
-        .bind(sign_in.expires_at.as_millis()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL;
+        sign_in.token.hash(), sign_in.email.as_str(), sign_in.next.as_ref().map(NextPath::as_str),
+        sign_in.expires_at.as_millis())?;
     Ok(())
 }
 
@@ -33,7 +33,7 @@ struct Row {
     next: Option<String>,
 }
 
-/// Uses a magic link up: whose address it proves, and where to go. One caller gets it, all others nothing.
+/// Consumes a magic link and returns the mail address and the page to open. Of concurrent callers one succeeds.
 pub(crate) async fn consume(
     db: &mut Conn<'_>,
     hash: &str,
@@ -46,6 +46,6 @@ pub(crate) async fn consume(
     Ok(Some((email, row.next.as_deref().map(NextPath::read))))
 }
 
-/// Takes away some rows whose time is over; see [`super::expired`].
+/// Deletes some expired rows; see [`super::expired`].
 pub(crate) const EXPIRED: &str = "
     DELETE FROM sign_ins WHERE expires_at <= $1 AND hash IN (SELECT hash FROM sign_ins WHERE expires_at <= $1 LIMIT $2)";

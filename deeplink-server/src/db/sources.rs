@@ -1,4 +1,4 @@
-//! Addresses that conversions are posted to. A token is stored as its hash, and sealed because the address is shown again.
+//! Conversion sources. A token is stored as its hash for lookup, and sealed because its URL is shown again.
 
 use deeplink_core::id::{SourceId, TenantId};
 use deeplink_core::secret::Token;
@@ -6,7 +6,7 @@ use deeplink_core::source::SourceType;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
 /// A source to store.
 #[derive(Debug, Clone)]
@@ -15,14 +15,14 @@ pub(crate) struct NewSource {
     pub(crate) tenant: TenantId,
     pub(crate) name: String,
     pub(crate) source_type: SourceType,
-    /// In it only to be hashed.
+    /// Only its hash is stored.
     pub(crate) token: Token,
     /// The token, sealed under the row's id.
     pub(crate) sealed: String,
     pub(crate) created_at: Timestamp,
 }
 
-/// A source as it is stored, but for the hash.
+/// A stored source without the hash.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredSource {
     pub(crate) id: SourceId,
@@ -55,19 +55,18 @@ impl TryFrom<Row> for StoredSource {
     }
 }
 
-/// Stores a source; `false` when another of the account has its name.
+/// Stores a source; `false` if another one of the account has its name.
 pub(crate) async fn insert(db: &mut Conn<'_>, new: &NewSource) -> Result<bool, DbError> {
     const SQL: &str = "
         INSERT INTO sources (id, tenant_id, name, source_type, token_hash, sealed, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (tenant_id, name) DO NOTHING";
-    let rows = on!(db, c => sqlx::query(SQL)
-        .bind(new.id.as_str()).bind(new.tenant.as_str()).bind(&new.name).bind(new.source_type.as_str())
-        .bind(new.token.hash()).bind(&new.sealed).bind(new.created_at.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL;
+        new.id.as_str(), new.tenant.as_str(), &new.name, new.source_type.as_str(), new.token.hash(), &new.sealed,
+        new.created_at.as_millis())?;
     Ok(rows == 1)
 }
 
-/// How many sources an account has.
+/// The number of an account's sources.
 pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<i64, DbError> {
     const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM sources WHERE tenant_id = $1";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
@@ -82,7 +81,7 @@ pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Sto
     rows.into_iter().map(StoredSource::try_from).collect()
 }
 
-/// An account's source of this id.
+/// An account's source by id.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, id: &SourceId) -> Result<Option<StoredSource>, DbError> {
     const SQL: &str = "
         SELECT id, name, source_type, sealed, created_at FROM sources WHERE tenant_id = $1 AND id = $2";
@@ -91,7 +90,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, id: &SourceId) ->
     row.map(StoredSource::try_from).transpose()
 }
 
-/// The source that a token's hash stands for, and whose it is.
+/// The source and its account, by the token's hash.
 pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<(SourceId, TenantId)>, DbError> {
     const SQL: &str = "SELECT id, tenant_id FROM sources WHERE token_hash = $1";
     let row: Option<(String, String)> = on!(db, c => sqlx::query_as(SQL).bind(hash).fetch_optional(c).await)?;
@@ -101,15 +100,14 @@ pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<(Sou
     Ok(Some((id.parse().map_err(|_| corrupt("id"))?, tenant)))
 }
 
-/// Removes a source; `false` when the account has none of this id.
+/// Deletes a source; `false` if the account has none with this id.
 pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &SourceId) -> Result<bool, DbError> {
     const SQL: &str = "DELETE FROM sources WHERE tenant_id = $1 AND id = $2";
-    let rows = on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(id.as_str())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; tenant.as_str(), id.as_str())?;
     Ok(rows == 1)
 }
 
-/// Every source's id and its sealed token, so that a new server key can take over.
+/// All sealed tokens with their sources' ids, for key rotation.
 pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
     const SQL: &str = "SELECT id, sealed FROM sources ORDER BY id";
     Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
@@ -118,6 +116,6 @@ pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)
 /// Replaces a source's sealed token.
 pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<(), DbError> {
     const SQL: &str = "UPDATE sources SET sealed = $2 WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(id).bind(sealed).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; id, sealed)?;
     Ok(())
 }

@@ -1,21 +1,54 @@
-//! Accounts, and the counters that move with their links and domains.
+//! Accounts, and the counters of their links and domains.
 
 use deeplink_core::id::TenantId;
-use deeplink_core::plan::Tier;
+use deeplink_core::plan::{PlanBasis, Tier};
 use deeplink_core::time::Timestamp;
+use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
-/// What became of counting.
+/// The columns that decide which plan holds.
+#[derive(Debug, FromRow)]
+pub(super) struct PlanColumns {
+    plan_tier: String,
+    comp_tier: Option<String>,
+    subscription_status: Option<String>,
+    past_due_since: Option<i64>,
+}
+
+impl PlanColumns {
+    pub(super) fn basis(&self) -> PlanBasis {
+        PlanBasis {
+            comp: self.comp_tier.as_deref().map(Tier::from),
+            subscribed: Tier::from(self.plan_tier.as_str()),
+            status: self.subscription_status.as_deref().map(Into::into),
+            past_due_since: self.past_due_since.map(Timestamp::from_millis),
+        }
+    }
+
+    fn tier(&self, now: Timestamp) -> Tier {
+        self.basis().effective_tier(now)
+    }
+}
+
+/// A raised counter, with the plan that limits it.
+#[derive(FromRow)]
+struct RaisedCount {
+    count: i64,
+    #[sqlx(flatten)]
+    plan: PlanColumns,
+}
+
+/// The result of counting against a plan's limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// There is room.
+    /// Within the limit.
     Within,
-    /// The plan has no room; the write must be refused, which takes the count back.
+    /// Over the limit; the caller must refuse the write, which rolls the count back.
     Over {
-        /// How many the plan includes.
+        /// The plan's limit.
         limit: i64,
-        /// How many there were before.
+        /// The count before.
         current: i64,
     },
 }
@@ -32,14 +65,14 @@ impl Counted {
 /// Stores a new account on the free plan.
 pub(crate) async fn insert(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<(), DbError> {
     const SQL: &str = "INSERT INTO tenants (id, created_at) VALUES ($1, $2)";
-    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(now.as_millis()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; tenant.as_str(), now.as_millis())?;
     Ok(())
 }
 
-/// Takes back an account that this write stored and that got nobody.
+/// Deletes an account that this write created but that has no user.
 pub(crate) async fn delete_empty(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM tenants WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; tenant.as_str())?;
     Ok(())
 }
 
@@ -49,107 +82,144 @@ pub(crate) async fn any(db: &mut Conn<'_>) -> Result<bool, DbError> {
     Ok(on!(db, c => sqlx::query_scalar::<_, String>(SQL).fetch_optional(c).await)?.is_some())
 }
 
-/// Counts `links` new links. The row stays held until the write ends, so the count is exact however many write at once.
-/// Whether the plan's limit holds is the caller's setting.
+/// Counts `links` new links. The row stays locked until the write ends, so the count is exact under concurrency.
+/// `enforced_at` is the time at which the plan limits them; `None`: plans are not enforced.
 pub(crate) async fn count_links(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     links: i64,
-    enforce: bool,
+    enforced_at: Option<Timestamp>,
 ) -> Result<Counted, DbError> {
     const SQL: &str = "
         UPDATE tenants SET link_count = link_count + $2 WHERE id = $1
-        RETURNING link_count, plan_tier";
-    let found: Option<(i64, String)> =
+        RETURNING link_count AS count, plan_tier, comp_tier, subscription_status, past_due_since";
+    let found: Option<RaisedCount> =
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(links).fetch_optional(c).await)?;
-    let (count, tier) = found.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
-    let limit = Tier::from(tier.as_str()).limits().max_links.filter(|_| enforce);
-    Ok(Counted::of(count, links, limit))
+    let raised = found.ok_or_else(|| missing(tenant))?;
+    let limit = enforced_at.and_then(|now| raised.plan.tier(now).limits().max_links);
+    Ok(Counted::of(raised.count, links, limit))
 }
 
-/// Takes links that were deleted off the count.
+/// Subtracts deleted links from the count.
 pub(crate) async fn uncount_links(db: &mut Conn<'_>, tenant: &TenantId, links: i64) -> Result<(), DbError> {
     const SQL: &str = "UPDATE tenants SET link_count = link_count - $2 WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(links).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; tenant.as_str(), links)?;
     Ok(())
 }
 
-/// Holds the account's row until the write ends, so that what is counted of the account is exact.
-pub(crate) async fn hold(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbError> {
+/// Locks the account's row until the write ends, so that counts are exact.
+pub(crate) async fn lock(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbError> {
     const SQL: &str = "UPDATE tenants SET link_count = link_count WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; tenant.as_str())?;
     Ok(())
 }
 
-/// How many people an account's plan includes.
-pub(crate) async fn max_people(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<i64>, DbError> {
-    const SQL: &str = "SELECT plan_tier FROM tenants WHERE id = $1";
-    let tier: Option<String> = on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
-    let tier = tier.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
-    Ok(Tier::from(tier.as_str()).limits().max_team_members)
+/// The number of users in an account's plan.
+pub(crate) async fn max_people(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<Option<i64>, DbError> {
+    Ok(tier_of(db, tenant, now).await?.limits().max_team_members)
+}
+
+async fn tier_of(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<Tier, DbError> {
+    const SQL: &str = "
+        SELECT plan_tier, comp_tier, subscription_status, past_due_since FROM tenants WHERE id = $1";
+    let plan: Option<PlanColumns> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
+    plan.map(|plan| plan.tier(now)).ok_or_else(|| missing(tenant))
+}
+
+/// A credential named an account that has no row.
+pub(crate) fn missing(tenant: &TenantId) -> DbError {
+    DbError::corrupt("tenants", "id", tenant.as_str())
 }
 
 /// Counts a new domain, as [`count_links`] counts links.
-pub(crate) async fn count_domain(db: &mut Conn<'_>, tenant: &TenantId, enforce: bool) -> Result<Counted, DbError> {
+pub(crate) async fn count_domain(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    enforced_at: Option<Timestamp>,
+) -> Result<Counted, DbError> {
     const SQL: &str = "
         UPDATE tenants SET domain_count = domain_count + 1 WHERE id = $1
-        RETURNING domain_count, plan_tier";
-    let found: Option<(i64, String)> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
-    let (count, tier) = found.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
-    Ok(Counted::of(count, 1, Tier::from(tier.as_str()).limits().max_domains.filter(|_| enforce)))
+        RETURNING domain_count AS count, plan_tier, comp_tier, subscription_status, past_due_since";
+    let found: Option<RaisedCount> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
+    let raised = found.ok_or_else(|| missing(tenant))?;
+    Ok(Counted::of(raised.count, 1, enforced_at.and_then(|now| raised.plan.tier(now).limits().max_domains)))
 }
 
-/// Takes domains that are given up, or claims that ended, off the count. With 0 it only holds the row.
+/// Subtracts deleted domains and claims from the count. With 0 it only locks the row.
 pub(crate) async fn uncount_domains(db: &mut Conn<'_>, tenant: &TenantId, domains: i64) -> Result<(), DbError> {
     const SQL: &str = "UPDATE tenants SET domain_count = domain_count - $2 WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(domains).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; tenant.as_str(), domains)?;
     Ok(())
 }
 
-/// Counts `events` new events of the month that begins then. The month's row stays held until the write ends, so the count
-/// is exact however many write at once. Only where plans limit.
+/// Counts `events` new events in this calendar month. The month's row stays locked until the write ends, so the count is
+/// exact under concurrency. Only if plans are enforced.
 pub(crate) async fn count_events(
     db: &mut Conn<'_>,
     tenant: &TenantId,
-    month: Timestamp,
+    now: Timestamp,
     events: i64,
 ) -> Result<Counted, DbError> {
     const COUNT: &str = "
         INSERT INTO tenant_months (tenant_id, month, events) VALUES ($1, $2, $3)
         ON CONFLICT (tenant_id, month) DO UPDATE SET events = tenant_months.events + excluded.events
         RETURNING events";
-    const TIER: &str = "SELECT plan_tier FROM tenants WHERE id = $1";
     let count: i64 = on!(db, c => sqlx::query_scalar(COUNT)
-        .bind(tenant.as_str()).bind(month.as_millis()).bind(events).fetch_one(c).await)?;
-    let tier: Option<String> = on!(db, c => sqlx::query_scalar(TIER).bind(tenant.as_str()).fetch_optional(c).await)?;
-    let tier = tier.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
-    Ok(Counted::of(count, events, Tier::from(tier.as_str()).limits().max_events_per_month))
+        .bind(tenant.as_str()).bind(now.month().as_millis()).bind(events).fetch_one(c).await)?;
+    Ok(Counted::of(count, events, tier_of(db, tenant, now).await?.limits().max_events_per_month))
 }
 
-/// How much an account has of what a plan counts, and of what it begins with.
+/// An account's usage of what plans limit, and what onboarding needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Usage {
+    /// The plan that holds.
     pub(crate) tier: Tier,
     pub(crate) links: i64,
+    /// Since the start of the calendar month. Counted only if plans are enforced.
+    pub(crate) events_this_month: i64,
     pub(crate) domains: i64,
     pub(crate) verified_domains: i64,
-    /// Those who were invited, too.
+    /// Including invited users.
     pub(crate) people: i64,
-    /// Secret keys of its own.
+    /// The account's own secret keys.
     pub(crate) keys: i64,
+    pub(crate) webhooks: i64,
 }
 
-/// Reads how much an account has.
-pub(crate) async fn usage(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Usage, DbError> {
+#[derive(FromRow)]
+struct UsageRow {
+    links: i64,
+    events: i64,
+    domains: i64,
+    verified_domains: i64,
+    people: i64,
+    keys: i64,
+    webhooks: i64,
+    #[sqlx(flatten)]
+    plan: PlanColumns,
+}
+
+/// Reads an account's usage.
+pub(crate) async fn usage(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<Usage, DbError> {
     const SQL: &str = "
-        SELECT plan_tier, link_count, domain_count,
-            (SELECT COUNT(*) FROM domains WHERE tenant_id = $1 AND verified_at IS NOT NULL),
-            (SELECT COUNT(*) FROM users WHERE tenant_id = $1),
-            (SELECT COUNT(*) FROM secret_keys WHERE tenant_id = $1 AND affiliate_id IS NULL)
+        SELECT plan_tier, comp_tier, subscription_status, past_due_since, link_count AS links, domain_count AS domains,
+            COALESCE((SELECT events FROM tenant_months WHERE tenant_id = $1 AND month = $2), 0) AS events,
+            (SELECT COUNT(*) FROM domains WHERE tenant_id = $1 AND verified_at IS NOT NULL) AS verified_domains,
+            (SELECT COUNT(*) FROM users WHERE tenant_id = $1) AS people,
+            (SELECT COUNT(*) FROM secret_keys WHERE tenant_id = $1 AND affiliate_id IS NULL) AS keys,
+            (SELECT COUNT(*) FROM webhooks WHERE tenant_id = $1) AS webhooks
         FROM tenants WHERE id = $1";
-    let found: Option<(String, i64, i64, i64, i64, i64)> =
-        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
-    let (tier, links, domains, verified_domains, people, keys) =
-        found.ok_or_else(|| DbError::corrupt("tenants", "id", tenant.as_str()))?;
-    Ok(Usage { tier: Tier::from(tier.as_str()), links, domains, verified_domains, people, keys })
+    let found: Option<UsageRow> = on!(db, c => sqlx::query_as(SQL)
+        .bind(tenant.as_str()).bind(now.month().as_millis()).fetch_optional(c).await)?;
+    let row = found.ok_or_else(|| missing(tenant))?;
+    Ok(Usage {
+        tier: row.plan.tier(now),
+        links: row.links,
+        events_this_month: row.events,
+        domains: row.domains,
+        verified_domains: row.verified_domains,
+        people: row.people,
+        keys: row.keys,
+        webhooks: row.webhooks,
+    })
 }

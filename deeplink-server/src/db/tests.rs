@@ -1,12 +1,13 @@
-//! Queries whose rules no single operation shows, on SQLite or, with `TEST_DATABASE_URL`, on PostgreSQL.
+//! Tests of queries below the API, on SQLite or, with `TEST_DATABASE_URL`, on PostgreSQL.
 
 use deeplink_core::domain::DomainRole;
 use deeplink_core::id::{AffiliateId, DomainId, MailId, SecretKeyId, TenantId};
 use deeplink_core::link::{CreateLink, LinkStatus};
 use deeplink_core::secret::{Random, SecretKey, Token};
 use deeplink_core::time::Timestamp;
+use deeplink_doubles::machine;
 use futures_util::FutureExt;
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, Connection};
 
 use super::accounts::NewAccount;
 use super::domain_proofs::Proved;
@@ -19,7 +20,7 @@ use super::tenants::Counted;
 use super::tokens::Purpose;
 use super::users::Standing;
 use super::*;
-use crate::config::BUSY_MACHINE;
+use crate::config::TEST_DATABASE_TIMEOUT;
 
 /// A database of its own.
 pub(crate) struct Scratch {
@@ -34,18 +35,9 @@ pub(super) fn now() -> Timestamp {
 
 impl Scratch {
     pub(crate) async fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a directory");
-        #[expect(clippy::disallowed_methods, reason = "which database tests run on is no setting of the service")]
-        let server = std::env::var("TEST_DATABASE_URL").ok().filter(|url| !url.is_empty());
-        let url = match server {
-            None => format!("sqlite://{}", folder.path().join("test.db").display()),
-            Some(server) => {
-                let mut url: url::Url = server.parse().expect("TEST_DATABASE_URL is a URL");
-                url.set_path(&format!("queries_{}", hex::encode(Random::system().bytes::<8>())));
-                url.into()
-            }
-        };
-        let db = Db::open(&url, Access::Serve, BUSY_MACHINE).await.expect("a database");
+        let folder = machine::directory();
+        let url = machine::new_database("queries", folder.path());
+        let db = Db::open(&url, Access::Serve, TEST_DATABASE_TIMEOUT).await.expect("a database");
         Self { db, url, _folder: folder }
     }
 
@@ -54,8 +46,7 @@ impl Scratch {
         self.write(move |tx| {
             let sql = sql.clone();
             async move {
-                let mut tx = tx;
-                on!(&mut tx, c => sqlx::query(AssertSqlSafe(sql)).execute(c).await.map(|_| ()))?;
+                execute!(tx, AssertSqlSafe(sql))?;
                 Ok(())
             }
             .boxed()
@@ -66,9 +57,9 @@ impl Scratch {
     pub(super) async fn write<T, F>(&self, work: F) -> T
     where
         T: Send + 'static,
-        F: for<'c> Fn(Conn<'c>) -> BoxFuture<'c, Result<T, DbError>> + Send + Sync + 'static,
+        F: for<'c> Fn(&'c mut Conn<'c>) -> BoxFuture<'c, Result<T, DbError>> + Send + Sync + 'static,
     {
-        self.db.write(work).await.expect("a write")
+        self.db.write((), move |tx, ()| work(tx)).await.expect("a write")
     }
 
     async fn account(&self, email: &str, standing: Standing) -> (NewAccount, bool) {
@@ -77,13 +68,10 @@ impl Scratch {
         let drawn = account.clone();
         let opened = self
             .db
-            .write(move |mut tx| {
-                let account = account.clone();
-                async move {
-                    // A refusal must take the tenant back.
-                    if accounts::open(&mut tx, &account).await? { Ok(()) } else { Err(DbError::Overloaded) }
-                }
-                .boxed()
+            .write(account, |tx, account| {
+                // A refusal must roll the tenant back.
+                async move { if accounts::open(tx, account).await? { Ok(()) } else { Err(DbError::Overloaded) } }
+                    .boxed()
             })
             .await;
         (drawn, opened.is_ok())
@@ -108,9 +96,9 @@ impl Scratch {
             created_at: now(),
             updated_at: now(),
         };
-        self.write(move |mut tx| {
+        self.write(move |tx| {
             let link = link.clone();
-            async move { links::insert(&mut tx, &link, false).await }.boxed()
+            async move { links::insert(tx, &link, false).await }.boxed()
         })
         .await
     }
@@ -119,14 +107,14 @@ impl Scratch {
         link_status::owner(&mut self.db.read().await.expect("a reader").conn(), id).await.expect("an answer")
     }
 
-    async fn caller(&self, key: &SecretKey) -> Option<crate::http::auth::Caller> {
+    async fn caller(&self, key: &SecretKey) -> Option<crate::caller::Caller> {
         let found = keys::by_hash(&mut self.db.read().await.expect("a reader").conn(), &key.hash()).await;
         found.expect("an answer").map(|known| known.caller)
     }
 }
 
 #[tokio::test]
-async fn an_operator_means_the_claim_then_the_only_link() {
+async fn a_link_id_alone_means_the_claim_or_else_the_only_link() {
     let scratch = Scratch::new().await;
     let (a, b, c) = (
         scratch.tenant("a@example.com").await,
@@ -136,19 +124,19 @@ async fn an_operator_means_the_claim_then_the_only_link() {
     for (tenant, id, position) in [(&a, "promo", 1), (&b, "promo", 2), (&c, "promo", 3), (&c, "alone", 4)] {
         assert_eq!(scratch.link(tenant, id, position).await, Inserted::Yes);
     }
-    assert_eq!(scratch.owner("promo").await, Owner::One(a.clone()), "the first one holds the claim");
+    assert_eq!(scratch.owner("promo").await, Owner::One(a.clone()), "the first one has the claim");
     assert_eq!(scratch.owner("alone").await, Owner::One(c.clone()));
     assert_eq!(scratch.owner("nothing").await, Owner::Nobody);
     scratch.execute(format!("DELETE FROM links WHERE tenant_id = '{a}'")).await;
     let mut both = vec![b, c.clone()];
     both.sort();
-    assert_eq!(scratch.owner("promo").await, Owner::Several(both), "the claim passes to nobody");
+    assert_eq!(scratch.owner("promo").await, Owner::Several(both), "the claim does not pass to another account");
     scratch.execute("DELETE FROM links WHERE position = 2".to_owned()).await;
     assert_eq!(scratch.owner("promo").await, Owner::One(c));
 }
 
 #[tokio::test]
-async fn a_status_is_set_and_taken_back_and_its_reason_stays() {
+async fn a_status_is_set_and_reset_and_its_reasons_are_kept() {
     let scratch = Scratch::new().await;
     let tenant = scratch.tenant("a@example.com").await;
     scratch.link(&tenant, "promo", 1).await;
@@ -158,9 +146,9 @@ async fn a_status_is_set_and_taken_back_and_its_reason_stays() {
         (LinkStatus::Active, None),
     ] {
         let owner = tenant.clone();
-        let found = scratch.write(move |mut tx| {
+        let found = scratch.write(move |tx| {
             let (owner, status) = (owner.clone(), status.clone());
-            async move { link_status::set(&mut tx, &owner, "promo", &status, "a reason", now()).await }.boxed()
+            async move { link_status::set(tx, &owner, "promo", &status, "a reason", now()).await }.boxed()
         });
         assert!(found.await);
         let mut reader = scratch.db.read().await.expect("a reader");
@@ -168,9 +156,9 @@ async fn a_status_is_set_and_taken_back_and_its_reason_stays() {
         assert_eq!(link.status, stored);
     }
     let owner = tenant.clone();
-    let found = scratch.write(move |mut tx| {
+    let found = scratch.write(move |tx| {
         let owner = owner.clone();
-        async move { link_status::set(&mut tx, &owner, "other", &LinkStatus::Flagged, "a reason", now()).await }.boxed()
+        async move { link_status::set(tx, &owner, "other", &LinkStatus::Flagged, "a reason", now()).await }.boxed()
     });
     assert!(!found.await);
     let mut reader = scratch.db.read().await.expect("a reader");
@@ -190,11 +178,11 @@ async fn a_verified_address_has_one_account_and_ends_the_tokens_of_others() {
     let token = Token::generate(&mut Random::system());
     let owner = stranger.owner.clone();
     scratch
-        .write(move |mut tx| {
+        .write(move |tx| {
             let (owner, token) = (owner.clone(), token.clone());
             async move {
                 let until = now().plus_days(7);
-                tokens::insert(&mut tx, &token, Purpose::Signup, &owner.tenant, &owner.id, until).await
+                tokens::insert(tx, &token, Purpose::Signup, &owner.tenant, &owner.id, until).await
             }
             .boxed()
         })
@@ -208,12 +196,12 @@ async fn a_verified_address_has_one_account_and_ends_the_tokens_of_others() {
         sqlx::query_as("SELECT (SELECT COUNT(*) FROM tenants), (SELECT COUNT(*) FROM tokens)").fetch_one(c).await
     })
     .expect("counts");
-    assert_eq!((accounts, tokens), (3, 0), "a refused account leaves nothing");
-    assert!(scratch.caller(&stranger.key.key).await.is_some(), "the stranger's own key goes on");
+    assert_eq!((accounts, tokens), (3, 0), "a refused account is rolled back");
+    assert!(scratch.caller(&stranger.key.key).await.is_some(), "the stranger's own key stays valid");
 }
 
 #[tokio::test]
-async fn the_keys_of_a_disabled_affiliate_stand_for_nobody() {
+async fn keys_of_a_disabled_affiliate_are_invalid() {
     let scratch = Scratch::new().await;
     let tenant = scratch.tenant("a@example.com").await;
     let mut random = Random::system();
@@ -234,9 +222,9 @@ async fn the_keys_of_a_disabled_affiliate_stand_for_nobody() {
     };
     let secret = key.key.clone();
     scratch
-        .write(move |mut tx| {
+        .write(move |tx| {
             let key = key.clone();
-            async move { keys::insert(&mut tx, &key).await }.boxed()
+            async move { keys::insert(tx, &key).await }.boxed()
         })
         .await;
     let caller = scratch.caller(&secret).await.expect("the affiliate's caller");
@@ -249,7 +237,7 @@ async fn the_keys_of_a_disabled_affiliate_stand_for_nobody() {
     assert!(!affiliates::belongs(&mut reader.conn(), &other, &affiliate).await.expect("an answer"));
 }
 
-/// U2: the counter moves with the rows; a write that finds no room takes its count back.
+/// U2: the counter changes with the rows; a write over the limit is rolled back.
 #[tokio::test]
 async fn u2_links_are_counted_up_to_the_plan() {
     let scratch = Scratch::new().await;
@@ -257,52 +245,52 @@ async fn u2_links_are_counted_up_to_the_plan() {
     let count = async |links: i64, enforce: bool| {
         let tenant = tenant.clone();
         scratch
-            .write(move |mut tx| {
+            .write(move |tx| {
                 let tenant = tenant.clone();
-                async move { tenants::count_links(&mut tx, &tenant, links, enforce).await }.boxed()
+                async move { tenants::count_links(tx, &tenant, links, enforce.then(now)).await }.boxed()
             })
             .await
     };
     assert_eq!(count(50, true).await, Counted::Within);
     assert_eq!(count(1, true).await, Counted::Over { limit: 50, current: 50 });
-    assert_eq!(count(100, false).await, Counted::Within, "without enforcement nothing is over");
+    assert_eq!(count(100, false).await, Counted::Within, "without enforcement there is no limit");
     let owner = tenant.clone();
     scratch
-        .write(move |mut tx| {
+        .write(move |tx| {
             let owner = owner.clone();
-            async move { tenants::uncount_links(&mut tx, &owner, 102).await }.boxed()
+            async move { tenants::uncount_links(tx, &owner, 102).await }.boxed()
         })
         .await;
     assert_eq!(count(1, true).await, Counted::Within);
 }
 
 #[tokio::test]
-async fn a_mail_is_held_by_one_sender_at_a_time() {
+async fn a_mail_is_claimed_by_one_sender_at_a_time() {
     let scratch = Scratch::new().await;
     let id = MailId::new(now(), &mut Random::system());
     let stored = id.clone();
     scratch
-        .write(move |mut tx| {
+        .write(move |tx| {
             let id = stored.clone();
-            async move { mails::insert(&mut tx, &id, "sealed", now(), now().plus_days(1)).await }.boxed()
+            async move { mails::insert(tx, &id, "sealed", now(), now().plus_days(1)).await }.boxed()
         })
         .await;
     let claim = async |at: Timestamp| {
         let until = at.plus_millis(30_000);
-        scratch.write(move |mut tx| async move { mails::claim(&mut tx, at, until).await }.boxed()).await
+        scratch.write(move |tx| async move { mails::claim(tx, at, until).await }.boxed()).await
     };
     let first = claim(now()).await;
     assert_eq!((first.len(), first[0].id.as_str(), first[0].attempts), (1, id.as_str(), 1));
-    assert!(claim(now().plus_millis(29_999)).await.is_empty(), "it is held");
+    assert!(claim(now().plus_millis(29_999)).await.is_empty(), "it is claimed");
     let second = claim(now().plus_millis(30_000)).await;
     assert_eq!(second[0].attempts, 2);
-    scratch.write(|mut tx| async move { mails::release(&mut tx, now()).await }.boxed()).await;
+    scratch.write(|tx| async move { mails::release(tx, now()).await }.boxed()).await;
     assert_eq!(claim(now()).await[0].attempts, 3);
     let text = id.as_str().to_owned();
     scratch
-        .write(move |mut tx| {
+        .write(move |tx| {
             let id = text.clone();
-            async move { mails::delete(&mut tx, &id).await }.boxed()
+            async move { mails::delete(tx, &id).await }.boxed()
         })
         .await;
     let mut reader = scratch.db.read().await.expect("a reader");
@@ -310,18 +298,18 @@ async fn a_mail_is_held_by_one_sender_at_a_time() {
 }
 
 #[tokio::test]
-async fn expired_tokens_are_swept() {
+async fn expired_tokens_are_deleted() {
     let scratch = Scratch::new().await;
     let (account, _) = scratch.account("v@example.com", Standing::Unverified).await;
     let owner = account.owner;
     scratch
-        .write(move |mut tx| {
+        .write(move |tx| {
             let owner = owner.clone();
             async move {
                 for days in [1, 7] {
                     let token = Token::generate(&mut Random::system());
                     let until = now().plus_days(days);
-                    tokens::insert(&mut tx, &token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
+                    tokens::insert(tx, &token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
                 }
                 Ok(())
             }
@@ -330,7 +318,7 @@ async fn expired_tokens_are_swept() {
         .await;
     let later = now().plus_days(2);
     let sweep = |statement: &'static str| {
-        scratch.write(move |mut tx| async move { expired::sweep(&mut tx, statement, later).await }.boxed())
+        scratch.write(move |tx| async move { expired::sweep(tx, statement, later).await }.boxed())
     };
     for statement in expired::STATEMENTS {
         assert!(!sweep(statement).await, "{statement}");
@@ -342,20 +330,40 @@ async fn expired_tokens_are_swept() {
 }
 
 #[tokio::test]
-async fn an_inspection_sees_what_is_there() {
+async fn events_of_the_processor_are_kept_for_thirty_days() {
     let scratch = Scratch::new().await;
-    scratch.tenant("a@example.com").await;
-    match inspect(&scratch.url).await.expect("a database") {
-        Inspected::Usable { tenants: 1, links: 0, pending: 0, vault_check: None } => {}
-        other => panic!("{other:?}"),
-    }
-    assert!(matches!(inspect(&format!("{}_missing", scratch.url)).await, Ok(Inspected::Missing)));
-    scratch.execute("UPDATE _sqlx_migrations SET version = 9999 WHERE version = 1".to_owned()).await;
-    assert!(matches!(inspect(&scratch.url).await, Err(OpenError::Newer(_))));
+    scratch
+        .write(|tx| {
+            async move {
+                for (id, days) in [("evt_old", 30), ("evt_new", 29)] {
+                    assert!(billing::note_event(tx, id, now().plus_days(-days)).await?);
+                }
+                expired::sweep(tx, billing::EXPIRED_EVENTS, now()).await
+            }
+            .boxed()
+        })
+        .await;
+    let mut reader = scratch.db.read().await.expect("a reader");
+    let mut knows = async |id: &str| billing::has_event(&mut reader.conn(), id).await.expect("an answer");
+    assert_eq!((knows("evt_old").await, knows("evt_new").await), (false, true));
 }
 
 #[tokio::test]
-async fn the_oldest_verified_primary_domain_counts() {
+async fn an_inspection_reports_contents_missing_and_newer_databases() {
+    let scratch = Scratch::new().await;
+    scratch.tenant("a@example.com").await;
+    let now = Timestamp::from_millis(0);
+    match inspect(&scratch.url, now).await.expect("a database") {
+        Inspected::Usable { tenants: 1, links: 0, pending: 0, vault_check: None, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(inspect(&format!("{}_missing", scratch.url), now).await, Ok(Inspected::Missing)));
+    scratch.execute("UPDATE _sqlx_migrations SET version = 9999 WHERE version = 1".to_owned()).await;
+    assert!(matches!(inspect(&scratch.url, now).await, Err(OpenError::Newer(_))));
+}
+
+#[tokio::test]
+async fn the_oldest_verified_primary_domain_is_used() {
     let scratch = Scratch::new().await;
     let tenant = scratch.tenant("a@example.com").await;
     let primary = async || {
@@ -380,12 +388,12 @@ async fn the_oldest_verified_primary_domain_counts() {
             token: Token::generate(&mut random).expose().to_owned(),
             created_at,
         };
-        let outcome = scratch.write(move |mut tx| {
+        let outcome = scratch.write(move |tx| {
             let claim = claim.clone();
             async move {
-                assert!(domains::insert(&mut tx, &claim).await?);
+                assert!(domains::insert(tx, &claim).await?);
                 match proved {
-                    Some(_) => domain_proofs::prove(&mut tx, &claim, now(), now()).await.map(Some),
+                    Some(_) => domain_proofs::prove(tx, &claim, now(), now()).await.map(Some),
                     None => Ok(None),
                 }
             }
@@ -396,14 +404,39 @@ async fn the_oldest_verified_primary_domain_counts() {
     assert_eq!(primary().await.as_deref(), Some("first.example.com"));
 }
 
-// A taken id was once looked up by scanning all links, which held every other write back for seconds.
+/// A database of the ICU provider does not sort by bytes, whatever it says of its collation, and is refused.
+#[tokio::test]
+async fn a_database_that_sorts_with_icu_is_refused() {
+    let Some(url) = machine::new_postgres_database("order") else { return };
+    let name = url.path().trim_start_matches('/').to_owned();
+    let mut server = url.clone();
+    server.set_path("/postgres");
+    let mut conn = sqlx::PgConnection::connect(server.as_str()).await.expect("a server");
+    for (settings, says) in [
+        ("LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LC_COLLATE 'C' LC_CTYPE 'C'", "sorts with ICU"),
+        ("LC_COLLATE 'C' LC_CTYPE 'C'", ""),
+    ] {
+        let create = format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' {settings}");
+        sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut conn).await.expect("a database");
+        let opened = Db::open(url.as_str(), Access::Serve, TEST_DATABASE_TIMEOUT).await;
+        let refusal = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        if let Ok(db) = opened {
+            db.close().await;
+        }
+        assert!(refusal.contains(says) && refusal.is_empty() == says.is_empty(), "{settings}: {refusal}");
+        let drop = format!("DROP DATABASE {name} WITH (FORCE)");
+        sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut conn).await.expect("it is dropped");
+    }
+}
+
+// The lookup of a taken id once scanned all links, which blocked every other write for seconds.
 #[tokio::test]
 async fn a_taken_id_is_found_without_a_scan() {
     let scratch = Scratch::new().await;
     let mut reader = scratch.db.read().await.expect("a reader");
     if let Conn::Sqlite(conn) = reader.conn() {
         let plan: Vec<(i64, i64, i64, String)> =
-            sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", super::links::HOLDS)))
+            sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", super::links::IS_TAKEN)))
                 .bind("abc")
                 .bind("tnt_0123456789abcdef01234567")
                 .bind(true)

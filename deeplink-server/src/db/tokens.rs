@@ -1,4 +1,4 @@
-//! Single-use tokens that go out by mail; only their hashes are stored.
+//! Single-use tokens sent by mail; only their hashes are stored.
 
 use deeplink_core::id::{TenantId, UserId};
 use deeplink_core::secret::Token;
@@ -7,9 +7,9 @@ use deeplink_core::user::Email;
 use sqlx::FromRow;
 
 use super::people::Entered;
-use super::{Conn, DbError, on, users};
+use super::{Conn, DbError, execute, on, users};
 
-/// What a token is for; it works for nothing else.
+/// The only purpose for which a token is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Confirms the address of a sign-up.
@@ -38,9 +38,7 @@ pub(crate) async fn insert(
 ) -> Result<(), DbError> {
     const SQL: &str = "
         INSERT INTO tokens (hash, purpose, tenant_id, user_id, expires_at) VALUES ($1, $2, $3, $4, $5)";
-    on!(db, c => sqlx::query(SQL)
-        .bind(token.hash()).bind(purpose.as_str()).bind(tenant.as_str()).bind(user.as_str())
-        .bind(expires_at.as_millis()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; token.hash(), purpose.as_str(), tenant.as_str(), user.as_str(), expires_at.as_millis())?;
     Ok(())
 }
 
@@ -50,7 +48,7 @@ struct Row {
     tenant_id: String,
 }
 
-/// Uses a token up: whose it was. One caller gets it, all others nothing. Everybody whom the address names is held until
+/// Consumes a token and returns its user. Of concurrent callers one succeeds. All users with the mail address are locked until
 /// the write ends.
 pub(crate) async fn consume(
     db: &mut Conn<'_>,
@@ -66,7 +64,7 @@ pub(crate) async fn consume(
     let email: Option<String> = on!(db, c => sqlx::query_scalar(FIND)
         .bind(hash).bind(purpose.as_str()).bind(now.as_millis()).fetch_optional(c).await)?;
     let Some(email) = email else { return Ok(None) };
-    users::hold_address(db, &email.parse().map_err(|_| corrupt("user_id"))?).await?;
+    users::lock_address(db, &email.parse().map_err(|_| corrupt("user_id"))?).await?;
     let row: Option<Row> = on!(db, c => sqlx::query_as(USE).bind(hash).fetch_optional(c).await)?;
     let Some(row) = row else { return Ok(None) };
     Ok(Some(Entered {
@@ -75,21 +73,21 @@ pub(crate) async fn consume(
     }))
 }
 
-/// Ends a person's tokens of one kind.
+/// Deletes a user's tokens of one purpose.
 pub(crate) async fn end(db: &mut Conn<'_>, user: &UserId, purpose: Purpose) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM tokens WHERE user_id = $1 AND purpose = $2";
-    on!(db, c => sqlx::query(SQL).bind(user.as_str()).bind(purpose.as_str()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; user.as_str(), purpose.as_str())?;
     Ok(())
 }
 
-/// Ends the tokens of unverified sign-ups and invitations of an address, once it is verified elsewhere.
+/// Deletes the tokens of unverified sign-ups and invitations of an address after it was verified elsewhere.
 pub(crate) async fn lapse(db: &mut Conn<'_>, email: &Email) -> Result<(), DbError> {
     const SQL: &str = "
         DELETE FROM tokens WHERE user_id IN (SELECT id FROM users WHERE email = $1 AND NOT verified)";
-    on!(db, c => sqlx::query(SQL).bind(email.as_str()).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; email.as_str())?;
     Ok(())
 }
 
-/// Takes away some rows whose time is over; see [`super::expired`].
+/// Deletes some expired rows; see [`super::expired`].
 pub(crate) const EXPIRED: &str = "
     DELETE FROM tokens WHERE expires_at <= $1 AND hash IN (SELECT hash FROM tokens WHERE expires_at <= $1 LIMIT $2)";

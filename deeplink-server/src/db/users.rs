@@ -1,4 +1,4 @@
-//! People. A verified address belongs to one account; any number of unverified sign-ups may name it.
+//! Users. A verified mail address belongs to one account; any number of unverified sign-ups can have it.
 
 use deeplink_core::id::{TenantId, UserId};
 use deeplink_core::time::Timestamp;
@@ -6,50 +6,49 @@ use deeplink_core::user::{Email, UserDetail, UserStatus};
 use sqlx::FromRow;
 
 use super::people::Entered;
-use super::{Conn, DbError, on, sessions};
+use super::{Conn, DbError, execute, on, sessions};
 
-/// Somebody to store.
+/// A user to store.
 #[derive(Debug, Clone)]
 pub(crate) struct NewUser {
     pub(crate) id: UserId,
     pub(crate) tenant: TenantId,
     pub(crate) email: Email,
-    /// Whether somebody vouches that the address is theirs.
+    /// Whether the mail address is verified.
     pub(crate) standing: Standing,
     pub(crate) created_at: Timestamp,
 }
 
-/// How sure it is that an address is its user's.
+/// Whether a user's mail address is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// The operator or a confirmed mail says so.
+    /// Verified by a confirmed mail or by the operator.
     Verified,
-    /// Nobody says so yet.
+    /// Not verified yet.
     Unverified,
 }
 
-/// Stores an account's owner. `false`: the address belongs to an account already, and nothing is stored.
+/// Stores an account's owner. `false`: the address already belongs to an account, and nothing is stored.
 pub(crate) async fn insert_owner(db: &mut Conn<'_>, user: &NewUser) -> Result<bool, DbError> {
-    // The index settles a race between two verified ones; an unverified one only looks.
+    // The unique index decides between two verified users; for an unverified one a read is enough.
     const SQL: &str = "
         INSERT INTO users (id, tenant_id, email, verified, is_owner, created_at)
         SELECT $1, $2, $3, $4, $5, $6
         WHERE NOT EXISTS (SELECT 1 FROM users WHERE email = $3 AND verified)
         ON CONFLICT DO NOTHING";
-    let rows = on!(db, c => sqlx::query(SQL)
-        .bind(user.id.as_str()).bind(user.tenant.as_str()).bind(user.email.as_str())
-        .bind(user.standing == Standing::Verified).bind(true).bind(user.created_at.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL;
+        user.id.as_str(), user.tenant.as_str(), user.email.as_str(), user.standing == Standing::Verified, true,
+        user.created_at.as_millis())?;
     Ok(rows == 1)
 }
 
-/// Whether somebody is in an account's team.
+/// Whether a user is in an account's team.
 pub(crate) async fn exists(db: &mut Conn<'_>, tenant: &TenantId, id: &UserId) -> Result<bool, DbError> {
     const SQL: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND id = $2)";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_one(c).await)?)
 }
 
-/// Who in an account's team has an address, and whether it is theirs for sure.
+/// The user with an address in an account's team, and whether it is verified.
 pub(crate) async fn in_team(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -65,8 +64,8 @@ pub(crate) async fn in_team(
     found.map(person).transpose()
 }
 
-/// Where an account's owners are reached; where they have left, everybody whose address is proved. An owner's address that
-/// nobody has confirmed counts too: there may be no other.
+/// The mail addresses of an account's owners or, without owners, of all verified users. An owner's address that
+/// is not verified is included, because there may be no other.
 pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
     const SQL: &str = "
         SELECT email FROM users WHERE tenant_id = $1 AND (is_owner OR
@@ -76,19 +75,19 @@ pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Ve
 }
 
 #[derive(FromRow)]
-struct Held {
+struct LockedUser {
     id: String,
     tenant_id: String,
     verified: bool,
 }
 
-/// Holds everybody whom an address names until the write ends: nobody proves it or removes them meanwhile. The result is
-/// the person it is verified for. What hangs on people, such as their tokens, is only touched after this, so that no two
-/// writes wait for each other in turn.
-pub(crate) async fn hold_address(db: &mut Conn<'_>, email: &Email) -> Result<Option<Entered>, DbError> {
+/// Locks all users with a mail address until the write ends, so that none is verified or deleted meanwhile. Returns
+/// the user for whom it is verified. Dependent rows, such as tokens, are changed only after this, so that no two
+/// writes deadlock.
+pub(crate) async fn lock_address(db: &mut Conn<'_>, email: &Email) -> Result<Option<Entered>, DbError> {
     const SQL: &str = "
         UPDATE users SET verified = verified WHERE email = $1 RETURNING id, tenant_id, verified";
-    let rows: Vec<Held> = on!(db, c => sqlx::query_as(SQL).bind(email.as_str()).fetch_all(c).await)?;
+    let rows: Vec<LockedUser> = on!(db, c => sqlx::query_as(SQL).bind(email.as_str()).fetch_all(c).await)?;
     let Some(row) = rows.into_iter().find(|row| row.verified) else { return Ok(None) };
     let corrupt = |column| DbError::corrupt("users", column, &row.id);
     let tenant = row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?;
@@ -119,7 +118,7 @@ impl TryFrom<Row> for UserDetail {
     }
 }
 
-/// Everybody of an account, newest first.
+/// All users of an account, newest first.
 pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<UserDetail>, DbError> {
     const SQL: &str = "
         SELECT id, email, verified, is_owner, created_at FROM users WHERE tenant_id = $1 ORDER BY id DESC";
@@ -127,7 +126,17 @@ pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Use
     rows.into_iter().map(UserDetail::try_from).collect()
 }
 
-/// Somebody of an account by address.
+async fn one(
+    db: &mut Conn<'_>,
+    sql: &'static str,
+    tenant: &TenantId,
+    key: &str,
+) -> Result<Option<UserDetail>, DbError> {
+    let row: Option<Row> = on!(db, c => sqlx::query_as(sql).bind(tenant.as_str()).bind(key).fetch_optional(c).await)?;
+    row.map(UserDetail::try_from).transpose()
+}
+
+/// A user of an account by mail address.
 pub(crate) async fn by_email(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -135,50 +144,50 @@ pub(crate) async fn by_email(
 ) -> Result<Option<UserDetail>, DbError> {
     const SQL: &str = "
         SELECT id, email, verified, is_owner, created_at FROM users WHERE tenant_id = $1 AND email = $2";
-    let row: Option<Row> =
-        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(email.as_str()).fetch_optional(c).await)?;
-    row.map(UserDetail::try_from).transpose()
+    one(db, SQL, tenant, email.as_str()).await
 }
 
-/// Somebody of an account by id.
+/// A user of an account by id.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, id: &UserId) -> Result<Option<UserDetail>, DbError> {
     const SQL: &str = "
         SELECT id, email, verified, is_owner, created_at FROM users WHERE tenant_id = $1 AND id = $2";
-    let row: Option<Row> =
-        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?;
-    row.map(UserDetail::try_from).transpose()
+    one(db, SQL, tenant, id.as_str()).await
 }
 
-/// Somebody of an account by id, held until the write ends.
-pub(crate) async fn hold_of(db: &mut Conn<'_>, tenant: &TenantId, id: &UserId) -> Result<Option<UserDetail>, DbError> {
+/// A user of an account by id, locked until the write ends.
+pub(crate) async fn lock(db: &mut Conn<'_>, tenant: &TenantId, id: &UserId) -> Result<Option<UserDetail>, DbError> {
     const SQL: &str = "
         UPDATE users SET verified = verified WHERE tenant_id = $1 AND id = $2
         RETURNING id, email, verified, is_owner, created_at";
-    let row: Option<Row> =
-        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?;
-    row.map(UserDetail::try_from).transpose()
+    one(db, SQL, tenant, id.as_str()).await
 }
 
-/// How many people an account has, and how many of them have proved their address.
+/// The number of an account's users, and of those with a verified address.
 pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(i64, i64), DbError> {
     const SQL: &str = "
         SELECT count(*), count(CASE WHEN verified THEN 1 END) FROM users WHERE tenant_id = $1";
     Ok(on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
 }
 
-/// Stores somebody who is invited. The account is held, so nobody else stores them.
+/// Stores an invited user. The caller has locked the account, so no one else stores the same user.
 pub(crate) async fn insert_invited(db: &mut Conn<'_>, user: &NewUser) -> Result<(), DbError> {
     const SQL: &str = "
         INSERT INTO users (id, tenant_id, email, verified, is_owner, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
-    on!(db, c => sqlx::query(SQL)
-        .bind(user.id.as_str()).bind(user.tenant.as_str()).bind(user.email.as_str())
-        .bind(user.standing == Standing::Verified).bind(false).bind(user.created_at.as_millis())
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, SQL;
+        user.id.as_str(), user.tenant.as_str(), user.email.as_str(), user.standing == Standing::Verified, false,
+        user.created_at.as_millis())?;
     Ok(())
 }
 
-/// Who speaks for an account in its invitations: whoever makes one, else the owner, else who has been there longest; and
-/// only somebody whose address is proved.
+/// The account that somebody with this mail address is in; an invitation alone does not count.
+pub(crate) async fn account_of(db: &mut Conn<'_>, email: &Email) -> Result<Option<TenantId>, DbError> {
+    const SQL: &str = "SELECT tenant_id FROM users WHERE email = $1 AND verified";
+    let id: Option<String> = on!(db, c => sqlx::query_scalar(SQL).bind(email.as_str()).fetch_optional(c).await)?;
+    id.map(|id| id.parse().map_err(|_| DbError::corrupt("users", "tenant_id", &id))).transpose()
+}
+
+/// The user named as the sender of an invitation: the one who makes it, else the owner, else the oldest member;
+/// only users with a verified address.
 pub(crate) async fn spokesperson(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -191,7 +200,7 @@ pub(crate) async fn spokesperson(
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(inviting).fetch_optional(c).await)?)
 }
 
-/// Removes somebody with everything that lets them in; keys that they made stay the account's.
+/// Deletes a user with their sessions and tokens; keys that they created are kept.
 pub(crate) async fn delete(db: &mut Conn<'_>, id: &UserId) -> Result<(), DbError> {
     const SQLS: [&str; 4] = [
         "DELETE FROM key_requests WHERE user_id = $1",
@@ -201,7 +210,7 @@ pub(crate) async fn delete(db: &mut Conn<'_>, id: &UserId) -> Result<(), DbError
     ];
     sessions::delete_of(db, id).await?;
     for sql in SQLS {
-        on!(db, c => sqlx::query(sql).bind(id.as_str()).execute(c).await.map(|_| ()))?;
+        execute!(db, sql; id.as_str())?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Addresses that events are posted to.
+//! Webhooks.
 
 use deeplink_core::event::EventKind;
 use deeplink_core::id::{AffiliateId, TenantId, WebhookId};
@@ -9,22 +9,22 @@ use deeplink_core::webhook::{
 use sqlx::FromRow;
 
 use super::clicks::head;
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
 /// The bit of a kind in `webhooks.kinds`; 0 for a kind this build does not know.
 pub(crate) fn bit(kind: &EventKind) -> i64 {
     kind.code().map_or(0, |code| 1 << code)
 }
 
-/// A webhook that wants a kind of event.
+/// A webhook that subscribes to a kind of event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscriber {
     pub(crate) id: WebhookId,
-    /// Whose conversions alone are sent; other kinds are not narrowed.
+    /// Only this affiliate's conversions are sent; other kinds are not filtered.
     pub(crate) affiliate: Option<AffiliateId>,
-    /// How often it was switched on again: what is made now is of this turn.
+    /// How often it was re-enabled; new deliveries get this number.
     pub(crate) turn: i64,
-    /// So many deliveries wait that this one is dropped.
+    /// The backlog is full, so this delivery is dropped.
     pub(crate) is_full: bool,
 }
 
@@ -36,7 +36,7 @@ struct Row {
     is_full: bool,
 }
 
-/// A tenant's active webhooks that want a kind of event.
+/// A tenant's active webhooks that subscribe to a kind of event.
 pub(crate) async fn subscribers(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -69,7 +69,7 @@ pub(crate) struct StoringWebhook {
     pub(crate) created_at: Timestamp,
 }
 
-/// A webhook as it is stored, but for its secrets.
+/// A stored webhook without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredWebhook {
     pub(crate) id: WebhookId,
@@ -78,28 +78,28 @@ pub(crate) struct StoredWebhook {
     pub(crate) events: Vec<EventKind>,
     pub(crate) affiliate: Option<AffiliateId>,
     pub(crate) active: bool,
-    /// How often it was switched on again.
+    /// How often it was re-enabled.
     pub(crate) turn: i64,
-    /// So many deliveries wait that more are dropped.
+    /// The backlog is full, so new deliveries are dropped.
     pub(crate) is_full: bool,
     health: WebhookHealth,
     created_at: Timestamp,
 }
 
 impl StoredWebhook {
-    /// The webhook as it is shown.
+    /// The webhook as the API returns it.
     pub(crate) fn detail(self) -> WebhookDetail {
         let filters = self.affiliate.iter().fold(WebhookFilters::new(), |all, id| all.affiliate_id(id.as_str()));
         WebhookDetail::new(self.id, self.url, self.events, filters, self.active, self.created_at, self.health)
     }
 
-    /// Whether it is sent clicks.
+    /// Whether it subscribes to clicks.
     fn hears_clicks(&self) -> bool {
         self.active && self.events.contains(&EventKind::Click)
     }
 }
 
-/// A statement with the columns of a [`FullRow`] between its ends.
+/// Builds a statement around the columns of a [`FullRow`].
 macro_rules! full {
     ($before:literal, $after:literal) => {
         concat!(
@@ -167,23 +167,22 @@ fn bits(kinds: &[EventKind]) -> i64 {
     kinds.iter().map(bit).fold(0, |all, bit| all | bit)
 }
 
-/// How many webhooks an account has.
+/// The number of an account's webhooks.
 pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<i64, DbError> {
     const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM webhooks WHERE tenant_id = $1";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
 }
 
-/// Stores a webhook. It hears of clicks from here on, and of none before.
+/// Stores a webhook. It gets clicks from now on, but no earlier ones.
 pub(crate) async fn insert(db: &mut Conn<'_>, storing: &StoringWebhook) -> Result<(), DbError> {
     const SQL: &str = "
         INSERT INTO webhooks (id, tenant_id, url, kinds, affiliate_id, active, sealed, clicks_after, created_at, updated_at)
         VALUES ($1, $2, $3, $4, $5, TRUE, $6, $7, $8, $8)";
     let StoringWebhook { id, tenant, new, sealed, created_at } = storing;
     let head = head(db).await?;
-    on!(db, c => sqlx::query(SQL)
-        .bind(id.as_str()).bind(tenant.as_str()).bind(&new.url).bind(bits(&new.events))
-        .bind(new.affiliate.as_ref().map(AffiliateId::as_str)).bind(sealed).bind(head).bind(created_at.as_millis())
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, SQL;
+        id.as_str(), tenant.as_str(), &new.url, bits(&new.events), new.affiliate.as_ref().map(AffiliateId::as_str),
+        sealed, head, created_at.as_millis())?;
     Ok(())
 }
 
@@ -194,7 +193,7 @@ pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Sto
     rows.into_iter().map(StoredWebhook::try_from).collect()
 }
 
-/// An account's webhook of this id.
+/// An account's webhook by id.
 pub(crate) async fn find(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -206,9 +205,9 @@ pub(crate) async fn find(
     row.map(StoredWebhook::try_from).transpose()
 }
 
-/// Changes a webhook, and gives it as it is then. One that is switched on begins anew: since when it fails counts from its
-/// next failure, and what waited is given up. That it failed is said until it is tried again; another address has neither
-/// failed nor been delivered to yet. One that begins to want clicks is told of those from here on.
+/// Updates a webhook and returns it. Re-enabling one resets its state: the failing period counts from its
+/// next failure, and pending deliveries are cancelled. Its last failure is shown until the next attempt; a new URL has neither
+/// failures nor deliveries yet. One that newly subscribes to clicks gets those from now on.
 pub(crate) async fn update(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -216,8 +215,8 @@ pub(crate) async fn update(
     change: &WebhookChange,
     now: Timestamp,
 ) -> Result<Option<StoredWebhook>, DbError> {
-    // Whoever sends may be writing how it goes; from here on the row is this write's.
-    const HOLD: &str = full!("UPDATE webhooks SET updated_at = $3 WHERE tenant_id = $1 AND id = $2 RETURNING", "");
+    // A sender may be updating the row at the same time; this locks it.
+    const LOCK: &str = full!("UPDATE webhooks SET updated_at = $3 WHERE tenant_id = $1 AND id = $2 RETURNING", "");
     const SQL: &str = "
         UPDATE webhooks SET url = $3, kinds = $4, affiliate_id = $5, active = $6,
             clicks_after = CASE WHEN $7 THEN $8 ELSE clicks_after END,
@@ -228,7 +227,7 @@ pub(crate) async fn update(
             is_full = CASE WHEN $9 THEN FALSE ELSE is_full END,
             paused_at = CASE WHEN $9 THEN NULL ELSE paused_at END
         WHERE tenant_id = $1 AND id = $2";
-    let row: Option<FullRow> = on!(db, c => sqlx::query_as(HOLD)
+    let row: Option<FullRow> = on!(db, c => sqlx::query_as(LOCK)
         .bind(tenant.as_str()).bind(id.as_str()).bind(now.as_millis()).fetch_optional(c).await)?;
     let Some(before) = row.map(StoredWebhook::try_from).transpose()? else { return Ok(None) };
     let mut after = before.clone();
@@ -238,15 +237,14 @@ pub(crate) async fn update(
     after.active = change.active.unwrap_or(after.active);
     let begins = after.hears_clicks() && !before.hears_clicks();
     let head = if begins { head(db).await? } else { 0 };
-    on!(db, c => sqlx::query(SQL)
-        .bind(tenant.as_str()).bind(id.as_str()).bind(&after.url).bind(bits(&after.events))
-        .bind(after.affiliate.as_ref().map(AffiliateId::as_str)).bind(after.active)
-        .bind(begins).bind(head).bind(after.active && !before.active)
-        .execute(c).await.map(|_| ()))?;
+    execute!(db, SQL;
+        tenant.as_str(), id.as_str(), &after.url, bits(&after.events),
+        after.affiliate.as_ref().map(AffiliateId::as_str), after.active, begins, head,
+        after.active && !before.active)?;
     find(db, tenant, id).await
 }
 
-/// Gives a webhook another secret; the one before signs beside it until then. `false` when there is no such webhook.
+/// Rotates a webhook's secret; the previous one also signs until a time. `false` if there is no such webhook.
 pub(crate) async fn rotate(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -258,17 +256,14 @@ pub(crate) async fn rotate(
         UPDATE webhooks SET sealed_before = sealed, before_until = $4, sealed = $3, updated_at = $5
         WHERE tenant_id = $1 AND id = $2";
     let until = now.plus_millis(OVERLAP_MILLIS);
-    let rows = on!(db, c => sqlx::query(SQL)
-        .bind(tenant.as_str()).bind(id.as_str()).bind(sealed).bind(until.as_millis()).bind(now.as_millis())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; tenant.as_str(), id.as_str(), sealed, until.as_millis(), now.as_millis())?;
     Ok(rows == 1)
 }
 
-/// Removes a webhook; `false` when the account has none of this id.
+/// Deletes a webhook; `false` if the account has none with this id.
 pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &WebhookId) -> Result<bool, DbError> {
     const SQL: &str = "DELETE FROM webhooks WHERE tenant_id = $1 AND id = $2";
-    let rows = on!(db, c => sqlx::query(SQL).bind(tenant.as_str()).bind(id.as_str())
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; tenant.as_str(), id.as_str())?;
     Ok(rows == 1)
 }
 
@@ -277,11 +272,11 @@ pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &WebhookId)
 pub(crate) struct SealedSecrets {
     pub(crate) id: String,
     pub(crate) sealed: String,
-    /// The secret before a rotation.
+    /// The previous secret, after a rotation.
     pub(crate) before: Option<String>,
 }
 
-/// Every webhook's sealed secrets, so that a new server key can take over.
+/// All sealed secrets with their webhooks' ids, for key rotation.
 pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<SealedSecrets>, DbError> {
     const SQL: &str = "SELECT id, sealed, sealed_before AS before FROM webhooks ORDER BY id";
     Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
@@ -290,6 +285,6 @@ pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<SealedSecrets>, 
 /// Replaces a webhook's sealed secrets.
 pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str, before: Option<&str>) -> Result<(), DbError> {
     const SQL: &str = "UPDATE webhooks SET sealed = $2, sealed_before = $3 WHERE id = $1";
-    on!(db, c => sqlx::query(SQL).bind(id).bind(sealed).bind(before).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; id, sealed, before)?;
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! The SQLite writer: one connection, one task, group commit.
 //!
-//! It takes what is queued, opens one `BEGIN IMMEDIATE`, runs each job in a savepoint of its own, commits at
-//! `synchronous=FULL`, and only then answers. While one batch is synced the next gathers, so durability costs one sync
-//! per batch. Clicks come through a lane of their own; a batch of nothing but clicks may commit without waiting for
-//! the disk, because the next full commit or checkpoint, at most a second later, syncs it.
+//! It takes the queued jobs, opens one `BEGIN IMMEDIATE`, runs each job in its own savepoint, commits at
+//! `synchronous=FULL`, and only then reports the outcomes. While one batch is synced the next one queues up, so durability
+//! costs one sync per batch. Clicks have a separate queue; a batch of clicks alone commits without waiting for the disk,
+//! because the next full commit or checkpoint, at most a second later, syncs it.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -11,64 +11,24 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{Connection, PgPool, Postgres, SqliteConnection, Transaction};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use sqlx::{Connection, SqliteConnection};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
-use super::checkpoint::{self, Log};
-use super::error::{is_busy, is_io, is_unwritten};
-use super::{Conn, DbError, WriteError};
+use super::checkpoint::{self, Wal};
+use super::error::{is_busy, is_io, is_write_error};
+use super::jobs::{ClickSource, Job, copy, job, run_alone, run_in_savepoint};
+use super::{DbError, WriteError, WriteWork};
 
-/// Writes that may wait.
-const QUEUE: usize = 4_096;
-/// Writes of one transaction.
-const BATCH: usize = 64;
-/// How long a batch of clicks alone gathers.
-const GATHER: Duration = Duration::from_millis(1);
-/// How long one attempt to get the file's lock takes; between attempts overdue writes are refused.
-const LOCK_WAIT: Duration = Duration::from_millis(50);
-
-/// What became of a job inside its transaction.
-pub(crate) enum Ran {
-    /// It stays.
-    Keep,
-    /// It is rolled back; the others go on.
-    Undo,
-    /// It is rolled back because the database failed; if it took the transaction with it, this is why.
-    Failed(DbError),
-}
-
-/// The writer's connection, and what goes wrong there, as the driver says it.
-pub(crate) type SqliteConn = SqliteConnection;
-pub(crate) type DriverError = sqlx::Error;
-
-/// Work in one statement.
-pub(crate) type Statement<'a> = BoxFuture<'a, Result<bool, DriverError>>;
-
-/// Work for the writer, without its types.
-pub(crate) trait Job: Send {
-    /// Does the work on the connection. Panics are caught by the writer.
-    fn run<'a>(&'a mut self, conn: Conn<'a>) -> BoxFuture<'a, Ran>;
-    /// Does the work by one statement, which is its own transaction, if it can. `false`: nothing was to be done.
-    fn run_by_statement<'a>(&'a mut self, conn: &'a mut SqliteConn) -> Option<Statement<'a>> {
-        let _ = conn;
-        None
-    }
-    /// Answers whoever waits, after COMMIT or instead of it.
-    fn answer(self: Box<Self>, outcome: Result<(), DbError>);
-}
-
-/// A place where relaxed work gathers: the clicks.
-pub(crate) trait Lane: Send + Sync {
-    /// Resolves when something waits.
-    fn ready(&self) -> BoxFuture<'_, ()>;
-    /// Takes what has gathered, as one job.
-    fn take(&self) -> Option<Box<dyn Job>>;
-    /// Whether waiting a moment is likely to gather more.
-    fn may_grow(&self) -> bool;
-}
+/// Maximum pending writes.
+const MAX_QUEUED: usize = 4_096;
+/// Maximum writes per transaction.
+const MAX_BATCH: usize = 64;
+/// How long a batch of clicks alone waits for more.
+const CLICK_BATCH_DELAY: Duration = Duration::from_millis(1);
+/// Timeout of one attempt to lock the file; between attempts overdue writes are refused.
+const LOCK_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(50);
 
 struct Queued {
     job: Box<dyn Job>,
@@ -76,59 +36,68 @@ struct Queued {
 }
 
 pub(super) struct Writer {
-    /// How long a write may wait before it is refused unexecuted.
-    patience: Duration,
+    /// How long a write may wait before it is refused without being run.
+    commit_timeout: Duration,
     queue: std::sync::Mutex<Option<mpsc::Sender<Queued>>>,
-    lane: Arc<OnceLock<Arc<dyn Lane>>>,
+    click_source: Arc<OnceLock<Arc<dyn ClickSource>>>,
     attached: Arc<Notify>,
     failed: watch::Receiver<bool>,
-    foreign: watch::Receiver<Foreign>,
+    foreign: watch::Receiver<ForeignCommits>,
     ended: watch::Receiver<bool>,
 }
 
 impl Writer {
-    pub(super) async fn start(options: SqliteConnectOptions, patience: Duration) -> Result<Self, sqlx::Error> {
-        let options = options.busy_timeout(LOCK_WAIT);
+    pub(super) async fn start(options: SqliteConnectOptions, commit_timeout: Duration) -> Result<Self, sqlx::Error> {
+        let options = options.busy_timeout(LOCK_ATTEMPT_TIMEOUT);
         let conn = SqliteConnection::connect_with(&options).await?;
-        let keeper = SqliteConnection::connect_with(&options).await?;
-        let (queue, waiting) = mpsc::channel(QUEUE);
+        let checkpointer = SqliteConnection::connect_with(&options).await?;
+        let (queue, incoming) = mpsc::channel(MAX_QUEUED);
         let (failed_tx, failed) = watch::channel(false);
-        let (foreign_tx, foreign) = watch::channel(Foreign::default());
+        let (foreign_tx, foreign) = watch::channel(ForeignCommits::default());
         let (ended_tx, ended) = watch::channel(false);
-        let lane = Arc::new(OnceLock::new());
+        let click_source = Arc::new(OnceLock::new());
         let attached = Arc::new(Notify::new());
-        let log = Arc::new(Log::of(options.get_filename()));
-        tokio::spawn(checkpoint::keep(keeper, Arc::clone(&log), ended.clone()));
+        let wal = Arc::new(Wal::of(options.get_filename()));
+        tokio::spawn(checkpoint::run(checkpointer, Arc::clone(&wal), ended.clone()));
         let task = Task {
             conn,
-            waiting,
-            lane: Arc::clone(&lane),
+            incoming,
+            click_source: Arc::clone(&click_source),
             attached: Arc::clone(&attached),
-            held: VecDeque::new(),
+            pending: VecDeque::new(),
             relaxed: false,
-            log,
+            wal,
             failed: failed_tx,
             foreign: foreign_tx,
             data_version: None,
             status_changes: None,
-            beginnings: 0,
+            wal_restarts: 0,
         };
         tokio::spawn(async move {
             task.run().await;
             ended_tx.send_replace(true);
         });
-        Ok(Self { patience, queue: std::sync::Mutex::new(Some(queue)), lane, attached, failed, foreign, ended })
+        Ok(Self {
+            commit_timeout,
+            queue: std::sync::Mutex::new(Some(queue)),
+            click_source,
+            attached,
+            failed,
+            foreign,
+            ended,
+        })
     }
 
-    pub(super) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    pub(super) async fn write<C, T, E, F, A>(&self, context: C, work: F, committed: A) -> Result<T, E>
     where
+        C: Send + Sync + 'static,
         T: Send + 'static,
         E: WriteError,
-        F: for<'c> Fn(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + Sync + 'static,
+        F: WriteWork<C, T, E>,
+        A: FnOnce(&C, &T) + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let job = Box::new(Typed { work, result: None, reply });
-        let queued = Queued { job, deadline: Instant::now() + self.patience };
+        let (job, answer) = job(context, work, committed);
+        let queued = Queued { job, deadline: Instant::now() + self.commit_timeout };
         let sent = match &*self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
             Some(queue) => queue.try_send(queued).map_err(|_| DbError::Overloaded),
             None => Err(DbError::Unavailable("the server is stopping".into())),
@@ -137,8 +106,8 @@ impl Writer {
         answer.await.unwrap_or_else(|_| Err(DbError::Unknown("the writer ended".into()).into()))
     }
 
-    pub(super) fn attach(&self, lane: Arc<dyn Lane>) {
-        if self.lane.set(lane).is_ok() {
+    pub(super) fn attach(&self, click_source: Arc<dyn ClickSource>) {
+        if self.click_source.set(click_source).is_ok() {
             self.attached.notify_one();
         }
     }
@@ -150,76 +119,32 @@ impl Writer {
         }
     }
 
-    pub(super) fn foreign_commits(&self) -> watch::Receiver<Foreign> {
+    pub(super) fn foreign_commits(&self) -> watch::Receiver<ForeignCommits> {
         self.foreign.clone()
     }
 
     pub(super) async fn close(&self) {
         drop(self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take());
         let mut ended = self.ended.clone();
-        // An error means that the task is gone already.
+        // An error means that the task has ended already.
         drop(ended.wait_for(|ended| *ended).await);
-    }
-}
-
-struct Typed<T, E, F> {
-    work: F,
-    result: Option<Result<T, E>>,
-    reply: oneshot::Sender<Result<T, E>>,
-}
-
-impl<T, E, F> Job for Typed<T, E, F>
-where
-    T: Send + 'static,
-    E: WriteError,
-    F: for<'c> Fn(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + Sync + 'static,
-{
-    fn run<'a>(&'a mut self, conn: Conn<'a>) -> BoxFuture<'a, Ran> {
-        let work = AssertUnwindSafe(|| (self.work)(conn));
-        let future = std::panic::catch_unwind(work);
-        async move {
-            let result = match future {
-                Ok(future) => AssertUnwindSafe(future).catch_unwind().await,
-                Err(panic) => Err(panic),
-            };
-            let result = result.unwrap_or_else(|_| Err(DbError::Panicked.into()));
-            let ran = match &result {
-                Ok(_) => Ran::Keep,
-                Err(refusal) => refusal.database().map_or(Ran::Undo, |error| Ran::Failed(copy(error))),
-            };
-            self.result = Some(result);
-            ran
-        }
-        .boxed()
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<(), DbError>) {
-        let result = match (outcome, self.result) {
-            // A refusal stands whatever became of the batch: nothing of it was to stay.
-            (_, Some(Err(refusal))) => Err(refusal),
-            (Ok(()), Some(Ok(value))) => Ok(value),
-            (Ok(()), None) => Err(DbError::Unknown("the job did not run".into()).into()),
-            (Err(error), _) => Err(error.into()),
-        };
-        // The caller may have gone; the work is done all the same.
-        drop(self.reply.send(result));
     }
 }
 
 struct Task {
     conn: SqliteConnection,
-    waiting: mpsc::Receiver<Queued>,
-    lane: Arc<OnceLock<Arc<dyn Lane>>>,
+    incoming: mpsc::Receiver<Queued>,
+    click_source: Arc<OnceLock<Arc<dyn ClickSource>>>,
     attached: Arc<Notify>,
-    held: VecDeque<Queued>,
+    pending: VecDeque<Queued>,
     /// Whether the connection is at `synchronous=NORMAL` now.
     relaxed: bool,
-    log: Arc<Log>,
+    wal: Arc<Wal>,
     failed: watch::Sender<bool>,
-    foreign: watch::Sender<Foreign>,
+    foreign: watch::Sender<ForeignCommits>,
     data_version: Option<i64>,
     status_changes: Option<i64>,
-    beginnings: u64,
+    wal_restarts: u64,
 }
 
 enum Wake {
@@ -236,13 +161,13 @@ impl Task {
         loop {
             let wake = self.wait(&mut tick).await;
             match wake {
-                Wake::Tick => self.look_for_foreign_commits().await,
+                Wake::Tick => self.check_foreign_commits().await,
                 Wake::Job | Wake::Clicks => {
                     let clicks = self.gather(matches!(wake, Wake::Clicks)).await;
                     self.batch(clicks).await;
                 }
                 Wake::Closed => {
-                    while let Some(clicks) = self.lane.get().and_then(|lane| lane.take()) {
+                    while let Some(clicks) = self.click_source.get().and_then(|click_source| click_source.take()) {
                         self.batch(Some(clicks)).await;
                     }
                     break;
@@ -250,18 +175,18 @@ impl Task {
             }
         }
         if let Err(error) = self.conn.close().await {
-            tracing::warn!(%error, "the writer's connection did not close cleanly");
+            tracing::warn!(%error, "writer connection did not close cleanly");
         }
     }
 
     async fn wait(&mut self, tick: &mut tokio::time::Interval) -> Wake {
-        if !self.held.is_empty() {
+        if !self.pending.is_empty() {
             return Wake::Job;
         }
-        let lane = self.lane.get().cloned();
+        let click_source = self.click_source.get().cloned();
         let clicks = async {
-            match &lane {
-                Some(lane) => lane.ready().await,
+            match &click_source {
+                Some(click_source) => click_source.ready().await,
                 None => {
                     self.attached.notified().await;
                 }
@@ -269,9 +194,9 @@ impl Task {
         };
         tokio::select! {
             biased;
-            job = self.waiting.recv() => match job {
+            job = self.incoming.recv() => match job {
                 Some(job) => {
-                    self.held.push_back(job);
+                    self.pending.push_back(job);
                     Wake::Job
                 }
                 None => Wake::Closed,
@@ -281,32 +206,32 @@ impl Task {
         }
     }
 
-    /// Takes what is queued without waiting for more; where many clicks come, they may wait a millisecond, since fewer,
-    /// larger batches cost less. A lone click goes at once.
+    /// Takes the queued writes without waiting for more. Under load clicks wait a millisecond, because fewer, larger batches
+    /// are cheaper; a single click is stored at once.
     async fn gather(&mut self, clicks_alone: bool) -> Option<Box<dyn Job>> {
-        let lane = self.lane.get().cloned();
-        if clicks_alone && lane.as_ref().is_some_and(|lane| lane.may_grow()) {
+        let click_source = self.click_source.get().cloned();
+        if clicks_alone && click_source.as_ref().is_some_and(|click_source| click_source.may_grow()) {
             tokio::select! {
                 biased;
-                job = self.waiting.recv() => self.held.extend(job),
-                () = tokio::time::sleep(GATHER) => {}
+                job = self.incoming.recv() => self.pending.extend(job),
+                () = tokio::time::sleep(CLICK_BATCH_DELAY) => {}
             }
         }
-        while self.held.len() < BATCH {
-            let Ok(job) = self.waiting.try_recv() else { break };
-            self.held.push_back(job);
+        while self.pending.len() < MAX_BATCH {
+            let Ok(job) = self.incoming.try_recv() else { break };
+            self.pending.push_back(job);
         }
-        lane.and_then(|lane| lane.take())
+        click_source.and_then(|click_source| click_source.take())
     }
 
     async fn batch(&mut self, mut clicks: Option<Box<dyn Job>>) {
-        if self.log.is_full() {
+        if self.wal.is_disk_full() {
             self.refuse(clicks, || DbError::Full).await;
             return;
         }
-        let log = Arc::clone(&self.log);
-        let _turn = log.turn().await;
-        let relaxed = self.held.is_empty();
+        let wal = Arc::clone(&self.wal);
+        let _guard = wal.block_restart().await;
+        let relaxed = self.pending.is_empty();
         if relaxed && let Some(outcome) = self.by_statement(&mut clicks).await {
             if let Some(job) = clicks {
                 job.answer(outcome);
@@ -315,19 +240,19 @@ impl Task {
         }
         if let Err(error) = self.begin(relaxed, &mut clicks).await {
             if matches!(error, DbError::Full) {
-                log.found_no_room();
+                wal.set_disk_full();
             }
             self.refuse(clicks, || copy(&error)).await;
             return;
         }
-        // Writes may have joined, or been refused as overdue, while the lock was waited for.
-        let relaxed = relaxed && self.held.is_empty();
-        let mut done: Vec<Box<dyn Job>> = Vec::with_capacity(self.held.len() + 1);
-        let jobs = self.held.drain(..BATCH.min(self.held.len())).map(|queued| queued.job).chain(clicks);
+        // While waiting for the lock, writes may have joined or been refused as overdue.
+        let relaxed = relaxed && self.pending.is_empty();
+        let mut done: Vec<Box<dyn Job>> = Vec::with_capacity(self.pending.len() + 1);
+        let jobs = self.pending.drain(..MAX_BATCH.min(self.pending.len())).map(|queued| queued.job).chain(clicks);
         let (mut broken, mut undone) = (None, false);
         for mut job in jobs {
             if broken.is_none() {
-                // A batch of clicks is one job, so the transaction itself is its savepoint.
+                // A batch of clicks is one job, so it needs no savepoint.
                 broken = if relaxed {
                     run_alone(&mut self.conn, job.as_mut(), &mut undone).await.err()
                 } else {
@@ -338,7 +263,7 @@ impl Task {
         }
         let outcome = match broken {
             Some(error) => {
-                // Some errors end the transaction by themselves, so the rollback may find none.
+                // Some errors have ended the transaction already, so this may fail.
                 drop(sqlx::query("ROLLBACK").execute(&mut self.conn).await);
                 Err(error)
             }
@@ -346,7 +271,7 @@ impl Task {
             None => self.commit().await,
         };
         if matches!(outcome, Err(DbError::Full)) {
-            log.found_no_room();
+            wal.set_disk_full();
         }
         for job in done {
             job.answer(match &outcome {
@@ -356,8 +281,8 @@ impl Task {
         }
     }
 
-    /// Stores clicks by their one statement: BEGIN and COMMIT around it would be two more ways to the database's thread and
-    /// back. `None` where they need a transaction.
+    /// Stores clicks by a single statement, which saves two round trips to the database thread for BEGIN and COMMIT. `None` if
+    /// they need a transaction.
     async fn by_statement(&mut self, clicks: &mut Option<Box<dyn Job>>) -> Option<Result<(), DbError>> {
         if let Err(error) = self.relax(true).await {
             return Some(Err(error));
@@ -369,17 +294,17 @@ impl Task {
         Some(match outcome {
             Ok(stored) => {
                 if stored {
-                    self.log.has_grown();
+                    self.wal.committed();
                 }
                 Ok(())
             }
             Err(error) => {
-                if is_unwritten(&error) {
+                if is_write_error(&error) {
                     self.fail(&error);
                 }
                 let error = DbError::from(error);
                 if matches!(error, DbError::Full) {
-                    self.log.found_no_room();
+                    self.wal.set_disk_full();
                 }
                 Err(error)
             }
@@ -388,7 +313,7 @@ impl Task {
 
     async fn relax(&mut self, relaxed: bool) -> Result<(), DbError> {
         if relaxed != self.relaxed {
-            // Legal only between transactions.
+            // Allowed only between transactions.
             let mode = if relaxed { "PRAGMA synchronous=NORMAL" } else { "PRAGMA synchronous=FULL" };
             sqlx::query(mode).execute(&mut self.conn).await?;
             self.relaxed = relaxed;
@@ -403,17 +328,17 @@ impl Task {
                 Ok(_) => return Ok(()),
                 Err(error) if is_busy(&error) => {
                     self.refuse_overdue();
-                    // What came meanwhile gets its deadline watched too.
-                    while self.held.len() < QUEUE {
-                        let Ok(job) = self.waiting.try_recv() else { break };
-                        self.held.push_back(job);
+                    // Deadlines of new writes must be checked too.
+                    while self.pending.len() < MAX_QUEUED {
+                        let Ok(job) = self.incoming.try_recv() else { break };
+                        self.pending.push_back(job);
                     }
-                    if !self.held.is_empty() && self.relaxed {
-                        // A write joined a batch that began as clicks alone: its commit must wait for the disk.
+                    if !self.pending.is_empty() && self.relaxed {
+                        // A write joined a batch of clicks, so the commit must wait for the disk.
                         sqlx::query("PRAGMA synchronous=FULL").execute(&mut self.conn).await?;
                         self.relaxed = false;
                     }
-                    if self.waiting.is_closed() && self.held.is_empty() && clicks.is_none() {
+                    if self.incoming.is_closed() && self.pending.is_empty() && clicks.is_none() {
                         return Err(error.into());
                     }
                 }
@@ -424,25 +349,25 @@ impl Task {
 
     fn refuse_overdue(&mut self) {
         let now = Instant::now();
-        while self.held.front().is_some_and(|queued| queued.deadline <= now) {
-            if let Some(queued) = self.held.pop_front() {
+        while self.pending.front().is_some_and(|queued| queued.deadline <= now) {
+            if let Some(queued) = self.pending.pop_front() {
                 queued.job.answer(Err(DbError::Overloaded));
             }
         }
     }
 
     async fn refuse(&mut self, clicks: Option<Box<dyn Job>>, error: impl Fn() -> DbError) {
-        for job in self.held.drain(..).map(|queued| queued.job).chain(clicks) {
+        for job in self.pending.drain(..).map(|queued| queued.job).chain(clicks) {
             job.answer(Err(error()));
         }
-        // A disk that is full or gone stays so for a while; asking it again at once would only spin.
+        // Avoids a busy loop: a disk that is full or gone stays so for a while.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 
     async fn commit(&mut self) -> Result<(), DbError> {
         match sqlx::query("COMMIT").execute(&mut self.conn).await {
             Ok(_) => {
-                self.log.has_grown();
+                self.wal.committed();
                 Ok(())
             }
             Err(error) => {
@@ -455,28 +380,28 @@ impl Task {
         }
     }
 
-    /// After a failed sync the kernel may have dropped the pages: a second sync would report success for data that is gone.
-    /// The node stops.
+    /// Stops the node. After a failed sync the kernel may have dropped the pages, so a second sync could report success for
+    /// lost data.
     fn fail(&self, error: &sqlx::Error) {
-        tracing::error!(%error, "the database could not be synced; the process ends");
+        tracing::error!(%error, "database sync failed; shutting down");
         self.failed.send_replace(true);
     }
 
-    /// `data_version` changes when another connection commits. Read on the writer's own connection it ignores our
-    /// writes; but it changes as well when the log begins anew. Then the number of status changes tells whether a
-    /// cached link can have changed, so that a busy server need not read all of them again.
-    async fn look_for_foreign_commits(&mut self) {
-        let beginnings = self.log.beginnings();
+    /// `data_version` changes when another connection commits. Read on the writer's own connection it ignores our writes, but
+    /// it also changes when the WAL restarts. Then the number of status changes tells whether a cached link can have
+    /// changed, so that a busy server need not reload all of them.
+    async fn check_foreign_commits(&mut self) {
+        let wal_restarts = self.wal.restarts();
         let version: Result<i64, _> = sqlx::query_scalar("PRAGMA data_version").fetch_one(&mut self.conn).await;
         let Ok(version) = version else { return };
-        let began_anew = std::mem::replace(&mut self.beginnings, beginnings) != beginnings;
+        let restarted = std::mem::replace(&mut self.wal_restarts, wal_restarts) != wal_restarts;
         if self.data_version.replace(version) == Some(version) {
             return;
         }
         let changes: Result<i64, _> =
             sqlx::query_scalar("SELECT COUNT(*) FROM link_status_changes").fetch_one(&mut self.conn).await;
         let changes = changes.ok();
-        let links = !began_anew || changes.is_none() || changes != self.status_changes;
+        let links = !restarted || changes.is_none() || changes != self.status_changes;
         self.status_changes = changes;
         self.foreign.send_modify(|foreign| {
             foreign.commits += 1;
@@ -485,86 +410,11 @@ impl Task {
     }
 }
 
-/// What other processes have done to the file, as far as it can be told; both only grow.
+/// Changes by other processes, as far as they can be detected; both counters only grow.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Foreign {
-    /// Commits, or what looks like one.
+pub(crate) struct ForeignCommits {
+    /// Commits, and WAL restarts that cannot be told from one.
     commits: u64,
     /// Those that may have changed a link.
     pub(crate) links: u64,
-}
-
-/// The only job of a transaction: what it undoes is the transaction. After an error that must be rolled back too.
-async fn run_alone(conn: &mut SqliteConnection, job: &mut dyn Job, undone: &mut bool) -> Result<(), DbError> {
-    match AssertUnwindSafe(job.run(Conn::Sqlite(conn))).catch_unwind().await {
-        Ok(Ran::Keep) => Ok(()),
-        Ok(Ran::Undo) => {
-            *undone = true;
-            Ok(())
-        }
-        Ok(Ran::Failed(error)) => Err(error),
-        Err(_) => Err(DbError::Panicked),
-    }
-}
-
-/// An error means that the transaction is gone, and everything in it.
-async fn run_in_savepoint(conn: &mut SqliteConnection, job: &mut dyn Job) -> Result<(), DbError> {
-    sqlx::query("SAVEPOINT job").execute(&mut *conn).await?;
-    let cause = match AssertUnwindSafe(job.run(Conn::Sqlite(conn))).catch_unwind().await {
-        Ok(Ran::Keep) => {
-            sqlx::query("RELEASE job").execute(&mut *conn).await?;
-            return Ok(());
-        }
-        Ok(Ran::Undo) => None,
-        Ok(Ran::Failed(error)) => Some(error),
-        // The others of the batch do not know of it, so they are told what this one is.
-        Err(_) => return Err(DbError::Panicked),
-    };
-    for statement in ["ROLLBACK TO job", "RELEASE job"] {
-        if let Err(error) = sqlx::query(statement).execute(&mut *conn).await {
-            return Err(match cause {
-                Some(full @ DbError::Full) => full,
-                _ => DbError::Unavailable(error.to_string()),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// The same failure for each job of a batch.
-fn copy(error: &DbError) -> DbError {
-    match error {
-        DbError::Overloaded => DbError::Overloaded,
-        DbError::Full => DbError::Full,
-        DbError::Unavailable(text) => DbError::Unavailable(text.clone()),
-        DbError::Deadlock(text) => DbError::Deadlock(text.clone()),
-        other => DbError::Unknown(other.to_string()),
-    }
-}
-
-/// Opens a transaction on PostgreSQL. Call it only from a task that nobody cancels.
-#[expect(clippy::disallowed_methods, reason = "this is the one door to a transaction")]
-pub(super) async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, DbError> {
-    pool.begin().await.map_err(DbError::before_work)
-}
-
-/// One click batch on PostgreSQL: the commit does not wait for the disk, which may cost the last second of clicks at a
-/// power failure and nothing at a crash of this process.
-pub(super) async fn run_on_postgres(pool: PgPool, mut job: Box<dyn Job>) {
-    let outcome = async {
-        let mut tx = begin(&pool).await?;
-        sqlx::query("SET LOCAL synchronous_commit = off").execute(&mut *tx).await?;
-        match AssertUnwindSafe(job.run(Conn::Postgres(&mut tx))).catch_unwind().await {
-            Ok(Ran::Keep) => tx.commit().await.map_err(DbError::commit),
-            Ok(Ran::Undo) => Ok(tx.rollback().await?),
-            Ok(Ran::Failed(error)) => {
-                // The connection may be what failed; the pool drops it then.
-                drop(tx.rollback().await);
-                Err(error)
-            }
-            Err(_) => Err(DbError::Panicked),
-        }
-    };
-    let outcome = outcome.await;
-    job.answer(outcome);
 }

@@ -1,67 +1,33 @@
 //! Who calls. The extractor in a handler's signature is the permission: [`FullScope`] is a tenant's own key,
 //! [`LinkWriter`] also an affiliate's, [`super::sdk_key::SdkCaller`] also a publishable one, and
-//! [`super::session::Session`] somebody who signed in. A handler without one is public.
+//! [`super::session::Session`] somebody who signed in. A handler without one is public. A wallet that pays for a request
+//! reaches what [`super::x402`] lets it reach, as if it were the key of an account of its own.
 
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use deeplink_core::id::{AffiliateId, PublishableKeyId, SecretKeyId, TenantId, UserId};
 use deeplink_core::secret::sha256_hex;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
+use crate::caller::{Actor, Caller, KnownKey};
 use crate::db::{Conn, keys, tenants, users};
 use crate::error::ApiError;
 use crate::state::Shared;
 use crate::uses::LastUse;
-
-/// Whom a request acts for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Caller {
-    pub(crate) by: Actor,
-    pub(crate) tenant: TenantId,
-    /// Set for an affiliate's credential, which reaches only that affiliate's links.
-    pub(crate) affiliate: Option<AffiliateId>,
-}
 
 impl Caller {
     /// Holds the account's row until the write ends, and refuses a caller whose key is deleted or who has left the team.
     /// What is remembered of callers may be seconds old; whoever makes or deletes keys is looked up where that cannot
     /// change any more.
     pub(crate) async fn hold(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
-        tenants::hold(tx, &self.tenant).await?;
+        tenants::lock(tx, &self.tenant).await?;
         match &self.by {
             Actor::Key(id) if !keys::exists(tx, &self.tenant, id).await? => Err(ApiError::invalid_key()),
             Actor::User(id) if !users::exists(tx, &self.tenant, id).await? => Err(ApiError::no_session()),
             _ => Ok(()),
         }
     }
-
-    /// Who does it, where that is known.
-    pub(crate) fn user(&self) -> Option<&UserId> {
-        match &self.by {
-            Actor::User(user) => Some(user),
-            Actor::Key(_) | Actor::Page(_) => None,
-        }
-    }
-}
-
-/// A caller as it is remembered by its key's hash.
-#[derive(Debug)]
-pub(crate) struct KnownKey {
-    caller: Arc<Caller>,
-    last_use: LastUse,
-}
-
-/// What a caller showed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Actor {
-    /// A secret key.
-    Key(SecretKeyId),
-    /// A publishable key, which an app or a page carries.
-    Page(PublishableKeyId),
-    /// The session of somebody in the team, which pages and session operations take.
-    User(UserId),
 }
 
 /// A tenant's own secret key; an affiliate's is refused before anything is looked up.
@@ -106,7 +72,7 @@ async fn caller_with(key: &str, app: &Shared) -> Result<Arc<Caller>, ApiError> {
         }
     };
     if let Actor::Key(key) = &known.caller.by {
-        app.uses.note(key, &known.last_use, app.clock.now());
+        app.uses.record(key, &known.last_use, app.clock.now());
     }
     Ok(Arc::clone(&known.caller))
 }
@@ -124,10 +90,22 @@ pub(super) async fn full_scope(key: &str, app: &Shared) -> Result<Arc<Caller>, A
     if caller.affiliate.is_some() { Err(ApiError::forbidden_scope()) } else { Ok(caller) }
 }
 
+/// A wallet that pays for a request. Only what takes payments puts one there.
+fn wallet(parts: &Parts) -> Option<Arc<Caller>> {
+    parts.extensions.get::<Wallet>().map(|Wallet(caller)| Arc::clone(caller))
+}
+
+/// What a request carries that is paid for.
+#[derive(Debug, Clone)]
+pub(super) struct Wallet(pub(super) Arc<Caller>);
+
 impl FromRequestParts<Shared> for FullScope {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        if let Some(caller) = wallet(parts) {
+            return Ok(Self { caller, _extracted: () });
+        }
         let key = shown_key(parts)?.ok_or_else(ApiError::unauthorized)?;
         Ok(Self { caller: full_scope(key, app).await?, _extracted: () })
     }
@@ -137,7 +115,10 @@ impl FromRequestParts<Shared> for LinkWriter {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
-        Ok(Self(caller(parts, app).await?))
+        match wallet(parts) {
+            Some(caller) => Ok(Self(caller)),
+            None => Ok(Self(caller(parts, app).await?)),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! Who is calling: the address of the peer, or what a trusted proxy says it was.
+//! The client's address: the peer's, or the one that trusted proxies report.
 //!
-//! Anybody can send forwarding headers. They count only from a trusted peer, and are read from the right: each hop
-//! appends the address it saw, so the first address from the right that is not a trusted proxy's is the last one
-//! that somebody trustworthy has seen. What stands left of it may be invented.
+//! Any client can send forwarding headers. They are used only if the peer is a trusted proxy, and read from right to left:
+//! each hop appends the address it saw, so the first address from the right that is not a trusted proxy is the last one
+//! reported by a trusted one. Anything to its left may be forged.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,8 +10,16 @@ use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use ipnet::IpNet;
 
+use crate::error::ApiError;
+use crate::rate_limit::Limiter;
+use crate::state::App;
+
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// The address of the socket's other end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// The address of the client.
 pub(crate) fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
@@ -19,11 +27,11 @@ pub(crate) fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) ->
     if !is_trusted(client, trusted) {
         return client;
     }
-    // The lines of a repeated header are one list, in their order.
+    // Repeated headers form one list in their order.
     let hops =
         headers.get_all(FORWARDED_FOR).iter().rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
     for hop in hops {
-        // A hop that is no address hides who is behind it; the nearest one known stands for them.
+        // Hops beyond an invalid address are unknown, so the nearest known one is used.
         let Some(address) = address(hop) else { break };
         client = address;
         if !is_trusted(client, trusted) {
@@ -33,7 +41,7 @@ pub(crate) fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) ->
     client
 }
 
-/// The host that the client asked for, where a trusted proxy says so: the last value, which is the nearest proxy's.
+/// The host the client requested, as reported by a trusted proxy: the last value, which the nearest proxy added.
 pub(crate) fn forwarded_host<'h>(peer: IpAddr, headers: &'h HeaderMap, trusted: &[IpNet]) -> Option<&'h [u8]> {
     if trusted.is_empty() || !is_trusted(peer.to_canonical(), trusted) {
         return None;
@@ -42,7 +50,7 @@ pub(crate) fn forwarded_host<'h>(peer: IpAddr, headers: &'h HeaderMap, trusted: 
     line.as_bytes().rsplit(|byte| *byte == b',').next().map(<[u8]>::trim_ascii)
 }
 
-/// By what an address is limited: itself, or the /64 of an IPv6 address, which is what one customer has.
+/// The key for rate limits: an IPv4 address, or the /64 of an IPv6 address, which usually belongs to one customer.
 pub(crate) fn limit_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -50,11 +58,17 @@ pub(crate) fn limit_key(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Counts a request against a limit by the client's address.
+pub(crate) fn check_limit(app: &App, limiter: &Limiter, peer: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
+    let client = limit_key(client_ip(peer, headers, &app.config.trusted_proxies));
+    limiter.check(&client, app.clock.monotonic_millis()).map_err(ApiError::RateLimited)
+}
+
 fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|net| net.contains(&address))
 }
 
-/// One hop: an address, which some proxies write with a port or in quotes.
+/// Parses one hop: an address, which some proxies write with a port or in quotes.
 fn address(hop: &[u8]) -> Option<IpAddr> {
     let hop = str::from_utf8(hop).ok()?.trim().trim_matches('"');
     let bare = match hop.strip_prefix('[') {
@@ -86,7 +100,7 @@ mod tests {
     #[test]
     fn x6_client_addresses() {
         let cases: [(&str, &[&str], &str); 23] = [
-            // Not a proxy: whatever it says is ignored.
+            // Not a proxy: its headers are ignored.
             ("198.51.100.1", &[], "198.51.100.1"),
             ("198.51.100.1", &["203.0.113.9"], "198.51.100.1"),
             ("::ffff:198.51.100.1", &["203.0.113.9"], "198.51.100.1"),
@@ -95,7 +109,7 @@ mod tests {
             ("10.0.0.1", &["203.0.113.9"], "203.0.113.9"),
             ("::ffff:10.0.0.1", &["203.0.113.9"], "203.0.113.9"),
             ("2001:db8:ffff::1", &["2001:db8:1::9"], "2001:db8:1::9"),
-            // The left part is the client's invention.
+            // The left part is forged by the client.
             ("10.0.0.1", &["1.2.3.4, 203.0.113.9"], "203.0.113.9"),
             ("10.0.0.1", &["10.9.9.9,203.0.113.9"], "203.0.113.9"),
             ("10.0.0.1", &["1.2.3.4", "203.0.113.9"], "203.0.113.9"),
@@ -103,14 +117,14 @@ mod tests {
             ("10.0.0.1", &["203.0.113.9, 192.0.2.7, 10.1.1.1"], "203.0.113.9"),
             ("10.0.0.1", &["1.2.3.4, 203.0.113.9", "192.0.2.7", "10.1.1.1"], "203.0.113.9"),
             ("10.0.0.1", &["203.0.113.9, 192.0.2.8, 10.1.1.1"], "192.0.2.8"),
-            // Only proxies: the first of them called.
+            // Only proxies: the first one is the client.
             ("10.0.0.1", &["10.2.2.2, 10.1.1.1"], "10.2.2.2"),
             // Forms in which hops are written.
             ("10.0.0.1", &["203.0.113.9:4711"], "203.0.113.9"),
             ("10.0.0.1", &["[2001:db8:1::9]:4711"], "2001:db8:1::9"),
             ("10.0.0.1", &["\"[2001:db8:1::9]\""], "2001:db8:1::9"),
             ("10.0.0.1", &["::ffff:203.0.113.9"], "203.0.113.9"),
-            // What is no address hides who is behind it.
+            // Hops beyond an invalid address are unknown.
             ("10.0.0.1", &["203.0.113.9, unknown"], "10.0.0.1"),
             ("10.0.0.1", &["203.0.113.9, unknown, 10.1.1.1"], "10.1.1.1"),
             ("10.0.0.1", &["203.0.113.9,"], "10.0.0.1"),
@@ -123,14 +137,14 @@ mod tests {
         }
     }
 
-    /// X6: with no trusted proxies there is no way to be somebody else.
+    /// X6: without trusted proxies, forwarding headers have no effect.
     #[test]
-    fn x6_nobody_is_trusted_by_default() {
+    fn x6_no_proxy_is_trusted_by_default() {
         let headers = headers(&FORWARDED_FOR, &["203.0.113.9"]);
         assert_eq!(client_ip("127.0.0.1".parse().unwrap(), &headers, &[]).to_string(), "127.0.0.1");
     }
 
-    /// X6: two addresses of a /64 share one allowance, and a mapped address is the one it maps.
+    /// X6: two addresses of a /64 share one limit, and an IPv4-mapped address counts as IPv4.
     #[test]
     fn x6_limits_are_per_64_bits_of_ipv6() {
         let key = |address: &str| limit_key(address.parse().unwrap()).to_string();
@@ -141,7 +155,7 @@ mod tests {
         assert_eq!(key("::ffff:203.0.113.9"), "203.0.113.9");
     }
 
-    /// X6: a host is believed from a trusted proxy only.
+    /// X6: `X-Forwarded-Host` is used from trusted proxies only.
     #[test]
     fn x6_forwarded_hosts() {
         let cases: [(&str, &[&str], Option<&str>); 6] = [

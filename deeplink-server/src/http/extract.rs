@@ -5,6 +5,7 @@ use axum::extract::{FromRequestParts, Request};
 use bytes::{Bytes, BytesMut};
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::metadata::{MAX_DEPTH, depth};
+use deeplink_core::time::Timestamp;
 use http::request::Parts;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
@@ -16,6 +17,9 @@ use crate::error::ApiError;
 pub(crate) const BODY_LIMIT: usize = 64 << 10;
 /// Most bytes of a bulk request's body.
 pub(crate) const BULK_BODY_LIMIT: usize = 1 << 20;
+
+/// Most bytes of an event of the payment processor.
+pub(crate) const EVENT_BODY_LIMIT: usize = 256 << 10;
 
 /// Reads a JSON body: 415 before 413 before 400.
 pub(crate) async fn json_body(request: Request, limit: usize) -> Result<Bytes, ApiError> {
@@ -36,7 +40,8 @@ pub(crate) async fn form_body(request: Request) -> Result<Query, ApiError> {
     Ok(Query(url::form_urlencoded::parse(&body).into_owned().collect()))
 }
 
-async fn body_within(request: Request, limit: usize) -> Result<Bytes, ApiError> {
+/// Reads a body of any media type, as it came.
+pub(crate) async fn body_within(request: Request, limit: usize) -> Result<Bytes, ApiError> {
     let (parts, body) = request.into_parts();
     let too_large = || {
         let message = format!("the body is larger than {limit} bytes");
@@ -148,7 +153,7 @@ impl Query {
         let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let first = values.next();
         if values.next().is_some() {
-            return Err(ApiError::bad_field(name, format!("{name} stands more than once")));
+            return Err(ApiError::bad_field(name, format!("{name} is given more than once")));
         }
         if first.is_some_and(|value| deeplink_core::text::find_control(value, false).is_some()) {
             return Err(ApiError::bad_field(name, format!("{name} holds a control character")));
@@ -166,6 +171,11 @@ impl Query {
         self.one(name)?
             .map(|text| parse(text).ok_or_else(|| ApiError::bad_field(name, format!("{name} must be {expected}"))))
             .transpose()
+    }
+
+    /// A parameter that is a date and time.
+    pub(crate) fn moment(&self, name: &'static str) -> Result<Option<Timestamp>, ApiError> {
+        self.parsed(name, "an RFC 3339 date and time", |text| text.parse().ok())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which host a request is for: lower-case, without port and trailing dot, or refused.
+//! The host of a request: in lower case, without port and trailing dot. Ambiguous requests are refused.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -9,19 +9,19 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, Version};
 
+use super::client_ip::{self, Peer};
 use crate::error::ApiError;
-use crate::service::Peer;
-use crate::state::Shared;
+use crate::state::{App, Shared};
 
-/// Longest host name, as in the domain name system.
-const LONGEST: usize = 253;
+/// Maximum length of a host name in DNS.
+const MAX_LENGTH: usize = 253;
 
-/// The request does not say clearly which host it is for.
+/// The host of the request is missing, ambiguous or invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the request names no host, several, or something that is none")]
+#[error("the host of the request is missing, ambiguous or invalid")]
 pub(crate) struct BadHost;
 
-/// The request is for the service's own host. Pages for people take this: on every other host they are not there.
+/// Extractor: the request is for the service's own host. Web pages require it, so on other hosts they are 404.
 pub(crate) struct OnServiceHost;
 
 impl FromRequestParts<Shared> for OnServiceHost {
@@ -34,8 +34,32 @@ impl FromRequestParts<Shared> for OnServiceHost {
     }
 }
 
-/// The host that the request names, by `Host`, by `:authority`, or in its target. Empty for an old client that names
-/// none: that is no host of ours, and still may ask for what every host has.
+impl App {
+    /// The host that a request names, in lower case, without port and final dot. A trusted proxy may name another.
+    pub(crate) fn asked_host<'a>(&self, peer: IpAddr, parts: &'a Parts) -> Result<Cow<'a, str>, ApiError> {
+        // Judged even where a proxy names another: two `Host` lines are two requests to somebody.
+        let asked = host_of(parts);
+        let host = match client_ip::forwarded_host(peer, &parts.headers, &self.config.trusted_proxies) {
+            Some(forwarded) if asked.is_ok() => normalized(forwarded),
+            _ => asked,
+        };
+        host.map_err(|_| ApiError::bad_request("the request names no host, or more than one"))
+    }
+
+    /// Whether a host is the service's own. One that runs on this machine goes by every name of this machine.
+    pub(crate) fn is_service_host(&self, host: &str) -> bool {
+        host == self.service_host || (self.is_loopback && is_loopback_name(host))
+    }
+}
+
+fn is_loopback_name(host: &str) -> bool {
+    host == "localhost"
+        || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || host == "[::1]"
+}
+
+/// The host from `Host`, `:authority` or the request target. Empty for an HTTP/1.0 request without one: it matches none of our
+/// hosts, but can request what is available on every host.
 pub(crate) fn host_of(parts: &Parts) -> Result<Cow<'_, str>, BadHost> {
     one_host(parts.uri.authority(), &parts.headers, parts.version)
 }
@@ -51,7 +75,7 @@ fn one_host<'r>(
         (Some(line), None, None) => normalized(line.as_bytes()),
         (None, None, Some(target)) => normalized(target.as_str().as_bytes()),
         (Some(line), None, Some(target)) => {
-            // A proxy may have routed by the one, and we by the other.
+            // A proxy may have routed by one of them, and we by the other.
             let (host, port) = split(line.as_bytes())?;
             let (target_host, target_port) = split(target.as_str().as_bytes())?;
             let (host, target_host) = (lower(host)?, lower(target_host)?);
@@ -63,15 +87,15 @@ fn one_host<'r>(
     }
 }
 
-/// The host in the value of a `Host` or `X-Forwarded-Host` header.
+/// The host in a `Host` or `X-Forwarded-Host` header value.
 pub(crate) fn normalized(value: &[u8]) -> Result<Cow<'_, str>, BadHost> {
     lower(split(value)?.0)
 }
 
-/// Cuts off the port.
+/// Splits a host and its port.
 fn split(value: &[u8]) -> Result<(&[u8], &[u8]), BadHost> {
     let colon = match value {
-        // An IPv6 address has colons of its own.
+        // An IPv6 address contains colons.
         [b'[', ..] => {
             let end = value.iter().position(|byte| *byte == b']').ok_or(BadHost)? + 1;
             match value.get(end) {
@@ -88,7 +112,7 @@ fn split(value: &[u8]) -> Result<(&[u8], &[u8]), BadHost> {
     if is_port { Ok((host, port)) } else { Err(BadHost) }
 }
 
-/// A host without port in the form in which hosts are stored. Costs no allocation when it has that form already.
+/// A host without port, in normal form. Allocates only if it is not in that form already.
 fn lower(host: &[u8]) -> Result<Cow<'_, str>, BadHost> {
     let host = host.strip_suffix(b".").unwrap_or(host);
     let address = matches!(host, [b'[', _, .., b']']);
@@ -98,14 +122,14 @@ fn lower(host: &[u8]) -> Result<Cow<'_, str>, BadHost> {
         match byte {
             b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => {}
             b'A'..=b'Z' => upper = true,
-            // An empty label is in no name.
+            // Empty labels are invalid.
             b'.' if !dotted => {}
             b'[' | b']' | b':' if address => {}
             _ => return Err(BadHost),
         }
         dotted = dot;
     }
-    if host.len() > LONGEST || dotted && !host.is_empty() {
+    if host.len() > MAX_LENGTH || dotted && !host.is_empty() {
         return Err(BadHost);
     }
     let host = str::from_utf8(host).map_err(|_| BadHost)?;
@@ -169,7 +193,7 @@ mod tests {
         }
     }
 
-    /// L11: over HTTP/2 the target names the host, and `Host` may only repeat it.
+    /// L11: over HTTP/2 `:authority` is the host, and `Host` must be equal if present.
     #[test]
     fn l11_authority_of_http2() {
         let host = |target, hosts| host_of(&parts(Version::HTTP_2, target, hosts)).map(Cow::into_owned);
@@ -181,12 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn an_old_client_need_not_name_a_host() {
+    fn http_1_0_requests_need_no_host() {
         assert_eq!(host_of(&parts(Version::HTTP_10, "/health", &[])).as_deref(), Ok(""));
     }
 
     #[test]
-    fn a_normal_host_is_not_copied() {
+    fn a_host_in_normal_form_is_not_copied() {
         assert!(matches!(normalized(b"go.example.com:8080"), Ok(Cow::Borrowed("go.example.com"))));
         assert_eq!(normalized("a".repeat(254).as_bytes()), Err(BadHost));
         assert_eq!(normalized("bücher.example".as_bytes()), Err(BadHost));

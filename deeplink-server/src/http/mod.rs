@@ -5,13 +5,19 @@ pub(crate) mod client_ip;
 pub(crate) mod cors;
 pub(crate) mod csrf;
 pub(crate) mod cursor;
+pub(crate) mod documented;
 pub(crate) mod etag;
 pub(crate) mod extract;
 pub(crate) mod host;
 pub mod listen;
-pub(crate) mod metrics;
 pub(crate) mod once;
-pub(crate) mod rate_limit;
+pub(crate) mod redirect;
 pub(crate) mod request_id;
 pub(crate) mod sdk_key;
 pub(crate) mod session;
+pub(crate) mod x402;
+
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+
+/// The header of an answer that must not be kept.
+pub(crate) const NO_STORE: (HeaderName, HeaderValue) = (CACHE_CONTROL, HeaderValue::from_static("no-store"));

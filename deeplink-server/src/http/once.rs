@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::secret::sha256_hex;
@@ -16,24 +17,72 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-use super::auth::{Actor, Caller};
+use super::extract::{json_body, parse};
+use crate::caller::{Actor, Caller, Charge};
 use crate::db::replies::{self, Claim, Reply, SEALED};
-use crate::db::{Conn, Db, DbError};
+use crate::db::{Conn, DbError};
 use crate::error::ApiError;
+use crate::state::{App, Shared};
 use crate::vault::Vault;
 
-/// What a request does, in a write.
+/// What a request does. `App::once` runs it in one write with the claim of its key and the reply that is kept.
 pub(crate) trait Work: Send + Sync + 'static {
+    /// What the reply says.
+    type Made: Serialize + Send + Sync + 'static;
+
     /// Does it. What a repeat must not be refused for is looked up or judged here, because the key is claimed by then.
-    fn run(&self, tx: &mut Conn<'_>) -> impl Future<Output = Result<Reply, ApiError>> + Send;
+    fn run(&self, tx: &mut Conn<'_>) -> impl Future<Output = Result<Outcome<Self::Made>, ApiError>> + Send;
 
     /// Does what comes last, because others wait for what it takes.
     fn finish(&self, _tx: &mut Conn<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
         async { Ok(()) }
     }
 
-    /// Does what follows the commit.
-    fn committed(&self) {}
+    /// The body of the reply, where it is another than what is kept.
+    fn body(&self, made: &Self::Made) -> Result<String, ApiError> {
+        to_json(made)
+    }
+
+    /// Does what must follow the commit, whether or not the caller still waits: see `Db::write_then`.
+    fn committed(&self, _app: &Shared, _made: &Self::Made) {}
+}
+
+/// What came of a request.
+pub(crate) enum Outcome<T> {
+    /// It was done, and a repeat gets the same reply.
+    Done(Answer<T>),
+    /// It was refused, and what the attempt changed is committed. Its key can be used again.
+    Refused(ApiError),
+}
+
+/// Something was made, and this is where it is.
+pub(crate) fn created<T: Serialize>(location: String, made: T) -> Result<Outcome<T>, ApiError> {
+    Answer::first(StatusCode::CREATED, Some(location), made).map(Outcome::Done)
+}
+
+/// Something was done.
+pub(crate) fn done<T: Serialize>(made: T) -> Result<Outcome<T>, ApiError> {
+    Answer::done(made).map(Outcome::Done)
+}
+
+impl App {
+    /// Does the work of a request, unless its key says that it was done: then the first reply is given again.
+    pub(crate) async fn once<W: Work>(self: &Arc<Self>, once: Once, work: W) -> Result<Answer<W::Made>, ApiError> {
+        if let Some(charge) = &once.charge {
+            charge.form_is_valid()?;
+        }
+        let now = self.clock.now();
+        let answered = self.write(
+            (once, work, self.vault.clone()),
+            move |tx, (once, work, vault)| once.answer(tx, now, work, vault).boxed(),
+            |app, (_, work, _), answered| {
+                if let Ok(Answer { made: Some(made), .. }) = answered {
+                    work.committed(app, made);
+                }
+            },
+        );
+        answered.await?
+    }
 }
 
 /// The key of a request together with what it stands for.
@@ -42,6 +91,8 @@ pub(crate) struct Once {
     /// `None` when the request carries no key: every request is then a first one.
     key: Option<Key>,
     keeps: Keeps,
+    /// What the request is paid with.
+    charge: Option<Arc<Charge>>,
 }
 
 /// What is kept of a reply.
@@ -63,7 +114,7 @@ struct Key {
 impl Once {
     /// Of a request that cannot be repeated.
     pub(crate) fn none() -> Self {
-        Self { key: None, keeps: Keeps::Whole }
+        Self { key: None, keeps: Keeps::Whole, charge: None }
     }
 
     /// Whether the request can be repeated.
@@ -84,32 +135,30 @@ impl Once {
         Self { keeps: Keeps::Nothing, ..self }
     }
 
-    /// Reads the key. It is scoped to the tenant, the credential's scope, the method and the path.
-    pub(crate) fn read(
-        headers: &HeaderMap,
+    /// Reads a JSON request: its key, and what it asks for.
+    pub(crate) async fn json<T: DeserializeOwned>(
+        request: Request,
         caller: &Caller,
-        method: &str,
-        path: &str,
-        body: &[u8],
-    ) -> Result<Self, ApiError> {
-        let mut values = headers.get_all("idempotency-key").iter();
-        let Some(value) = values.next() else { return Ok(Self::none()) };
-        let wrong = || {
-            let message = "Idempotency-Key is one value of 1 to 255 printable ASCII characters";
-            ApiError::Invalid(Invalid::field(ErrorCode::BadRequest, "Idempotency-Key", message))
-        };
-        let key = value.to_str().map_err(|_| wrong())?;
-        if values.next().is_some() || !(1..=255).contains(&key.len()) {
-            return Err(wrong());
-        }
+        limit: usize,
+    ) -> Result<(Self, T), ApiError> {
+        let (headers, path) = (request.headers().clone(), request.uri().path().to_owned());
+        let body = json_body(request, limit).await?;
+        Ok((Self::read(&headers, caller, &path, &body)?, parse(&body)?))
+    }
+
+    /// Reads the key of a POST, and what the request is paid with. The key is scoped to the tenant, the credential's scope and the path.
+    pub(crate) fn read(headers: &HeaderMap, caller: &Caller, path: &str, body: &[u8]) -> Result<Self, ApiError> {
+        let charge = caller.charge().cloned();
+        let Some(key) = key_of(headers)? else { return Ok(Self { charge, ..Self::none() }) };
         let scope = match (&caller.affiliate, &caller.by) {
             (Some(affiliate), _) => affiliate.as_str(),
             (None, Actor::User(user)) => user.as_str(),
             (None, Actor::Page(key)) => key.as_str(),
-            (None, Actor::Key(_)) => "",
+            (None, Actor::Key(_) | Actor::Wallet(_)) => "",
         };
-        let id = sha256_hex(&format!("{}\n{scope}\n{method}\n{path}\n{key}", caller.tenant));
-        Ok(Self { key: Some(Key { id, request: hex::encode(Sha256::digest(body)) }), keeps: Keeps::Whole })
+        let id = sha256_hex(&format!("{}\n{scope}\nPOST\n{path}\n{key}", caller.tenant));
+        let key = Key { id, request: hex::encode(Sha256::digest(body)) };
+        Ok(Self { key: Some(key), keeps: Keeps::Whole, charge })
     }
 
     /// A form that somebody was shown. `id` is the form's own, drawn when it was shown; the same form filled in otherwise
@@ -120,40 +169,60 @@ impl Once {
             Actor::Key(key) => key.as_str(),
             Actor::Page(key) => key.as_str(),
             Actor::User(user) => user.as_str(),
+            // A wallet is shown no form.
+            Actor::Wallet(_) => "",
         };
         let id = sha256_hex(&format!("{}\n{by}\nform\n{path}\n{id}\n{filled}", caller.tenant));
-        Self { key: Some(Key { id, request: filled }), keeps: Keeps::Whole }
+        Self { key: Some(Key { id, request: filled }), keeps: Keeps::Whole, charge: None }
     }
 
-    /// Does the work in a write, unless the key says that it was done: then its reply is said again.
-    pub(crate) async fn run(self, db: &Db, now: Timestamp, work: impl Work) -> Result<Answer, ApiError> {
-        let job = Arc::new((self, work));
-        let of_write = Arc::clone(&job);
-        let answer = db.write(move |mut tx| {
-            let job = Arc::clone(&of_write);
-            async move { job.0.apply(&mut tx, now, &job.1).await }.boxed()
-        });
-        let answer: Result<Answer, ApiError> = answer.await;
-        if answer.as_ref().is_ok_and(|answer| !answer.replayed) {
-            job.1.committed();
+    /// The steps of [`App::once`]. The inner error is a refusal that is committed.
+    async fn answer<W: Work>(
+        &self,
+        tx: &mut Conn<'_>,
+        now: Timestamp,
+        work: &W,
+        vault: &Vault,
+    ) -> Result<Result<Answer<W::Made>, ApiError>, ApiError> {
+        if let Some(charge) = &self.charge {
+            charge.begin(tx, now).await?;
         }
-        answer
-    }
-
-    async fn apply(&self, tx: &mut Conn<'_>, now: Timestamp, work: &impl Work) -> Result<Answer, ApiError> {
         if let Some(reply) = self.claim(tx, now).await? {
-            return Ok(Answer::again(reply));
+            return Ok(Ok(Answer { reply, made: None }));
         }
-        let reply = work.run(tx).await?;
-        self.keep(tx, &reply).await?;
+        let answer = match work.run(tx).await? {
+            Outcome::Done(answer) => answer,
+            Outcome::Refused(error) if self.charge.is_some() => return Err(error),
+            Outcome::Refused(error) => {
+                self.release(tx).await?;
+                return Ok(Err(error));
+            }
+        };
+        self.keep(tx, &answer.reply).await?;
         work.finish(tx).await?;
-        Ok(Answer::first(reply))
+        if let (Some(charge), Some(made)) = (&self.charge, &answer.made) {
+            let reply = Reply { body: work.body(made)?, ..answer.reply.clone() };
+            charge.end(tx, vault, &reply).await?;
+        }
+        Ok(Ok(answer))
     }
 
     /// Claims the key; a reply means that the work was done before and this is what was said.
-    pub(crate) async fn claim(&self, db: &mut Conn<'_>, now: Timestamp) -> Result<Option<Reply>, ApiError> {
+    async fn claim(&self, db: &mut Conn<'_>, now: Timestamp) -> Result<Option<Reply>, ApiError> {
         let Some(key) = &self.key else { return Ok(None) };
-        match replies::claim(db, &key.id, &key.request, now).await? {
+        self.judged(key, replies::claim(db, &key.id, &key.request, now).await?)
+    }
+
+    /// The reply to an earlier request with the key: for what calls out before it writes.
+    pub(crate) async fn earlier<T>(&self, app: &App) -> Result<Option<Answer<T>>, ApiError> {
+        let Some(key) = &self.key else { return Ok(None) };
+        let claim = replies::find(&mut app.db.read().await?.conn(), &key.id, &key.request, app.clock.now()).await?;
+        Ok(self.judged(key, claim)?.map(|reply| Answer { reply, made: None }))
+    }
+
+    /// What was said before, if anything was; another request with the key is a conflict.
+    fn judged(&self, key: &Key, claim: Claim) -> Result<Option<Reply>, ApiError> {
+        match claim {
             Claim::First => Ok(None),
             Claim::Again(reply) => self.opened(&key.id, reply).map(Some),
             Claim::Other => {
@@ -164,15 +233,15 @@ impl Once {
     }
 
     /// Keeps the reply with the effect.
-    pub(crate) async fn keep(&self, db: &mut Conn<'_>, reply: &Reply) -> Result<(), DbError> {
+    async fn keep(&self, db: &mut Conn<'_>, reply: &Reply) -> Result<(), DbError> {
         match &self.key {
             Some(key) => replies::keep(db, &key.id, &self.closed(&key.id, reply)).await,
             None => Ok(()),
         }
     }
 
-    /// Gives the key back, for a refusal that is committed with what it changed.
-    pub(crate) async fn release(&self, db: &mut Conn<'_>) -> Result<(), DbError> {
+    /// Gives the key back.
+    async fn release(&self, db: &mut Conn<'_>) -> Result<(), DbError> {
         match &self.key {
             Some(key) => replies::release(db, &key.id).await,
             None => Ok(()),
@@ -202,56 +271,100 @@ impl Once {
     }
 }
 
-/// The reply that something was made, and where it is.
-pub(crate) fn created(location: String, body: &impl Serialize) -> Result<Reply, ApiError> {
-    let body = serde_json::to_string(body).map_err(|error| ApiError::Internal(error.to_string()))?;
-    Ok(Reply { status: StatusCode::CREATED.as_u16(), location: Some(location), body })
-}
-
-/// The reply that something was done.
-pub(crate) fn done(body: &impl Serialize) -> Result<Reply, ApiError> {
-    let body = serde_json::to_string(body).map_err(|error| ApiError::Internal(error.to_string()))?;
-    Ok(Reply { status: StatusCode::OK.as_u16(), location: None, body })
-}
-
 /// A reply on its way out, new or repeated.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) reply: Reply,
-    pub(crate) replayed: bool,
+pub(crate) struct Answer<T> {
+    reply: Reply,
+    /// What the reply says; of a repeated one only the bytes are there.
+    pub(crate) made: Option<T>,
 }
 
-impl Answer {
-    /// A reply to a first request.
-    pub(crate) fn first(reply: Reply) -> Self {
-        Self { reply, replayed: false }
+impl<T> Answer<T> {
+    /// Whether the reply was given before.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.made.is_none()
     }
 
-    /// A reply that was given before.
-    pub(crate) fn again(reply: Reply) -> Self {
-        Self { reply, replayed: true }
+    /// Where the thing is that an earlier request made, if this repeats its reply.
+    pub(crate) fn replayed_location(&self) -> Option<&str> {
+        self.reply.location.as_deref().filter(|_| self.is_replay())
+    }
+}
+
+impl<T: Serialize> Answer<T> {
+    /// The reply to a first request.
+    pub(crate) fn first(status: StatusCode, location: Option<String>, made: T) -> Result<Self, ApiError> {
+        let body = to_json(&made)?;
+        Ok(Self { reply: Reply { status: status.as_u16(), location, body }, made: Some(made) })
+    }
+
+    /// The reply that something was done.
+    pub(crate) fn done(made: T) -> Result<Self, ApiError> {
+        Self::first(StatusCode::OK, None, made)
+    }
+}
+
+impl<T: DeserializeOwned> Answer<T> {
+    /// The same reply with a body that is made anew from what was kept.
+    pub(crate) fn rebuilt<U: Serialize>(mut self, body: impl FnOnce(T) -> U) -> Result<Answer<U>, ApiError> {
+        let is_replay = self.is_replay();
+        let (status, location) = (self.reply.status, self.reply.location.take());
+        let made = body(self.into_made()?);
+        let body = to_json(&made)?;
+        Ok(Answer { reply: Reply { status, location, body }, made: (!is_replay).then_some(made) })
     }
 
     /// What the reply says.
-    pub(crate) fn said<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
-        serde_json::from_str(&self.reply.body).map_err(|error| ApiError::Internal(error.to_string()))
+    pub(crate) fn into_made(self) -> Result<T, ApiError> {
+        match self.made {
+            Some(made) => Ok(made),
+            None => serde_json::from_str(&self.reply.body).map_err(|error| ApiError::Internal(error.to_string())),
+        }
     }
 }
 
-impl IntoResponse for Answer {
-    fn into_response(self) -> Response {
-        let mut response = Response::new(axum::body::Body::from(self.reply.body));
-        *response.status_mut() = StatusCode::from_u16(self.reply.status).unwrap_or(StatusCode::OK);
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // It may show a secret, and it is of no use to anybody else.
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(location) = self.reply.location.and_then(|path| HeaderValue::try_from(path).ok()) {
-            headers.insert(header::LOCATION, location);
-        }
-        if self.replayed {
-            headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
-        }
-        response
+/// The value of `Idempotency-Key`.
+pub(super) fn key_of(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let wrong = || {
+        let message = "Idempotency-Key is one value of 1 to 255 printable ASCII characters";
+        ApiError::Invalid(Invalid::field(ErrorCode::BadRequest, "Idempotency-Key", message))
+    };
+    let key = value.to_str().map_err(|_| wrong())?;
+    if values.next().is_some() || !(1..=255).contains(&key.len()) {
+        return Err(wrong());
     }
+    Ok(Some(key))
+}
+
+pub(crate) fn to_json(made: &impl Serialize) -> Result<String, ApiError> {
+    serde_json::to_string(made).map_err(|error| ApiError::Internal(error.to_string()))
+}
+
+impl<T> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        let is_replay = self.is_replay();
+        replied(self.reply, is_replay)
+    }
+}
+
+/// A reply as it goes out.
+pub(super) fn replied(reply: Reply, is_replay: bool) -> Response {
+    let mut response = Response::new(axum::body::Body::from(reply.body));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK);
+    let is_empty = response.status() == StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    if !is_empty {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    // It may show a secret, and it is of no use to anybody else.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(location) = reply.location.and_then(|path| HeaderValue::try_from(path).ok()) {
+        headers.insert(header::LOCATION, location);
+    }
+    if is_replay {
+        headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
+    }
+    response
 }

@@ -10,12 +10,12 @@ use axum::extract::FromRequestParts;
 use deeplink_core::secret::{PublishableKey, sha256_hex};
 use http::request::Parts;
 
-use super::auth::{Caller, full_scope, shown_key};
-use super::client_ip::{client_ip, limit_key};
+use super::auth::{full_scope, shown_key};
+use super::client_ip::{Peer, client_ip, limit_key};
 use super::extract::Query;
+use crate::caller::Caller;
 use crate::db::publishable_keys;
 use crate::error::ApiError;
-use crate::service::Peer;
 use crate::state::{App, Shared};
 
 /// A publishable key, or a tenant's own secret key.

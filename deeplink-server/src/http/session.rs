@@ -6,37 +6,16 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use deeplink_core::id::{SessionId, TenantId, UserId};
 use deeplink_core::secret::Token;
 use deeplink_core::session::{COOKIE, SESSION_SECS};
-use deeplink_core::time::Timestamp;
 use http::header::{AUTHORIZATION, COOKIE as COOKIES};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
-use super::auth::{Actor, Caller};
+use crate::caller::SignedIn;
 use crate::db::sessions;
 use crate::error::ApiError;
 use crate::state::{App, Shared};
-
-/// Somebody who is signed in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SignedIn {
-    pub(crate) session: SessionId,
-    pub(crate) user: UserId,
-    pub(crate) tenant: TenantId,
-    pub(crate) email: String,
-    pub(crate) verified: bool,
-    pub(crate) is_owner: bool,
-    pub(crate) tenant_created_at: Timestamp,
-}
-
-impl SignedIn {
-    /// The same person as what they do acts for.
-    pub(crate) fn caller(&self) -> Caller {
-        Caller { by: Actor::User(self.user.clone()), tenant: self.tenant.clone(), affiliate: None }
-    }
-}
 
 /// The session of an operation for programs; without one it is refused.
 pub(crate) struct Session(pub(crate) Arc<SignedIn>);

@@ -1,6 +1,6 @@
 //! The description of the interface, the page that shows it, and the one for language models.
 
-mod told;
+mod webhooks;
 
 use std::sync::LazyLock;
 
@@ -8,16 +8,20 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use deeplink_core::x402;
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 use tower_http::compression::CompressionLayer;
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{OpenApi, PathItem};
 use utoipa_swagger_ui::SwaggerUi;
 
 use crate::error::ApiError;
+use crate::http::documented::{paid, refusal};
 use crate::state::Shared;
 
 #[derive(utoipa::OpenApi)]
@@ -29,23 +33,24 @@ use crate::state::Shared;
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     tags(
-        (name = "resolve", description = "Following links"),
-        (name = "links", description = "Making and managing links"),
-        (name = "lifecycle", description = "Reporting what comes from click to conversion"),
+        (name = "resolve", description = "Resolving links"),
+        (name = "links", description = "Creating and managing links"),
+        (name = "lifecycle", description = "Reporting clicks, installs, users and conversions"),
         (name = "apps", description = "Apps that open links"),
-        (name = "domains", description = "Hosts that links live on"),
+        (name = "domains", description = "Custom domains of links"),
         (name = "account", description = "Accounts"),
         (name = "sessions", description = "Signing in and out"),
         (name = "team", description = "The people of an account"),
-        (name = "keys", description = "Secret keys, and keys that apps and pages carry"),
-        (name = "affiliates", description = "Partners, and credentials that reach only their links"),
-        (name = "sources", description = "Addresses that conversions can be posted to without a key"),
-        (name = "webhooks", description = "Addresses that events are posted to, and the log of what was posted"),
-        (name = "events", description = "What happens, as it happens"),
-        (name = "sdk", description = "The script that pages report with"),
+        (name = "keys", description = "Secret keys for programs, and publishable keys for apps and pages"),
+        (name = "affiliates", description = "Partners, and credentials limited to their links"),
+        (name = "sources", description = "URLs that accept conversions without a key"),
+        (name = "webhooks", description = "URLs that events are posted to, and the log of deliveries"),
+        (name = "events", description = "The stream of events"),
+        (name = "billing", description = "Plans, usage and payments"),
+        (name = "sdk", description = "The web SDK"),
         (name = "service", description = "The service itself"),
     ),
-    // What only stands in parameters is not found by itself.
+    // Schemas used only by parameters are not collected from the handlers.
     components(schemas(
         deeplink_core::error::ErrorBody, deeplink_core::visitor::ClickKind, deeplink_core::qr::QrFormat,
         deeplink_core::qr::QrLevel, deeplink_core::qr::QrShape, deeplink_core::qr::DotType,
@@ -79,24 +84,40 @@ pub(crate) fn finished(mut document: OpenApi) -> OpenApi {
     components.add_security_scheme("secret_key", SecurityScheme::Http(scheme));
     components.add_security_scheme("publishable_key", SecurityScheme::Http(publishable));
     components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
+    let payment = "A payment for this one request, where the operator takes them. A request without any credential is \
+        answered 402 with what it costs: in the header `PAYMENT-REQUIRED` (x402 version 2) and in the body (version 1, \
+        paid with `X-PAYMENT`). The receipt is in `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.";
+    let payment = ApiKeyValue::with_description("PAYMENT-SIGNATURE", payment);
+    components.add_security_scheme("x402", SecurityScheme::ApiKey(ApiKey::Header(payment)));
     for item in document.paths.paths.values_mut() {
         for operation in operations(item) {
-            for (status, description) in [("400", "The request is malformed"), ("500", "Something failed inside")] {
-                operation.responses.responses.entry(status.to_owned()).or_insert_with(|| error_response(description));
+            if x402::PAID.iter().any(|paid| Some(paid.route.operation) == operation.operation_id.as_deref()) {
+                can_be_paid_for(operation);
+            }
+            for (status, description) in [("400", "The request is malformed"), ("500", "Internal error")] {
+                operation
+                    .responses
+                    .responses
+                    .entry(status.to_owned())
+                    .or_insert_with(|| refusal(description).build().into());
             }
         }
     }
-    told::add(&mut document);
+    webhooks::add(&mut document);
     document
+}
+
+/// Adds that a payment is a credential, and what is answered to it.
+fn can_be_paid_for(operation: &mut Operation) {
+    let payment = SecurityRequirement::new::<_, [&str; 0], &str>("x402", []);
+    operation.security.get_or_insert_default().push(payment);
+    for (status, response) in paid() {
+        operation.responses.responses.entry(status).or_insert(response);
+    }
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().flatten()
-}
-
-fn error_response(description: &str) -> RefOr<utoipa::openapi::Response> {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
-    ResponseBuilder::new().description(description).content("application/json", content).build().into()
 }
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| crate::routes::description().to_pretty_json().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Connections to addresses that were judged before: plain or secured, and made within three seconds.
+//! Opens connections, plain or TLS, to addresses that were checked before, within three seconds.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,7 @@ use rustls_platform_verifier::Verifier;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
@@ -26,9 +26,9 @@ use crate::config::TrustedRoots;
 /// How long it may take until there is a connection, secured if it has to be.
 pub(super) const CONNECT: Duration = Duration::from_secs(3);
 /// After how long the next address is tried beside the first (RFC 8305, section 5).
-const NEXT: Duration = Duration::from_millis(250);
-/// Addresses of a host that are tried, so that one call cannot knock at hundreds of doors.
-const MOST: usize = 4;
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// Addresses of a host that are tried, so that one call does not open hundreds of connections.
+const MAX_ADDRESSES: usize = 4;
 
 /// Opens a connection to an address, which is the only thing it gets to know.
 pub(super) type Dial = Arc<dyn Fn(SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> + Send + Sync>;
@@ -57,7 +57,7 @@ impl Dialler {
         Self { dial, trusted, tls: OnceCell::new() }
     }
 
-    /// A connection for a URL to one of these addresses, which are those of its host, and to which.
+    /// Connects to one of these addresses of a URL's host; returns the connection and that address.
     pub(super) async fn connect(
         &self,
         url: &Url,
@@ -73,16 +73,12 @@ impl Dialler {
             let secured = self.tls().await?.connect(server_name(url)?, stream).await.map_err(Failed::Tls)?;
             Ok((Box::new(secured) as Box<dyn Stream>, address))
         };
-        tokio::select! {
-            biased;
-            connected = connect => connected,
-            () = used(CONNECT) => Err(Failed::NotConnected),
-        }
+        timeout(CONNECT, connect).await.unwrap_or(Err(Failed::NotConnected))
     }
 
-    /// The first connection that is there; each address has a head start before the next one.
+    /// The first connection that succeeds; each address has a head start before the next one.
     async fn first_of(&self, addresses: &[SocketAddr]) -> io::Result<(SocketAddr, TcpStream)> {
-        let mut waiting: VecDeque<_> = in_turns(addresses).take(MOST).collect();
+        let mut waiting: VecDeque<_> = in_turns(addresses).take(MAX_ADDRESSES).collect();
         let mut tries = FuturesUnordered::new();
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         loop {
@@ -94,8 +90,8 @@ impl Dialler {
                 None if tries.is_empty() => return Err(last),
                 None => {}
             }
-            let patience = if waiting.is_empty() { CONNECT } else { NEXT };
-            match timeout(patience, tries.next()).await {
+            let limit = if waiting.is_empty() { CONNECT } else { ATTEMPT_DELAY };
+            match timeout(limit, tries.next()).await {
                 Ok(Some(Ok(stream))) => return Ok(stream),
                 Ok(Some(Err(error))) => last = error,
                 Ok(None) | Err(_) => {}
@@ -110,16 +106,6 @@ impl Dialler {
             made.map_err(|error| Failed::NoTls(error.to_string()))?.map_err(|error| Failed::NoTls(error.to_string()))
         };
         self.tls.get_or_try_init(make).await
-    }
-}
-
-/// Ends after so much time of which this process had the use: that it stood still itself is not the other side's fault.
-async fn used(limit: Duration) {
-    const TICK: Duration = Duration::from_millis(50);
-    let mut left = limit;
-    while !left.is_zero() {
-        sleep(TICK.min(left)).await;
-        left = left.saturating_sub(TICK);
     }
 }
 

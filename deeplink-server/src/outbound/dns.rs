@@ -17,12 +17,12 @@ use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::{NameServerPool, PoolContext, TlsConfig, system_conf};
 
-/// How long one answer may take, with everything that it leads to.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a lookup may take, with all CNAME records that it follows.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may take before it is asked once more.
-const ONE_TRY: Duration = Duration::from_millis(2_400);
+const TRY_TIMEOUT: Duration = Duration::from_millis(2_400);
 /// CNAME records that are followed.
-const MOST_HOPS: usize = 8;
+const MAX_CNAMES: usize = 8;
 
 /// Why there is no answer. It says nothing about what is in the domain name system.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ impl From<ProtoError> for Unanswered {
 
 /// What a name's TXT records say.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct TxtRecords {
     /// Each record's value, its strings joined. None: there is surely no such record.
     pub(crate) values: Vec<String>,
     /// Whether CNAME records led out of the domain that was asked about. What stands there may be for other eyes: the
@@ -77,12 +77,12 @@ impl Dns {
     }
 
     /// What the TXT records of a name say, whose first label stands under the domain in question.
-    pub(crate) async fn txt(&self, name: &str) -> Result<Found, Unanswered> {
+    pub(crate) async fn txt(&self, name: &str) -> Result<TxtRecords, Unanswered> {
         in_time(async {
             let name = absolute(name)?;
             let domain = name.base_name();
             let (values, place) = self.follow(name, RecordType::TXT, text).await?;
-            Ok(Found { values, is_elsewhere: !domain.zone_of(&place) })
+            Ok(TxtRecords { values, is_elsewhere: !domain.zone_of(&place) })
         })
         .await
     }
@@ -119,7 +119,7 @@ impl Dns {
                 }
                 let Some(target) = of_name().find_map(target).cloned() else { break };
                 hops += 1;
-                if hops > MOST_HOPS {
+                if hops > MAX_CNAMES {
                     return Err(Unanswered::TooFar);
                 }
                 (name, led_on) = (target, true);
@@ -139,14 +139,14 @@ impl Dns {
                 (config.name_servers, options)
             }
         };
-        options.timeout = ONE_TRY;
+        options.timeout = TRY_TIMEOUT;
         let context = Arc::new(PoolContext::new(options, TlsConfig::new()?));
         Ok(NameServerPool::from_config(servers, context, TokioRuntimeProvider::default()))
     }
 }
 
 async fn in_time<T>(answer: impl Future<Output = Result<T, Unanswered>>) -> Result<T, Unanswered> {
-    tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(Unanswered::InTime))
+    tokio::time::timeout(TIMEOUT, answer).await.unwrap_or(Err(Unanswered::InTime))
 }
 
 /// With the final dot: no search list is ever applied.

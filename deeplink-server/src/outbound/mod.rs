@@ -2,6 +2,8 @@
 
 mod dial;
 pub(crate) mod dns;
+pub(crate) mod facilitator;
 pub(crate) mod http;
-pub(crate) mod places;
 pub(crate) mod providers;
+pub(crate) mod stripe;
+pub(crate) mod tenant_limit;

@@ -32,7 +32,7 @@ const TOTAL: Duration = Duration::from_secs(8);
 /// Largest answer of a provider, in bytes.
 const LARGEST: usize = 64 << 10;
 /// Sign-ins that wait for a provider at one time.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 
 /// A provider that people can sign in with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Providers {
         };
         Self {
             http: Http::for_operator(config),
-            places: Semaphore::new(AT_ONCE),
+            places: Semaphore::new(MAX_CONCURRENT),
             google: provider(Name::Google),
             github: provider(Name::Github),
         }

@@ -1,26 +1,27 @@
-//! The account at a glance, and the way out of it.
+//! The account's overview, and signing out.
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::Response;
+use deeplink_core::billing::Usage;
 use deeplink_core::link::LinkFilter;
 use http::StatusCode;
 use http::header::SET_COOKIE;
 
-use super::chart::Numbers;
+use super::PageResult;
+use super::chart::Report;
 use super::form::Form;
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
-use super::plan::{self, Plan};
+use super::plan::Plan;
 use crate::api;
+use crate::caller::Caller;
 use crate::db::tenants;
 use crate::error::ApiError;
-use crate::http::auth::Caller;
 use crate::http::extract::Query;
 use crate::state::{App, Shared};
 
-/// Something to begin with.
+/// A step of getting started.
 struct Step {
     is_done: bool,
     title: &'static str,
@@ -34,43 +35,44 @@ struct Overview<'a> {
     frame: &'a Frame,
     /// Empty once all of them are done.
     steps: Vec<Step>,
-    numbers: Numbers,
+    report: Report,
     plan: Plan,
-    /// Where programs find the interface.
+    /// The service's URL.
     base: &'a str,
 }
 
-/// Most links whose numbers the overview shows: as many as one report takes.
-const MOST_LINKS: u32 = 100;
+/// Links in the overview's report: as many as one report takes.
+const MAX_LINKS: u32 = 100;
 
-/// What all links of an account led to, or its newest where there are too many for one report.
-async fn numbers_of(app: &App, caller: &Caller) -> Result<Numbers, ApiError> {
-    let found = api::links::page_of(app, caller, LinkFilter::new(), None, MOST_LINKS).await?;
+/// The report on all links of an account, or on its newest where there are too many for one report.
+async fn report_of(app: &App, caller: &Caller) -> Result<Report, ApiError> {
+    let found = api::links::page_of(app, caller, LinkFilter::new(), None, MAX_LINKS).await?;
     let ids: Vec<String> = found.links.into_iter().map(|link| link.link_id).collect();
-    let about = if found.next_cursor.is_some() { "Of your 100 newest links." } else { "" };
-    Ok(if ids.is_empty() { Numbers::Unasked } else { Numbers::of(app, caller, about, &ids).await })
+    let about = if found.next_cursor.is_some() { "Your 100 newest links only." } else { "" };
+    Ok(if ids.is_empty() { Report::NoLinks } else { Report::of(app, caller, about, &ids).await })
 }
 
 /// The overview.
-pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query) -> Result<Response, ApiError> {
-    let usage = tenants::usage(&mut app.db.read().await?.conn(), &person.caller.tenant).await?;
+pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    let now = app.clock.now();
+    let usage = tenants::usage(&mut app.db.read().await?.conn(), &person.caller.tenant, now).await?;
     let mut steps = vec![
         Step {
             is_done: usage.keys > 0,
-            title: "Make a key",
-            text: "Programs and the command line call this service with it.",
+            title: "Create an API key",
+            text: "For the API and the dl command line tool.",
             path: "/account/keys",
         },
         Step {
             is_done: usage.links > 0,
-            title: "Make a link",
-            text: "One address that opens the right place on every device.",
+            title: "Create a link",
+            text: "One link that opens the right destination on every device.",
             path: "/account/new-link",
         },
         Step {
             is_done: usage.verified_domains > 0,
-            title: "Bring a domain",
-            text: "Links under your own name, which apps open directly and which do not expire.",
+            title: "Add your domain",
+            text: "Links on your own domain carry your brand, open your apps directly and never expire.",
             path: "/account/domains",
         },
     ];
@@ -79,13 +81,15 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
     }
     let frame = Frame::of(&app, &person, Section::OVERVIEW, "Overview").after(&query);
     let base = app.public_url.as_str().trim_end_matches('/');
-    let numbers = numbers_of(&app, &person.caller).await?;
-    let page = Overview { frame: &frame, steps, numbers, plan: plan::of(&app, &usage), base };
+    let report = report_of(&app, &person.caller).await?;
+    let used = Usage::new(usage.links, usage.events_this_month, usage.domains, usage.people, usage.webhooks);
+    let plan = Plan::of(&usage.tier, app.config.enforce_quotas, &used);
+    let page = Overview { frame: &frame, steps, report, plan, base };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 
 /// Ends the session.
-pub(super) async fn sign_out(State(app): State<Shared>, person: Person, _: Form) -> Result<Response, ApiError> {
+pub(super) async fn sign_out(State(app): State<Shared>, person: Person, _: Form) -> PageResult {
     let cleared = api::sessions::end(&app, &person.who).await?;
     let mut response = see_other("/signin?signed_out=1");
     response.headers_mut().insert(SET_COOKIE, cleared);

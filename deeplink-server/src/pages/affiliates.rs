@@ -4,35 +4,33 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::Response;
 use deeplink_core::affiliate::{
-    AffiliateDetail, AffiliateStatus, CreateAffiliate, CreatedCredential, MAX_CREDENTIALS, MAX_NAME, UpdateAffiliate,
+    AffiliateDetail, AffiliateStatus, CreateAffiliate, MAX_CREDENTIALS, MAX_NAME, UpdateAffiliate,
 };
-use http::StatusCode;
 
+use super::PageResult;
 use super::confirm::Question;
-use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, secret_of, status_of};
+use super::form::{Field, Form, FormView, Group, Kind, View, secret_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::secret::{Carrier, Secret};
-use super::when::When;
+use super::secret::{Secret, SecretKind};
+use super::time::DisplayTime;
 use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
-use crate::http::once::Once;
+use crate::http::once::{Answer, Once};
 use crate::state::{App, Shared};
 
-/// An affiliate as the pages show it.
-struct Shown {
+struct AffiliateView {
     id: String,
     name: String,
     partner_key: String,
     is_active: bool,
-    created: When,
+    created: DisplayTime,
 }
 
-impl From<AffiliateDetail> for Shown {
+impl From<AffiliateDetail> for AffiliateView {
     fn from(affiliate: AffiliateDetail) -> Self {
         Self {
             id: affiliate.id.to_string(),
@@ -48,72 +46,55 @@ impl From<AffiliateDetail> for Shown {
 #[template(path = "pages/affiliates.html")]
 struct ListPage<'a> {
     frame: &'a Frame,
-    affiliates: Vec<Shown>,
-    groups: Vec<Group>,
-    form_id: String,
-    trouble: Option<String>,
+    affiliates: Vec<AffiliateView>,
+    form: FormView,
 }
 
 /// The list, newest first.
-pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> Result<Response, ApiError> {
-    list_page(&app, &person, Some(&query), &Form::default(), None).await
+pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    list_page(&app, &person, View::Opened(Some(&query))).await
 }
 
-async fn list_page(
-    app: &Shared,
-    person: &Person,
-    query: Option<&Query>,
-    form: &Form,
-    trouble: Option<&Trouble>,
-) -> Result<Response, ApiError> {
+async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
     let all = api::affiliates::list_for(app, &person.caller).await?;
-    let hint = "For programs: 2 to 32 small letters, digits and hyphens. It stays as it is.";
-    let mut groups = vec![Group::of(
-        "",
-        "",
-        vec![
-            Field::line("name", "Name", "").required().up_to(MAX_NAME).such_as("Spring partner"),
-            Field::line("partner_key", "Partner key", hint).required().up_to(32).such_as("spring-partner"),
-        ],
-    )];
-    let elsewhere = fill(&mut groups, form, trouble);
-    let frame = Frame::of(app, person, Section::AFFILIATES, "Affiliates").failed(trouble.is_some()).after(query);
-    let affiliates = all.affiliates.into_iter().map(Shown::from).collect();
-    let page = ListPage { frame: &frame, affiliates, groups, form_id: draw_id(app), trouble: elsewhere };
-    Ok(answer(app, status_of(trouble), &frame, &page))
+    let hint = "A short ID for use in code: 2 to 32 lowercase letters, digits and hyphens. It cannot be changed later.";
+    let fields = vec![
+        Field::line("name", "Name", "").required().max_length(MAX_NAME).placeholder("Spring partner"),
+        Field::line("partner_key", "Partner key", hint).required().max_length(32).placeholder("spring-partner"),
+    ];
+    let form = FormView::new(app, vec![Group::plain(fields)], &Form::default(), &view);
+    let frame = Frame::list(app, person, Section::AFFILIATES, &view);
+    let affiliates = all.affiliates.into_iter().map(AffiliateView::from).collect();
+    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, affiliates, form }))
 }
 
 /// Adds an affiliate.
-pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
+pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let once = Once::form(&person.caller, "/account/affiliates", form.value("form"), &form.whole());
     let asked = CreateAffiliate::new(form.value("name"), form.value("partner_key"));
     match api::affiliates::create_for(&app, &person.caller, once, &asked).await {
         Ok(made) => {
-            let path = made.reply.location.unwrap_or_default();
-            let id = path.rsplit('/').next().unwrap_or_default();
+            let id = made.into_made()?.id;
             Ok(see_other(&format!("/account/affiliates/{id}?done=affiliate-made")))
         }
-        Err(error) => list_page(&app, &person, None, &form, Some(&Trouble::of(error)?)).await,
+        Err(error) => list_page(&app, &person, View::refused(&form, error)?).await,
     }
 }
 
-/// A credential as the page shows it.
-struct ShownCredential {
+struct CredentialRow {
     id: String,
     prefix: String,
-    created: When,
+    created: DisplayTime,
 }
 
 #[derive(Template)]
 #[template(path = "pages/affiliate.html")]
 struct AffiliatePage<'a> {
     frame: &'a Frame,
-    affiliate: Shown,
-    credentials: Vec<ShownCredential>,
-    most: i64,
-    groups: Vec<Group>,
-    form_id: String,
-    trouble: Option<String>,
+    affiliate: AffiliateView,
+    credentials: Vec<CredentialRow>,
+    max_credentials: i64,
+    form: FormView,
 }
 
 /// One affiliate.
@@ -122,52 +103,38 @@ pub(super) async fn show(
     person: Person,
     Path(id): Path<String>,
     query: Query,
-) -> Result<Response, ApiError> {
-    page(&app, &person, &id, Some(&query), None, None).await
+) -> PageResult {
+    page(&app, &person, &id, View::Opened(Some(&query))).await
 }
 
 async fn named(app: &App, person: &Person, id: &str) -> Result<AffiliateDetail, ApiError> {
     api::affiliates::find(app, &person.caller, &api::affiliates::named(id)?).await
 }
 
-async fn page(
-    app: &Shared,
-    person: &Person,
-    id: &str,
-    query: Option<&Query>,
-    form: Option<&Form>,
-    trouble: Option<&Trouble>,
-) -> Result<Response, ApiError> {
+async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageResult {
     let affiliate = named(app, person, id).await?;
     let all = api::credentials::list_for(app, &person.caller, &affiliate.id).await?;
-    let credentials = all.credentials.into_iter().map(|key| ShownCredential {
+    let credentials = all.credentials.into_iter().map(|key| CredentialRow {
         id: key.id.to_string(),
         prefix: key.key_prefix,
         created: key.created_at.into(),
     });
-    let statuses = [("active", "Its credentials work"), ("disabled", "Its credentials are refused")];
-    let mut groups = vec![Group::of(
-        "",
-        "",
-        vec![
-            Field::line("name", "Name", "").required().up_to(MAX_NAME),
-            Field::choice("status", "Status", "Its links go on working either way.", statuses),
-        ],
-    )];
+    let statuses = [("active", "Active"), ("disabled", "Disabled: its credentials are rejected")];
+    let fields = vec![
+        Field::line("name", "Name", "").required().max_length(MAX_NAME),
+        Field::choice("status", "Status", "Its links keep working either way.", statuses),
+    ];
     let stored = Form::with([("name", Some(affiliate.name.as_str())), ("status", Some(affiliate.status.as_str()))]);
-    let elsewhere = fill(&mut groups, form.unwrap_or(&stored), trouble);
-    let frame =
-        Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).failed(trouble.is_some()).after(query);
+    let form = FormView::new(app, vec![Group::plain(fields)], &stored, &view);
+    let frame = Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).showing(&view);
     let page = AffiliatePage {
         frame: &frame,
         affiliate: affiliate.into(),
         credentials: credentials.collect(),
-        most: MAX_CREDENTIALS,
-        groups,
-        form_id: draw_id(app),
-        trouble: elsewhere,
+        max_credentials: MAX_CREDENTIALS,
+        form,
     };
-    Ok(answer(app, status_of(trouble), &frame, &page))
+    Ok(answer(app, view.outcome(), &frame, &page))
 }
 
 /// Changes an affiliate.
@@ -176,94 +143,61 @@ pub(super) async fn update(
     person: Person,
     Path(id): Path<String>,
     form: Form,
-) -> Result<Response, ApiError> {
+) -> PageResult {
     let affiliate = named(&app, &person, &id).await?;
     let asked = UpdateAffiliate::new().name(form.value("name")).status(AffiliateStatus::from(form.value("status")));
-    match api::affiliates::update_for(Arc::clone(&app), Arc::clone(&person.caller), affiliate.id, &asked).await {
+    match api::affiliates::update_for(&app, Arc::clone(&person.caller), affiliate.id, &asked).await {
         Ok(_) => Ok(see_other(&format!("/account/affiliates/{id}?done=affiliate-saved"))),
-        Err(error) => page(&app, &person, &id, None, Some(&form), Some(&Trouble::of(error)?)).await,
+        Err(error) => page(&app, &person, &id, View::refused(&form, error)?).await,
     }
 }
 
-/// Asks once more.
-pub(super) async fn confirm(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+/// Asks for confirmation.
+pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let affiliate = named(&app, &person, &id).await?;
     let back = format!("/account/affiliates/{id}");
-    let action = format!("{back}/delete");
-    let question = Question {
-        section: Section::AFFILIATES,
-        title: "Delete this affiliate?",
-        name: &affiliate.name,
-        lead: "Its credentials are refused from now on. Its links go on working. This cannot be taken back.",
-        action: &action,
-        submit: "Delete the affiliate",
-        back: &back,
-    };
+    let lead = "Its credentials stop working immediately. Its links keep working. This cannot be undone.";
+    let question = Question::delete(Section::AFFILIATES, "affiliate", &affiliate.name, lead, &back);
     Ok(question.ask(&app, &person, None))
 }
 
 /// Deletes an affiliate.
-pub(super) async fn delete(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-    _: Form,
-) -> Result<Response, ApiError> {
-    let deleted = api::affiliates::delete_for(app, person.caller, &id).await;
+pub(super) async fn delete(State(app): State<Shared>, person: Person, Path(id): Path<String>, _: Form) -> PageResult {
+    let deleted = api::affiliates::delete_for(&app, person.caller, &id).await;
     after_deletion(deleted, "/account/affiliates", "affiliate-deleted")
 }
 
-/// Makes a credential and shows it, this once.
-pub(super) async fn mint(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-    form: Form,
-) -> Result<Response, ApiError> {
+/// Creates a credential and shows it, this once.
+pub(super) async fn mint(State(app): State<Shared>, person: Person, Path(id): Path<String>, form: Form) -> PageResult {
     let back = format!("/account/affiliates/{id}");
     let affiliate = named(&app, &person, &id).await?;
     let once = secret_of(&person, &back, &form);
     match api::credentials::create_for(&app, Arc::clone(&person.caller), once, affiliate.id).await {
-        Ok(made) if made.replayed => Ok(see_other(&format!("{back}?done=key-shown"))),
-        Ok(made) => {
-            let made: CreatedCredential = made.said()?;
-            let frame = Frame::of(&app, &person, Section::AFFILIATES, "The new credential");
+        Ok(Answer { made, .. }) => {
             let secret = Secret {
-                frame: &frame,
-                lead: "Hand it to the affiliate in a safe way. It makes and lists the affiliate’s own links and their QR codes, and can do nothing else.",
-                secret: made.api_key.expose(),
-                base: app.public_url.as_str().trim_end_matches('/'),
-                carried_by: Carrier::Programs,
+                section: Section::AFFILIATES,
+                title: "New credential",
+                lead: "Send it to the affiliate through a secure channel. It can create and list the affiliate’s own links and their QR codes, and nothing else.",
+                kind: SecretKind::ApiKey,
                 back: &back,
+                repeated: "key-shown",
             };
-            Ok(answer(&app, StatusCode::OK, &frame, &secret))
+            Ok(secret.show(&app, &person, made.as_ref().map(|made| made.api_key.expose())))
         }
-        Err(error) => page(&app, &person, &id, None, None, Some(&Trouble::of(error)?)).await,
+        Err(error) => page(&app, &person, &id, View::refused(None, error)?).await,
     }
 }
 
-/// Asks once more.
+/// Asks for confirmation.
 pub(super) async fn confirm_credential(
     State(app): State<Shared>,
     person: Person,
     Path((id, key)): Path<(String, String)>,
-) -> Result<Response, ApiError> {
+) -> PageResult {
     let found = api::credentials::find_for(&app, &person.caller, &id, &key).await?;
     let back = format!("/account/affiliates/{id}");
-    let action = format!("{back}/credentials/{key}/delete");
-    let question = Question {
-        section: Section::AFFILIATES,
-        title: "Delete this credential?",
-        name: &found.key_prefix,
-        lead: "Every program that calls with it is refused from now on. This cannot be taken back.",
-        action: &action,
-        submit: "Delete the credential",
-        back: &back,
-    };
+    let lead = "Programs that use it lose access immediately. This cannot be undone.";
+    let question = Question::delete(Section::AFFILIATES, "credential", &found.key_prefix, lead, &back);
     Ok(question.ask(&app, &person, None))
 }
 
@@ -273,8 +207,8 @@ pub(super) async fn delete_credential(
     person: Person,
     Path((id, key)): Path<(String, String)>,
     _: Form,
-) -> Result<Response, ApiError> {
+) -> PageResult {
     let affiliate = named(&app, &person, &id).await?;
-    let deleted = api::credentials::delete_for(app, person.caller, &id, &key).await;
+    let deleted = api::credentials::delete_for(&app, person.caller, &id, &key).await;
     after_deletion(deleted, &format!("/account/affiliates/{}", affiliate.id), "credential-deleted")
 }

@@ -1,4 +1,4 @@
-//! Apps: the list, a form for each platform, and the way to remove one.
+//! Apps: the list, a form for each platform, and deletion.
 
 use std::sync::Arc;
 
@@ -8,69 +8,64 @@ use axum::response::Response;
 use deeplink_core::app::{AppDetail, AppPlatform, CreateApp, MAX_APP_NAME, MAX_BUNDLE_ID, MAX_PACKAGE_NAME};
 use http::StatusCode;
 
+use super::PageResult;
 use super::confirm::Question;
-use super::form::{Field, Form, FormPage, Group, Trouble, draw_id, fill, status_of};
+use super::form::{Field, Form, FormPage, Group, View};
 use super::frame::{Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::when::When;
+use super::time::DisplayTime;
 use crate::api;
-use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
 
-struct Shown {
+const LIST: &str = "/account/apps";
+
+struct AppRow {
     id: String,
     name: String,
     platform: &'static str,
-    /// Bundle id or package name.
-    identity: String,
-    created: When,
+    /// Bundle ID or package name.
+    identifier: String,
+    created: DisplayTime,
 }
 
-impl From<AppDetail> for Shown {
+impl From<AppDetail> for AppRow {
     fn from(app: AppDetail) -> Self {
-        let identity = app.bundle_id.or(app.package_name).unwrap_or_default();
+        let identifier = app.bundle_id.or(app.package_name).unwrap_or_default();
         Self {
             id: app.id.to_string(),
-            platform: platform_name(&app.platform),
-            name: app.app_name.unwrap_or_else(|| identity.clone()),
-            identity,
+            platform: if app.platform == AppPlatform::Android { "Android" } else { "iOS" },
+            name: app.app_name.unwrap_or_else(|| identifier.clone()),
+            identifier,
             created: app.created_at.into(),
         }
     }
-}
-
-fn platform_name(platform: &AppPlatform) -> &'static str {
-    if *platform == AppPlatform::Android { "Android" } else { "iOS" }
 }
 
 #[derive(Template)]
 #[template(path = "pages/apps.html")]
 struct ListPage<'a> {
     frame: &'a Frame,
-    apps: Vec<Shown>,
+    apps: Vec<AppRow>,
 }
 
 /// The list, newest first.
-pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> Result<Response, ApiError> {
-    let apps = api::apps::list_for(&app, &person.caller).await?.into_iter().map(Shown::from).collect();
+pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    let apps = api::apps::list_for(&app, &person.caller).await?.into_iter().map(AppRow::from).collect();
     let frame = Frame::of(&app, &person, Section::APPS, "Apps").after(&query);
     Ok(answer(&app, StatusCode::OK, &frame, &ListPage { frame: &frame, apps }))
 }
 
-/// The form for an app of the platform that the address names.
-pub(super) async fn new(State(app): State<Shared>, person: Person, query: Query) -> Result<Response, ApiError> {
-    let platform = match query.one("platform")? {
-        Some("android") => AppPlatform::Android,
-        _ => AppPlatform::Ios,
-    };
-    Ok(make_page(&app, &person, &platform, &Form::default(), None))
+/// The form for an app of the platform in the query.
+pub(super) async fn new(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    let platform = if query.one("platform")? == Some("android") { "android" } else { "ios" };
+    Ok(form_page(&app, &person, &Form::with([("platform", Some(platform))]), &View::Opened(None)))
 }
 
 /// Registers an app, or replaces it.
-pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
+pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let once = Once::form(&person.caller, "/account/new-app", form.value("form"), &form.whole());
     let mut new = CreateApp::default();
     new.platform = form.filled("platform");
@@ -82,88 +77,65 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
         form.filled("sha256_fingerprints").map(|text| text.split_whitespace().map(str::to_owned).collect());
     new.icon_url = form.filled("icon_url");
     new.theme_color = form.filled("theme_color");
-    match api::apps::create_for(Arc::clone(&app), Arc::clone(&person.caller), once, new).await {
+    match api::apps::create_for(&app, Arc::clone(&person.caller), once, new).await {
         Ok(_) => Ok(see_other("/account/apps?done=app-saved")),
-        Err(error) => {
-            let platform = AppPlatform::from(form.value("platform"));
-            Ok(make_page(&app, &person, &platform, &form, Some(&Trouble::of(error)?)))
-        }
+        Err(error) => Ok(form_page(&app, &person, &form, &View::refused(&form, error)?)),
     }
 }
 
-fn make_page(app: &App, person: &Person, platform: &AppPlatform, form: &Form, trouble: Option<&Trouble>) -> Response {
-    let is_android = *platform == AppPlatform::Android;
+fn form_page(app: &App, person: &Person, values: &Form, view: &View<'_>) -> Response {
+    let is_android = values.value("platform") == "android";
     let identity = if is_android {
         vec![
-            Field::line("package_name", "Package name", "").required().up_to(MAX_PACKAGE_NAME).such_as("com.example.app"),
-            Field::area("sha256_fingerprints", "Fingerprints of its signing certificates", "SHA-256, one per line. In the Play Console they are under App integrity: take the app signing key’s and the upload key’s.").required(),
+            Field::line("package_name", "Package name", "")
+                .required()
+                .max_length(MAX_PACKAGE_NAME)
+                .placeholder("com.example.app"),
+            Field::area("sha256_fingerprints", "Signing certificate fingerprints", "SHA-256, one per line. In the Play Console, open App integrity and copy both the app signing key’s and the upload key’s.").required(),
         ]
     } else {
         vec![
-            Field::line("bundle_id", "Bundle id", "").required().up_to(MAX_BUNDLE_ID).such_as("com.example.app"),
-            Field::line(
-                "team_id",
-                "Team id",
-                "10 capital letters and digits, under Membership in your Apple developer account.",
-            )
-            .required()
-            .up_to(10)
-            .such_as("ABCDE12345"),
+            Field::line("bundle_id", "Bundle ID", "")
+                .required()
+                .max_length(MAX_BUNDLE_ID)
+                .placeholder("com.example.app"),
+            Field::line("team_id", "Team ID", "10 characters, under Membership in your Apple developer account.")
+                .required()
+                .max_length(10)
+                .placeholder("ABCDE12345"),
         ]
     };
-    let face = vec![
-        Field::line("app_name", "Name", "").up_to(MAX_APP_NAME),
-        Field::address("icon_url", "Icon", "The https address of a square image."),
-        Field::line("theme_color", "Colour of its button", "").up_to(7).such_as("#2e7d4f"),
+    let branding = vec![
+        Field::line("app_name", "Name", "").max_length(MAX_APP_NAME),
+        Field::url("icon_url", "Icon URL", "A square image, served over https."),
+        Field::line("theme_color", "Button color", "").max_length(7).placeholder("#2e7d4f"),
+        Field::hidden("platform"),
     ];
-    let mut groups = vec![
-        Group::of("", "", identity),
-        Group::of("How it looks", "Shown on the pages of your links. All of it can be left out.", face),
+    let groups = vec![
+        Group::plain(identity),
+        Group::new("Branding", "Optional. Shown on the landing pages of your links.", branding),
     ];
-    let elsewhere = fill(&mut groups, form, trouble);
-    let title = if is_android { "Android app" } else { "iOS app" };
-    let frame = Frame::of(app, person, Section::APPS, title).failed(trouble.is_some());
     let page = FormPage {
-        frame: &frame,
-        lead: "Links on your domains open in this app where it is installed. An app that is here already is replaced.",
-        groups,
-        trouble: elsewhere,
-        action: "/account/new-app",
-        hidden: vec![("form", draw_id(app)), ("platform", platform.to_string())],
-        submit: "Save the app",
-        back: "/account/apps",
-    };
-    answer(app, status_of(trouble), &frame, &page)
-}
-
-/// Asks once more.
-pub(super) async fn confirm(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
-    let found = Shown::from(api::apps::find(&app, &person.caller, &id).await?);
-    let action = format!("/account/apps/{id}/delete");
-    let name = format!("{} for {}", found.name, found.platform);
-    let question = Question {
         section: Section::APPS,
-        title: "Delete this app?",
-        name: &name,
-        lead: "Your links no longer open in it once a phone asks again which apps they belong to, which can take some days.",
-        action: &action,
-        submit: "Delete the app",
-        back: "/account/apps",
+        title: if is_android { "Android app" } else { "iOS app" },
+        lead: "Links on your domains open in this app where it is installed. An app that you have already added is replaced.",
+        submit: "Save app",
+        back: LIST,
     };
-    Ok(question.ask(&app, &person, None))
+    page.show(app, person, groups, values, view)
 }
 
-/// Removes an app.
-pub(super) async fn delete(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-    _: Form,
-) -> Result<Response, ApiError> {
-    let deleted = api::apps::delete_for(Arc::clone(&app), Arc::clone(&person.caller), &id).await;
-    after_deletion(deleted, "/account/apps", "app-deleted")
+/// Asks for confirmation.
+pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
+    let found = AppRow::from(api::apps::find(&app, &person.caller, &id).await?);
+    let name = format!("{} for {}", found.name, found.platform);
+    let lead =
+        "Your links stop opening in this app once phones refresh their list of its domains, which can take a few days.";
+    Ok(Question::delete(Section::APPS, "app", &name, lead, LIST).ask(&app, &person, None))
+}
+
+/// Deletes an app.
+pub(super) async fn delete(State(app): State<Shared>, person: Person, Path(id): Path<String>, _: Form) -> PageResult {
+    let deleted = api::apps::delete_for(&app, Arc::clone(&person.caller), &id).await;
+    after_deletion(deleted, LIST, "app-deleted")
 }

@@ -1,14 +1,19 @@
-//! The pages that mailed links lead to: each is one form with one button.
+//! The pages that emailed links lead to: each is one form with one button.
 
 use std::sync::LazyLock;
 
 use askama::Template;
+use axum::extract::State;
 use axum::response::Response;
+use deeplink_core::error::ErrorBody;
 use deeplink_core::session::NextPath;
 use http::StatusCode;
 
 use super::headers::page;
-use crate::state::App;
+use crate::error::ApiError;
+use crate::http::extract::Query;
+use crate::http::host::OnServiceHost;
+use crate::state::Shared;
 use crate::visit::page::{BASE_CSS, compact_css};
 
 static CSS: LazyLock<String> =
@@ -20,11 +25,11 @@ struct TokenPage<'a> {
     nonce: &'a str,
     css: &'static str,
     title: &'a str,
-    says: &'a str,
+    text: &'a str,
     button: &'static str,
     otherwise: &'static str,
-    /// A path of lines in a square of 24 units.
-    sign: &'static str,
+    /// An SVG path in a 24 by 24 box.
+    icon: &'static str,
     action: &'static str,
     token: &'a str,
     next: Option<&'a str>,
@@ -33,21 +38,39 @@ struct TokenPage<'a> {
 const KEY: &str = "M15.5 3a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M11.6 12.4 3 21M6 18l2.5 2.5M16.8 7.2v.1";
 const PEOPLE: &str = "M9 4a4 4 0 1 0 0 8 4 4 0 0 0 0-8M2 20.5c.6-3.6 3.4-5.5 7-5.5s6.4 1.9 7 5.5M19 8v6M16 11h6";
 
-/// The page of a link that signs in.
-pub(crate) fn sign_in(app: &App, token: &str, next: Option<&NextPath>) -> Response {
-    page(app, StatusCode::OK, |nonce| sign_in_page(nonce, &app.service_host, token, next.map(NextPath::as_str)))
+/// Shows the form of a mailed link. Nothing is used up by it, however often it is opened.
+#[utoipa::path(
+    get, path = "/v1/auth/callback", operation_id = "callback_page", tag = "sessions",
+    params(
+        ("token" = String, Query, description = "The link's token"),
+        ("next" = Option<String>, Query, description = "Path of this service to go to after the sign-in"),
+    ),
+    responses(
+        (status = 200, description = "A page with a form", content_type = "text/html", body = String),
+        (status = 400, description = "There is no token, or more than one", body = ErrorBody),
+    )
+)]
+pub(crate) async fn sign_in(State(app): State<Shared>, _: OnServiceHost, query: Query) -> Result<Response, ApiError> {
+    let token = token(&query)?;
+    let next = query.one("next")?.map(NextPath::read);
+    let next = next.as_ref().map(NextPath::as_str);
+    Ok(page(&app, StatusCode::OK, |nonce| sign_in_page(nonce, &app.service_host, token, next)))
+}
+
+fn token(query: &Query) -> Result<&str, ApiError> {
+    query.one("token")?.ok_or_else(|| ApiError::bad_field("token", "the link has no token"))
 }
 
 fn sign_in_page(nonce: &str, host: &str, token: &str, next: Option<&str>) -> askama::Result<String> {
-    let says = format!("One more step, and you are signed in to {host}.");
+    let text = format!("Continue to sign in to {host}.");
     TokenPage {
         nonce,
         css: &CSS,
         title: "Sign in",
-        says: &says,
+        text: &text,
         button: "Continue",
-        otherwise: "If you did not ask for this, close this page.",
-        sign: KEY,
+        otherwise: "If you did not request this, close this page.",
+        icon: KEY,
         action: "/v1/auth/callback",
         token,
         next,
@@ -55,21 +78,36 @@ fn sign_in_page(nonce: &str, host: &str, token: &str, next: Option<&str>) -> ask
     .render()
 }
 
-/// The page of an invitation.
-pub(crate) fn invitation(app: &App, token: &str) -> Response {
-    page(app, StatusCode::OK, |nonce| invitation_page(nonce, &app.service_host, token))
+/// Shows the form of an invitation. Nothing is used up by it, however often it is opened.
+#[utoipa::path(
+    get, path = "/v1/auth/verify", operation_id = "verify_page", tag = "team",
+    params(("token" = String, Query, description = "The invitation's token")),
+    responses(
+        (status = 200, description = "A page with a form", content_type = "text/html", body = String),
+        (status = 400, description = "There is no token, or more than one", body = ErrorBody),
+    )
+)]
+pub(crate) async fn invitation(
+    State(app): State<Shared>,
+    _: OnServiceHost,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let token = token(&query)?;
+    Ok(page(&app, StatusCode::OK, |nonce| invitation_page(nonce, &app.service_host, token)))
 }
 
 fn invitation_page(nonce: &str, host: &str, token: &str) -> askama::Result<String> {
-    let says = format!("You are invited to a team at {host}. Join it, then sign in with the address that was invited.");
+    let text = format!(
+        "You have been invited to a team on {host}. Accept, then sign in with the email address that was invited."
+    );
     TokenPage {
         nonce,
         css: &CSS,
         title: "Join the team",
-        says: &says,
+        text: &text,
         button: "Accept invitation",
         otherwise: "If you do not want to join, close this page.",
-        sign: PEOPLE,
+        icon: PEOPLE,
         action: "/v1/auth/verify",
         token,
         next: None,

@@ -1,35 +1,34 @@
-//! What the last 30 days led to, as pages draw it: clicks by day, the way from click to conversion, and conversions by
-//! type. Drawn here, without a script; what a picture says stands beside it as text.
+//! Charts of the last 30 days: clicks by day, the funnel from click to conversion, and conversions by type. They are
+//! drawn here, without a script; what a chart shows is also there as text.
 
 use std::collections::BTreeMap;
 
 use deeplink_core::funnel::{Funnel, FunnelQuery, FunnelReport, GroupBy};
 use deeplink_core::time::Timestamp;
 
-use super::when::When;
+use super::time::DisplayTime;
 use crate::api;
-use crate::http::auth::Caller;
+use crate::caller::Caller;
 use crate::state::App;
 
 /// Types of conversions that have a bar of their own; the rest are summed up.
-const MOST_TYPES: usize = 8;
-/// Width of a day in the picture, the gap included.
+const MAX_TYPES: usize = 8;
+/// Width of a day in the chart, including the gap.
 const DAY_WIDTH: usize = 10;
-/// Height of the picture, and full length of a bar that lies.
-const FULL: i64 = 100;
+/// Height of the chart of days, and length of the longest horizontal bar.
+const SCALE: i64 = 100;
 
 /// What a page shows of the last 30 days.
-pub(super) enum Numbers {
-    /// There is nothing that could have numbers.
-    Unasked,
-    /// They cannot be had right now.
-    Away,
-    /// There they are.
-    Drawn(Box<Charts>),
+pub(super) enum Report {
+    /// There are no links yet.
+    NoLinks,
+    /// It could not be read.
+    Unavailable,
+    Charts(Box<Charts>),
 }
 
-impl Numbers {
-    /// The numbers of these links. A page without them is better than no page.
+impl Report {
+    /// The report on these links. A page without it is better than no page.
     pub(super) async fn of(app: &App, caller: &Caller, about: &'static str, links: &[String]) -> Self {
         let asked = FunnelQuery::new(links).group_by(GroupBy::Day).check(app.clock.now());
         let report = match asked {
@@ -37,45 +36,56 @@ impl Numbers {
             Err(invalid) => Err(invalid.into()),
         };
         match report {
-            Ok(report) => Self::Drawn(Box::new(Charts::of(about, &report))),
+            Ok(report) => Self::Charts(Box::new(Charts::of(about, &report))),
             Err(error) => {
-                tracing::warn!(%error, "a page is shown without its numbers");
-                Self::Away
+                tracing::warn!(%error, "report could not be read; showing the page without it");
+                Self::Unavailable
             }
         }
     }
 }
 
-/// The pictures of one page.
+/// The charts of one page.
 pub(super) struct Charts {
     /// Which links they are about.
     pub(super) about: &'static str,
     pub(super) days: Vec<Day>,
     /// Clicks of all days.
     pub(super) clicks: Count,
-    /// Clicks of the day that has the most.
-    pub(super) most: Count,
-    pub(super) busiest: Option<When>,
+    /// Clicks of the busiest day.
+    pub(super) max: Count,
+    pub(super) busiest: Option<DisplayTime>,
     /// From click to conversion.
     pub(super) steps: Vec<Bar>,
-    /// Installs that were not new: opened again, installed again, on another device.
+    /// Returning users: opened the app again, reinstalled it, or installed it on a new device.
     pub(super) returning: [Count; 3],
     /// Conversions by type, the most frequent first.
     pub(super) types: Vec<Bar>,
 }
 
-/// A number of things; thousands are set apart.
+/// A count, shown with thousands separators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Count(i64);
 
+impl From<i64> for Count {
+    fn from(count: i64) -> Self {
+        Self(count)
+    }
+}
+
 impl Count {
+    /// The count without separators.
+    pub(super) fn number(self) -> i64 {
+        self.0
+    }
+
     /// Whether it is 1.
     pub(super) fn is_one(self) -> bool {
         self.0 == 1
     }
 
-    /// Whether there is nothing.
-    pub(super) fn is_none(self) -> bool {
+    /// Whether it is 0.
+    pub(super) fn is_zero(self) -> bool {
         self.0 == 0
     }
 }
@@ -93,9 +103,9 @@ impl std::fmt::Display for Count {
     }
 }
 
-/// One day of the picture.
+/// One day of the chart.
 pub(super) struct Day {
-    pub(super) day: When,
+    pub(super) day: DisplayTime,
     pub(super) clicks: Count,
     /// Left edge, upper edge and height.
     pub(super) x: usize,
@@ -103,17 +113,17 @@ pub(super) struct Day {
     pub(super) height: i64,
 }
 
-/// A bar that lies, with what it stands for.
+/// A horizontal bar with its label.
 pub(super) struct Bar {
     pub(super) name: String,
     pub(super) count: Count,
     /// Of 100.
     pub(super) length: i64,
-    /// How many that is for each hundred of the step above, and of what, where that says something.
+    /// Its share of the step above, such as "12.5% of clicks".
     pub(super) share: Option<String>,
 }
 
-/// A part of a whole, of `full`; what is there at all is seen.
+/// A part of a whole, scaled to `full`; anything above 0 is at least 1, so that it can be seen.
 fn scaled(count: i64, whole: i64, full: i64) -> i64 {
     if count <= 0 || whole <= 0 {
         return 0;
@@ -122,7 +132,7 @@ fn scaled(count: i64, whole: i64, full: i64) -> i64 {
     i64::try_from(part).unwrap_or(full).clamp(1, full)
 }
 
-/// A share in percent, with one digit behind the point. More than the whole is no share.
+/// A share in percent with one decimal; `None` when it is more than the whole.
 fn percent(count: i64, whole: i64) -> Option<String> {
     if count > whole {
         return None;
@@ -137,19 +147,19 @@ impl Charts {
         let by_day = report.groups.as_deref().unwrap_or_default();
         let counts = by_day.iter().filter_map(|group| Some((day(&group.key)?, group.clicks)));
         let counts: Vec<(Timestamp, i64)> = counts.collect();
-        // The latest of equals, which people remember best.
+        // Of equally busy days, the latest.
         let busiest = counts.iter().copied().filter(|(_, clicks)| *clicks > 0).max_by_key(|(_, clicks)| *clicks);
-        let most = busiest.map_or(0, |(_, clicks)| clicks);
+        let max = busiest.map_or(0, |(_, clicks)| clicks);
         let days = counts.iter().enumerate().map(|(at, (day, clicks))| {
-            let height = scaled(*clicks, most, FULL);
-            Day { day: (*day).into(), clicks: Count(*clicks), x: at * DAY_WIDTH + 1, y: FULL - height, height }
+            let height = scaled(*clicks, max, SCALE);
+            Day { day: (*day).into(), clicks: Count(*clicks), x: at * DAY_WIDTH + 1, y: SCALE - height, height }
         });
         let Funnel { clicks, new_users, returning_users, conversions } = &report.funnel;
         Self {
             about,
             days: days.collect(),
             clicks: Count(*clicks),
-            most: Count(most),
+            max: Count(max),
             busiest: busiest.map(|(day, _)| day.into()),
             steps: steps(*clicks, new_users.installed, new_users.identified, conversions),
             returning: [returning_users.engaged, returning_users.reinstalled, returning_users.new_device].map(Count),
@@ -157,19 +167,19 @@ impl Charts {
         }
     }
 
-    /// Width of the picture of days.
+    /// Width of the chart of days.
     pub(super) fn width(&self) -> usize {
         self.days.len() * DAY_WIDTH
     }
 
-    /// Whether nothing at all has happened.
+    /// Whether there is no activity at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.clicks.is_none() && self.steps.iter().all(|step| step.count.is_none()) && !self.has_returned()
+        self.clicks.is_zero() && self.steps.iter().all(|step| step.count.is_zero()) && !self.has_returned()
     }
 
-    /// Whether anybody came back.
+    /// Whether anybody returned.
     pub(super) fn has_returned(&self) -> bool {
-        self.returning.iter().any(|count| !count.is_none())
+        self.returning.iter().any(|count| !count.is_zero())
     }
 }
 
@@ -187,7 +197,7 @@ fn steps(clicks: i64, installed: i64, identified: i64, conversions: &BTreeMap<St
     let bar = |((name, count), above): ((&str, i64), Option<(&str, i64)>)| Bar {
         name: name.to_owned(),
         count: Count(count),
-        length: scaled(count, whole, FULL),
+        length: scaled(count, whole, SCALE),
         share: above.and_then(|above| share(count, above)),
     };
     all.into_iter().zip(above).map(bar).collect()
@@ -196,15 +206,15 @@ fn steps(clicks: i64, installed: i64, identified: i64, conversions: &BTreeMap<St
 fn types(conversions: &BTreeMap<String, i64>) -> Vec<Bar> {
     let mut all: Vec<(&str, i64)> = conversions.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    if all.len() > MOST_TYPES {
-        let rest = all.split_off(MOST_TYPES - 1).into_iter().fold(0_i64, |sum, (_, count)| sum.saturating_add(count));
-        all.push(("All others", rest));
+    if all.len() > MAX_TYPES {
+        let rest = all.split_off(MAX_TYPES - 1).into_iter().fold(0_i64, |sum, (_, count)| sum.saturating_add(count));
+        all.push(("Other", rest));
     }
     let whole = all.iter().map(|(_, count)| *count).max().unwrap_or(0);
     let bar = |(name, count): (&str, i64)| Bar {
         name: name.to_owned(),
         count: Count(count),
-        length: scaled(count, whole, FULL),
+        length: scaled(count, whole, SCALE),
         share: None,
     };
     all.into_iter().map(bar).collect()
@@ -235,7 +245,7 @@ mod tests {
         let charts = Charts::of("", &report(&days, &[]));
         let shape: Vec<_> = charts.days.iter().map(|day| (day.x, day.y, day.height)).collect();
         assert_eq!(shape, [(1, 100, 0), (11, 0, 100), (21, 99, 1)]);
-        assert_eq!((charts.width(), charts.most.to_string().as_str()), (30, "1,000"));
+        assert_eq!((charts.width(), charts.max.to_string().as_str()), (30, "1,000"));
         assert_eq!(charts.busiest.map(|day| day.to_string()).as_deref(), Some("19 Nov 2026"));
         let shares: Vec<_> = charts.steps.iter().map(|step| step.share.as_deref()).collect();
         assert_eq!(shares, [None, Some("0.3% of clicks"), Some("33.3% of installs"), Some("0.0% of users")]);
@@ -256,8 +266,8 @@ mod tests {
         let many: Vec<_> = names.iter().map(|name| (name.as_str(), i64::MAX)).collect();
         let charts = Charts::of("", &report(&[("2026-11-20", 1)], &many));
         let last = charts.types.last().expect("the others");
-        assert_eq!((charts.types.len(), last.name.as_str(), last.count), (MOST_TYPES, "All others", Count(i64::MAX)));
-        assert!(charts.types.iter().all(|bar| bar.length == FULL));
+        assert_eq!((charts.types.len(), last.name.as_str(), last.count), (MAX_TYPES, "Other", Count(i64::MAX)));
+        assert!(charts.types.iter().all(|bar| bar.length == SCALE));
         for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(Count(count).to_string(), text);
         }

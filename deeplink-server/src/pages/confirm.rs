@@ -1,25 +1,25 @@
-//! The page that asks once more before something is done that cannot be taken back.
+//! The page that asks for confirmation before something that cannot be undone.
 
 use askama::Template;
 use axum::response::Response;
 
-use super::form::{Trouble, draw_id, status_of};
+use super::form::{FormError, draw_id, status_of};
 use super::frame::{Frame, Section, answer};
 use super::person::Person;
 use crate::state::App;
 
-/// What is asked.
+/// What is asked. The form is sent to the page's own path.
 pub(super) struct Question<'a> {
     pub(super) section: Section,
-    pub(super) title: &'static str,
+    pub(super) title: String,
     /// What it is about.
-    pub(super) name: &'a str,
+    pub(super) subject: &'a str,
     /// What follows from it.
     pub(super) lead: &'a str,
-    /// Where the form goes.
-    pub(super) action: &'a str,
-    pub(super) submit: &'static str,
-    /// Where it leads back to when the answer is no.
+    pub(super) submit: String,
+    /// The link that does nothing.
+    pub(super) keep: &'static str,
+    /// Where it leads.
     pub(super) back: &'a str,
 }
 
@@ -28,17 +28,25 @@ pub(super) struct Question<'a> {
 struct ConfirmPage<'a> {
     frame: &'a Frame,
     question: &'a Question<'a>,
-    /// So that what makes something makes it once.
+    action: &'a str,
+    /// So that what creates something creates it once.
     form_id: String,
-    trouble: Option<&'a str>,
+    error: Option<&'a str>,
 }
 
-impl Question<'_> {
-    /// Asks it; `trouble` is why it could not be done.
-    pub(super) fn ask(&self, app: &App, person: &Person, trouble: Option<&Trouble>) -> Response {
-        let frame = Frame::of(app, person, self.section, self.title).failed(trouble.is_some());
-        let text = trouble.map(|trouble| trouble.text.as_str());
-        let page = ConfirmPage { frame: &frame, question: self, form_id: draw_id(app), trouble: text };
-        answer(app, status_of(trouble), &frame, &page)
+impl<'a> Question<'a> {
+    /// Asks whether to delete something.
+    pub(super) fn delete(section: Section, noun: &str, subject: &'a str, lead: &'a str, back: &'a str) -> Self {
+        let (title, submit) = (format!("Delete this {noun}?"), format!("Delete {noun}"));
+        Self { section, title, subject, lead, submit, keep: "Cancel", back }
+    }
+
+    /// The page; `error` is why it could not be done.
+    pub(super) fn ask(&self, app: &App, person: &Person, error: Option<&FormError>) -> Response {
+        let frame = Frame::of(app, person, self.section, &*self.title).failed(error.is_some());
+        let text = error.map(|error| error.text.as_str());
+        let page =
+            ConfirmPage { frame: &frame, question: self, action: &person.path, form_id: draw_id(app), error: text };
+        answer(app, status_of(error), &frame, &page)
     }
 }

@@ -1,19 +1,20 @@
-//! Domains: the list with the form for one more, the records that one needs, and the look for them.
+//! Domains: the list with the form for one more, the DNS records that a domain needs, and its verification.
 
 use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification};
+use deeplink_core::domain::{CreateDomain, DomainDetail, DomainRole};
 use http::StatusCode;
 
+use super::PageResult;
 use super::confirm::Question;
-use super::form::{Field, Form, Group, Kind, Trouble, fill, status_of};
+use super::form::{Field, Form, FormError, FormView, Group, Kind, View, status_of};
 use super::frame::{Frame, Outcome, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::when::When;
+use super::time::DisplayTime;
 use crate::api;
 use crate::api::domain_verify::Saw;
 use crate::error::ApiError;
@@ -21,16 +22,16 @@ use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
 
-struct Shown {
+struct DomainView {
     name: String,
     role: &'static str,
     is_verified: bool,
-    created: When,
+    created: DisplayTime,
 }
 
-impl From<DomainDetail> for Shown {
+impl From<DomainDetail> for DomainView {
     fn from(domain: DomainDetail) -> Self {
-        let role = if domain.role == DomainRole::Alternate { "Opens apps" } else { "Links live here" };
+        let role = if domain.role == DomainRole::Alternate { "Opens apps" } else { "Short links" };
         Self { role, is_verified: domain.verified, created: domain.created_at.into(), name: domain.domain }
     }
 }
@@ -39,61 +40,49 @@ impl From<DomainDetail> for Shown {
 #[template(path = "pages/domains.html")]
 struct ListPage<'a> {
     frame: &'a Frame,
-    domains: Vec<Shown>,
-    groups: Vec<Group>,
-    trouble: Option<String>,
+    domains: Vec<DomainView>,
+    form: FormView,
 }
 
 /// The list, newest first.
-pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> Result<Response, ApiError> {
-    list_page(&app, &person, Some(&query), &Form::default(), None).await
+pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    list_page(&app, &person, View::Opened(Some(&query))).await
 }
 
-async fn list_page(
-    app: &App,
-    person: &Person,
-    query: Option<&Query>,
-    form: &Form,
-    trouble: Option<&Trouble>,
-) -> Result<Response, ApiError> {
-    let domains = api::domains::list_for(app, &person.caller).await?.into_iter().map(Shown::from).collect();
-    let roles = [("primary", "Links live here"), ("alternate", "Opens apps from the link’s page")];
-    let mut groups = vec![Group::of(
-        "",
-        "",
-        vec![
-            Field::line("domain", "Domain", "A name that you can set DNS records for.")
-                .required()
-                .up_to(253)
-                .such_as("go.example.com"),
-            Field::choice(
-                "role",
-                "What it does",
-                "Most accounts need only the first. An iPhone opens an app only from a page of another host, and that is what the second is for.",
-                roles,
-            ),
-        ],
-    )];
-    let elsewhere = fill(&mut groups, form, trouble);
-    let frame = Frame::of(app, person, Section::DOMAINS, "Domains").failed(trouble.is_some()).after(query);
-    let page = ListPage { frame: &frame, domains, groups, trouble: elsewhere };
-    Ok(answer(app, status_of(trouble), &frame, &page))
+async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
+    let domains = api::domains::list_for(app, &person.caller).await?.into_iter().map(DomainView::from).collect();
+    let roles = [("primary", "Short links"), ("alternate", "Opens apps from landing pages")];
+    let fields = vec![
+        Field::line("domain", "Domain", "A domain or subdomain whose DNS records you can edit.")
+            .required()
+            .max_length(253)
+            .placeholder("go.example.com"),
+        Field::choice(
+            "role",
+            "Used for",
+            "Most accounts only need the first. iPhones open an app only from a link to a different domain, which is what the second is for.",
+            roles,
+        ),
+    ];
+    let form = FormView::new(app, vec![Group::plain(fields)], &Form::default(), &view);
+    let frame = Frame::list(app, person, Section::DOMAINS, &view);
+    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, domains, form }))
 }
 
 /// Claims a domain.
-pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
+pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let mut domain = CreateDomain::new(form.value("domain"));
     domain.role = form.filled("role").map(|role| DomainRole::from(role.as_str()));
     let role = domain.role.clone().unwrap_or(DomainRole::Primary);
-    match api::domains::create_for(Arc::clone(&app), &person.caller, Once::none(), domain).await {
+    match api::domains::create_for(&app, &person.caller, Once::none(), domain).await {
         Ok(answer) => {
-            let made: CreatedDomain = answer.said()?;
-            Ok(see_other(&format!("/account/domains/{}?done=domain-added", made.domain)))
+            let domain = answer.into_made()?.domain;
+            Ok(see_other(&format!("/account/domains/{domain}?done=domain-added")))
         }
         Err(error) => match api::domains::find(&app, &person.caller, form.value("domain")).await {
-            // The form was sent twice, or the domain is there already, which is as good.
+            // The form was sent twice, or the domain was added before, which is as good.
             Ok(own) if own.role == role => Ok(see_other(&format!("/account/domains/{}?done=domain-there", own.domain))),
-            _ => list_page(&app, &person, None, &form, Some(&Trouble::of(error)?)).await,
+            _ => list_page(&app, &person, View::refused(&form, error)?).await,
         },
     }
 }
@@ -102,28 +91,29 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
 #[template(path = "pages/domain.html")]
 struct DomainPage<'a> {
     frame: &'a Frame,
-    domain: Shown,
+    domain: DomainView,
     txt_record: String,
     token: String,
     cname_target: String,
-    /// What the last look found.
-    look: Option<Look>,
+    /// Why the last verification failed.
+    failure: Option<Failure>,
 }
 
-/// What a look did not find.
-struct Look {
+/// Why a verification failed.
+struct Failure {
     /// Whole sentences.
     text: String,
-    found: Vec<String>,
+    /// The TXT records that were there instead.
+    txt_found: Vec<String>,
 }
 
-/// One domain, with the records that it needs.
+/// One domain, with the DNS records that it needs.
 pub(super) async fn show(
     State(app): State<Shared>,
     person: Person,
     Path(name): Path<String>,
     query: Query,
-) -> Result<Response, ApiError> {
+) -> PageResult {
     let domain = named(&app, &person, &name).await?;
     let frame = Frame::of(&app, &person, Section::DOMAINS, domain.domain.clone()).after(&query);
     Ok(page(&app, &frame, domain, None, StatusCode::OK.into()))
@@ -133,100 +123,76 @@ async fn named(app: &App, person: &Person, name: &str) -> Result<DomainDetail, A
     api::domains::find(app, &person.caller, name).await
 }
 
-fn page(app: &App, frame: &Frame, domain: DomainDetail, look: Option<Look>, outcome: Outcome) -> Response {
+fn page(app: &App, frame: &Frame, domain: DomainDetail, failure: Option<Failure>, outcome: Outcome) -> Response {
     let page = DomainPage {
         frame,
         txt_record: domain.txt_record.clone().unwrap_or_default(),
         token: domain.verification_token.clone().unwrap_or_default(),
         cname_target: domain.cname_target.clone().unwrap_or_default(),
         domain: domain.into(),
-        look,
+        failure,
     };
     answer(app, outcome, frame, &page)
 }
 
 /// A verified domain's record is gone.
 const MISSING: &str =
-    "The TXT record is not there now. Set it again, or the domain is no longer verified in about 3 days.";
-/// A verified domain's record cannot be looked for.
-const UNASKED: &str = "DNS could not be asked, so nothing is known and nothing has changed. Try again in a moment.";
+    "The TXT record is missing. Add it again, or the domain will lose its verification in about 3 days.";
+/// A verified domain's record could not be looked up.
+const UNKNOWN: &str = "The DNS lookup failed, so nothing has changed. Try again in a moment.";
 
-impl Look {
-    fn only(text: &str) -> Self {
-        Self { text: text.to_owned(), found: Vec::new() }
+impl Failure {
+    fn of(text: &str) -> Self {
+        Self { text: text.to_owned(), txt_found: Vec::new() }
     }
 }
 
-/// Looks for the proof. What it does not find is said on the same page; to look again does no harm.
-pub(super) async fn verify(
-    State(app): State<Shared>,
-    person: Person,
-    Path(name): Path<String>,
-    _: Form,
-) -> Result<Response, ApiError> {
+/// Verifies the domain. A failure is shown on the same page; verifying again does no harm.
+pub(super) async fn verify(State(app): State<Shared>, person: Person, Path(name): Path<String>, _: Form) -> PageResult {
     let domain = named(&app, &person, &name).await?;
     let looked = async {
         let claim = api::domain_verify::claim_of(&app, &person.caller, &name).await?;
-        api::domain_verify::verify_claim(Arc::clone(&app), claim, Once::none()).await
+        api::domain_verify::verify_claim(&app, claim, Once::none()).await
     };
-    let (look, outcome) = match looked.await {
+    let (failure, outcome) = match looked.await {
         Ok((answer, saw)) => {
-            let found: DomainVerification = answer.said()?;
+            let found = answer.into_made()?;
             let done = if domain.verified { "domain-stands" } else { "domain-verified" };
             match (saw, domain.verified) {
                 (Saw::Proof, _) if found.verified => {
                     return Ok(see_other(&format!("/account/domains/{}?done={done}", domain.domain)));
                 }
-                (Saw::Nothing, true) => (Look::only(UNASKED), Outcome::from(StatusCode::OK)),
-                (_, true) => (Look { text: MISSING.to_owned(), found: found.txt_found }, StatusCode::OK.into()),
+                (Saw::Nothing, true) => (Failure::of(UNKNOWN), Outcome::from(StatusCode::OK)),
+                (_, true) => (Failure { text: MISSING.to_owned(), txt_found: found.txt_found }, StatusCode::OK.into()),
                 (_, false) => {
-                    let text = format!("It is not verified yet: {}.", found.reason.unwrap_or_default());
-                    (Look { text, found: found.txt_found }, StatusCode::OK.into())
+                    let text = format!("Not verified yet: {}.", found.reason.unwrap_or_default());
+                    (Failure { text, txt_found: found.txt_found }, StatusCode::OK.into())
                 }
             }
         }
         Err(error) => {
-            let trouble = Trouble::of(error)?;
-            (Look::only(&trouble.text), trouble.outcome())
+            let error = FormError::of(error)?;
+            (Failure::of(&error.text), status_of(Some(&error)))
         }
     };
     let frame = Frame::of(&app, &person, Section::DOMAINS, domain.domain.clone()).failed(true);
-    Ok(page(&app, &frame, domain, Some(look), outcome))
+    Ok(page(&app, &frame, domain, Some(failure), outcome))
 }
 
-/// Asks once more.
-pub(super) async fn confirm(
-    State(app): State<Shared>,
-    person: Person,
-    Path(name): Path<String>,
-) -> Result<Response, ApiError> {
+/// Asks for confirmation.
+pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(name): Path<String>) -> PageResult {
     let domain = named(&app, &person, &name).await?;
-    let back = format!("/account/domains/{}", domain.domain);
-    let action = format!("{back}/delete");
     let lead = if domain.verified {
-        "Links under it stop at once, wherever they are printed or posted, and its publishable keys stop with them. They go on under this service’s own address."
+        "Links on it stop working immediately, wherever they are printed or posted, and so do its publishable keys. The links keep working under this service’s own domain."
     } else {
-        "It is only a claim, so nothing stops. You can add it again, with another token."
+        "It is not verified, so no links are affected. You can add it again later, with a new verification token."
     };
-    let question = Question {
-        section: Section::DOMAINS,
-        title: "Delete this domain?",
-        name: &domain.domain,
-        lead,
-        action: &action,
-        submit: "Delete the domain",
-        back: &back,
-    };
-    Ok(question.ask(&app, &person, None))
+    let back = format!("/account/domains/{}", domain.domain);
+    Ok(Question::delete(Section::DOMAINS, "domain", &domain.domain, lead, &back).ask(&app, &person, None))
 }
 
-/// Gives a domain up.
-pub(super) async fn delete(
-    State(app): State<Shared>,
-    person: Person,
-    Path(name): Path<String>,
-    _: Form,
-) -> Result<Response, ApiError> {
-    let deleted = api::domains::delete_for(Arc::clone(&app), Arc::clone(&person.caller), &name).await;
+/// Deletes a domain.
+pub(super) async fn delete(State(app): State<Shared>, person: Person, Path(name): Path<String>, _: Form) -> PageResult {
+    let deleted = api::domains::delete_for(&app, Arc::clone(&person.caller), &name).await;
     after_deletion(deleted, "/account/domains", "domain-deleted")
 }

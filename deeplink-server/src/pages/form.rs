@@ -4,45 +4,46 @@ use std::borrow::Cow;
 
 use askama::Template;
 use axum::extract::{FromRequest, Request};
+use axum::response::Response;
 use deeplink_core::error::ErrorCode;
 use http::StatusCode;
 
-use super::around;
-use super::frame::{Frame, Outcome};
+use super::frame::{Frame, Outcome, Section, answer};
+use super::guard;
 use super::person::Person;
 use crate::error::ApiError;
-use crate::http::extract::form_body;
+use crate::http::extract::{Query, form_body};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
 
-/// Most fields of a form; ours have far fewer.
-const MOST_FIELDS: usize = 100;
+/// Fields that a form may have; ours have far fewer.
+const MAX_FIELDS: usize = 100;
 
 /// A form as it was sent (`application/x-www-form-urlencoded`), at most 64 KiB.
 #[derive(Debug, Default)]
 pub(super) struct Form {
-    /// White space at the ends is taken off; lines end as they do here.
+    /// Values are trimmed, and CRLF in them is LF.
     pairs: Vec<(String, String)>,
 }
 
 impl Form {
-    /// A form with these values, as it is shown before anybody has filled it in.
+    /// A form with these initial values.
     pub(super) fn with<'a>(values: impl IntoIterator<Item = (&'static str, Option<&'a str>)>) -> Self {
         let filled = values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
         Self { pairs: filled.collect() }
     }
 
-    /// The value of a field; blank ones are empty.
+    /// The value of a field; empty when it is absent or blank.
     pub(super) fn value(&self, name: &str) -> &str {
         self.pairs.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
-    /// The value of a field that was filled in.
+    /// The value of a field that is not blank.
     pub(super) fn filled(&self, name: &str) -> Option<String> {
         Some(self.value(name)).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    /// Whether it has a field, filled in or not.
+    /// Whether it has a field, blank or not.
     pub(super) fn has(&self, name: &str) -> bool {
         self.names().any(|known| known == name)
     }
@@ -52,7 +53,7 @@ impl Form {
         self.pairs.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The whole, to tell one form from another.
+    /// All fields as text, to tell two forms apart.
     pub(super) fn whole(&self) -> String {
         url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.pairs).finish()
     }
@@ -60,8 +61,8 @@ impl Form {
     fn of(sent: &[(String, String)]) -> Result<Self, ApiError> {
         let mut form = Self::default();
         for (name, value) in sent {
-            if form.pairs.len() == MOST_FIELDS || form.pairs.iter().any(|(known, _)| known == name) {
-                return Err(ApiError::bad_request("the form has a field twice, or too many"));
+            if form.pairs.len() == MAX_FIELDS || form.pairs.iter().any(|(known, _)| known == name) {
+                return Err(ApiError::bad_request("the form repeats a field or has too many fields"));
             }
             form.pairs.push((name.clone(), value.replace("\r\n", "\n").trim().to_owned()));
         }
@@ -83,9 +84,11 @@ pub(super) enum Kind {
     Line(&'static str),
     /// Several lines.
     Area,
-    /// A box to tick; ticked it is sent as `yes`, otherwise not at all.
-    Tick,
-    /// One of these: value and what people read.
+    /// A checkbox; checked it is sent as `yes`, otherwise not at all.
+    Checkbox,
+    /// Sent back unseen.
+    Hidden,
+    /// One of these: value and label.
     Choice(Vec<(Cow<'static, str>, Cow<'static, str>)>),
 }
 
@@ -98,11 +101,10 @@ pub(super) struct Field {
     pub(super) value: String,
     pub(super) error: Option<String>,
     pub(super) required: bool,
-    /// Most characters; 0 = the browser sets no limit.
-    pub(super) longest: usize,
+    /// Maximum length in characters; 0 = the browser sets no limit.
+    pub(super) max_length: usize,
     pub(super) autocomplete: &'static str,
-    /// An example, where the form of the value is not plain.
-    pub(super) example: &'static str,
+    pub(super) placeholder: &'static str,
     pub(super) focused: bool,
 }
 
@@ -117,22 +119,22 @@ impl Field {
             value: String::new(),
             error: None,
             required: false,
-            longest: 0,
+            max_length: 0,
             autocomplete: "off",
-            example: "",
+            placeholder: "",
             focused: false,
         }
     }
 
-    /// A field that takes an address.
-    pub(super) fn address(name: &'static str, label: &'static str, hint: &'static str) -> Self {
-        // A browser's own check of addresses would refuse what is fine here, and say why in its own words.
-        Self { kind: Kind::Line("text"), longest: 2_048, ..Self::line(name, label, hint) }
+    /// A field that takes a URL.
+    pub(super) fn url(name: &'static str, label: &'static str, hint: &'static str) -> Self {
+        // Not `type=url`: the browser's own check would refuse URLs that are valid here, with its own message.
+        Self { kind: Kind::Line("text"), max_length: 2_048, ..Self::line(name, label, hint) }
     }
 
-    /// A field that takes a mail address.
-    pub(super) fn mail(name: &'static str, label: &'static str, hint: &'static str) -> Self {
-        Self { kind: Kind::Line("email"), longest: 254, ..Self::line(name, label, hint) }
+    /// A field that takes an email address.
+    pub(super) fn email(name: &'static str, label: &'static str, hint: &'static str) -> Self {
+        Self { kind: Kind::Line("email"), max_length: 254, ..Self::line(name, label, hint) }
     }
 
     /// A field that takes several lines.
@@ -140,9 +142,14 @@ impl Field {
         Self { kind: Kind::Area, ..Self::line(name, label, hint) }
     }
 
-    /// A box to tick.
-    pub(super) fn tick(name: &'static str, label: &'static str) -> Self {
-        Self { kind: Kind::Tick, ..Self::line(name, label, "") }
+    /// A checkbox.
+    pub(super) fn checkbox(name: &'static str, label: &'static str) -> Self {
+        Self { kind: Kind::Checkbox, ..Self::line(name, label, "") }
+    }
+
+    /// A field that people do not see.
+    pub(super) fn hidden(name: &'static str) -> Self {
+        Self { kind: Kind::Hidden, ..Self::line(name, "", "") }
     }
 
     /// A field whose value is one of a few.
@@ -161,17 +168,17 @@ impl Field {
         self
     }
 
-    pub(super) fn up_to(mut self, characters: usize) -> Self {
-        self.longest = characters;
+    pub(super) fn max_length(mut self, characters: usize) -> Self {
+        self.max_length = characters;
         self
     }
 
-    pub(super) fn such_as(mut self, example: &'static str) -> Self {
-        self.example = example;
+    pub(super) fn placeholder(mut self, example: &'static str) -> Self {
+        self.placeholder = example;
         self
     }
 
-    pub(super) fn completed_by(mut self, autocomplete: &'static str) -> Self {
+    pub(super) fn autocomplete(mut self, autocomplete: &'static str) -> Self {
         self.autocomplete = autocomplete;
         self
     }
@@ -181,7 +188,7 @@ impl Field {
         self.name.replace(['.', '_'], "-")
     }
 
-    /// Ids of the texts that belong to the field, for who cannot see where they stand.
+    /// Ids of the field's hint and error, for screen readers.
     pub(super) fn described_by(&self) -> Option<String> {
         let id = self.id();
         let hint = (!self.hint.is_empty()).then(|| format!("{id}-hint"));
@@ -200,23 +207,26 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn of(legend: &'static str, hint: &'static str, fields: Vec<Field>) -> Self {
+    /// The fields of a form that is one group.
+    pub(super) fn plain(fields: Vec<Field>) -> Self {
+        Self::new("", "", fields)
+    }
+
+    pub(super) fn new(legend: &'static str, hint: &'static str, fields: Vec<Field>) -> Self {
         Self { legend, hint, fields }
     }
 }
 
 /// What is wrong with a form.
-pub(super) struct Trouble {
-    status: StatusCode,
-    /// Seconds after which the form may be sent again.
-    retry_after: Option<u64>,
+pub(super) struct FormError {
+    outcome: Outcome,
     pub(super) text: String,
     /// The name of the field at fault.
     field: Option<String>,
 }
 
-impl Trouble {
-    /// Takes a refusal that the form can show; others are pages of their own.
+impl FormError {
+    /// Takes an error that the form can show; others are pages of their own.
     pub(super) fn of(error: ApiError) -> Result<Self, ApiError> {
         let body = error.body();
         let status = error.status();
@@ -224,56 +234,102 @@ impl Trouble {
             matches!(status.as_u16(), 400 | 402 | 403 | 409) || matches!(body.code, ErrorCode::AffiliateNotFound);
         let retry_after = error.retry_after();
         let text = match status.as_u16() {
-            _ if is_about_input => words(&body.code, body.field.as_deref(), &error.to_string()),
+            _ if is_about_input => text_of(&body.code, body.field.as_deref(), &error.to_string()),
             // It passes, and what was filled in is worth keeping until then.
             429 | 503 if retry_after.is_some() => {
                 if status.is_server_error() {
-                    tracing::warn!(%error, "a form is shown again");
+                    tracing::warn!(%error, "form could not be processed; showing it again");
                 }
-                let (heading, advice) = around::words(&body.code, status);
+                let (heading, advice) = guard::text_of(&body.code, status);
                 format!("{heading}. {advice}")
             }
             _ => return Err(error),
         };
-        Ok(Self { status, retry_after, text, field: body.field })
+        Ok(Self { outcome: Outcome { status, retry_after }, text, field: body.field })
     }
 
     /// What a page finds wrong with a field by itself.
     pub(super) fn at(field: &str, text: &str) -> Self {
-        let field = Some(field.to_owned());
-        Self { status: StatusCode::BAD_REQUEST, retry_after: None, text: text.to_owned(), field }
+        Self { outcome: StatusCode::BAD_REQUEST.into(), text: text.to_owned(), field: Some(field.to_owned()) }
+    }
+}
+
+/// The status of a page that shows a form, and this error in it.
+pub(super) fn status_of(error: Option<&FormError>) -> Outcome {
+    error.map_or(StatusCode::OK.into(), |error| error.outcome)
+}
+
+/// Why a page with a form is shown.
+pub(super) enum View<'a> {
+    /// Somebody opened it; its query may say what the form before did.
+    Opened(Option<&'a Query>),
+    /// What was sent was refused. Without a form, it was sent by another button of the page.
+    Refused(Option<&'a Form>, FormError),
+}
+
+impl<'a> View<'a> {
+    /// The view after an error, if the page can show it.
+    pub(super) fn refused(form: impl Into<Option<&'a Form>>, error: ApiError) -> Result<Self, ApiError> {
+        Ok(Self::Refused(form.into(), FormError::of(error)?))
     }
 
-    /// How the page ends that shows it.
+    pub(super) fn error(&self) -> Option<&FormError> {
+        if let Self::Refused(_, error) = self { Some(error) } else { None }
+    }
+
     pub(super) fn outcome(&self) -> Outcome {
-        Outcome { status: self.status, retry_after: self.retry_after }
+        status_of(self.error())
     }
 }
 
-/// How a page ends that shows a form.
-pub(super) fn status_of(trouble: Option<&Trouble>) -> Outcome {
-    trouble.map_or(StatusCode::OK.into(), Trouble::outcome)
+/// A form as a page shows it.
+pub(super) struct FormView {
+    pub(super) groups: Vec<Group>,
+    /// So that what it creates is created once, however often it is sent.
+    pub(super) id: String,
+    /// What is wrong, if it is not about one field.
+    pub(super) error: Option<String>,
 }
 
-/// A refusal for people: the messages are written for programs, which know the fields by name.
-fn words(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
+impl FormView {
+    /// With the values and the error of a form that was refused, else with `initial` values.
+    pub(super) fn new(app: &App, mut groups: Vec<Group>, initial: &Form, view: &View<'_>) -> Self {
+        let values = if let View::Refused(Some(form), _) = view { form } else { initial };
+        let at_fault = view.error().and_then(|error| error.field.as_deref());
+        let mut text = view.error().map(|error| error.text.clone());
+        for field in groups.iter_mut().flat_map(|group| &mut group.fields) {
+            values.value(field.name).clone_into(&mut field.value);
+            if at_fault == Some(field.name) && !matches!(field.kind, Kind::Hidden) {
+                field.error = text.take();
+                field.focused = true;
+            }
+        }
+        Self { groups, id: draw_id(app), error: text }
+    }
+}
+
+/// An error in words for people: the API's messages are written for programs, which know the fields by name.
+fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     let fixed = match code {
-        ErrorCode::MissingFields => "Fill this in.",
-        ErrorCode::LinkIdTaken => "This id is taken. Choose another one.",
-        ErrorCode::EmptyEvents => "Choose at least one kind of event.",
+        ErrorCode::MissingFields => "This field is required.",
+        ErrorCode::LinkIdTaken => "This slug is taken. Choose another one.",
+        ErrorCode::EmptyEvents => "Choose at least one event.",
         ErrorCode::EmptyUpdate => "Nothing was changed.",
-        ErrorCode::InvalidEmail => "This is not an e-mail address.",
-        ErrorCode::KeyLimit => "There are as many keys as there can be. Delete one that you no longer use first.",
-        ErrorCode::LastKey => "This is the last key, and there is always one. Make another one first.",
-        ErrorCode::CredentialLimit => "This affiliate has as many credentials as it can have. Delete one first.",
-        ErrorCode::LastUser => "They are the last who can sign in, so they cannot be removed.",
-        ErrorCode::UserExists => "They belong to your team already.",
-        ErrorCode::PartnerKeyTaken => "Another affiliate of yours has this key. Choose another one.",
-        ErrorCode::NameTaken => "Another source of yours has this name. Choose another one.",
-        ErrorCode::ThreatDetected => "This address is on the list of unsafe ones, so no link may lead there.",
-        ErrorCode::AlternateLimit => "You have a verified alternate domain already, and there can be one.",
+        ErrorCode::InvalidEmail => "This is not a valid email address.",
+        ErrorCode::KeyLimit => "You have reached the maximum number of keys. Delete one that you no longer use first.",
+        ErrorCode::LastKey => "This is your last key, and an account needs at least one. Create another one first.",
+        ErrorCode::CredentialLimit => "This affiliate has reached the maximum number of credentials. Delete one first.",
+        ErrorCode::LastUser => "This is the last person who can sign in, so they cannot be removed.",
+        ErrorCode::UserExists => "This person is already on your team.",
+        ErrorCode::PartnerKeyTaken => "Another affiliate already has this key. Choose another one.",
+        ErrorCode::NameTaken => "Another source already has this name. Choose another one.",
+        ErrorCode::InvalidTier => "This plan cannot be paid for. Choose another one.",
+        ErrorCode::NoCustomer => "You have not paid for a plan yet, so there is nothing to manage.",
+        ErrorCode::NoSubscription => "You have no subscription that could be canceled.",
+        ErrorCode::ThreatDetected => "This URL is on a list of unsafe sites, so links cannot lead there.",
+        ErrorCode::AlternateLimit => "You already have a verified alternate domain. Only one is allowed.",
         ErrorCode::InvalidUrl if message.ends_with("not an absolute URL") => {
-            "Write the whole address, with https:// or your app’s own word and :// in front."
+            "Enter the full URL, starting with https:// or your app’s scheme, such as myapp://."
         }
         _ => "",
     };
@@ -291,43 +347,49 @@ fn words(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     format!("{first}{}.", characters.as_str().trim_end_matches('.'))
 }
 
-/// Puts values and what is wrong with them into the fields. What is wrong with none of them is given back.
-pub(super) fn fill(groups: &mut [Group], form: &Form, trouble: Option<&Trouble>) -> Option<String> {
-    let mut elsewhere = trouble.map(|trouble| trouble.text.clone());
-    for field in groups.iter_mut().flat_map(|group| &mut group.fields) {
-        form.value(field.name).clone_into(&mut field.value);
-        let at_fault = trouble.and_then(|trouble| trouble.field.as_deref());
-        if at_fault == Some(field.name) {
-            field.error = elsewhere.take();
-            field.focused = true;
-        }
-    }
-    elsewhere
-}
-
-/// A page that is a form.
-#[derive(Template)]
-#[template(path = "pages/form.html")]
+/// A page that is a form, sent to the page's own path.
 pub(super) struct FormPage<'a> {
-    pub(super) frame: &'a Frame,
-    pub(super) lead: &'a str,
-    pub(super) groups: Vec<Group>,
-    /// What is wrong with no single field.
-    pub(super) trouble: Option<String>,
-    pub(super) action: &'a str,
-    /// What the browser sends back unseen.
-    pub(super) hidden: Vec<(&'static str, String)>,
+    pub(super) section: Section,
+    pub(super) title: &'a str,
+    pub(super) lead: &'static str,
     pub(super) submit: &'static str,
+    /// Where "Cancel" leads.
     pub(super) back: &'a str,
 }
 
-/// Draws the id of a form that must not be sent twice.
+#[derive(Template)]
+#[template(path = "pages/form.html")]
+struct FormTemplate<'a> {
+    frame: &'a Frame,
+    page: &'a FormPage<'a>,
+    action: &'a str,
+    form: FormView,
+}
+
+impl FormPage<'_> {
+    /// The page with these fields.
+    pub(super) fn show(
+        &self,
+        app: &App,
+        person: &Person,
+        groups: Vec<Group>,
+        initial: &Form,
+        view: &View<'_>,
+    ) -> Response {
+        let frame = Frame::of(app, person, self.section, self.title).showing(view);
+        let form = FormView::new(app, groups, initial, view);
+        let page = FormTemplate { frame: &frame, page: self, action: &person.path, form };
+        answer(app, view.outcome(), &frame, &page)
+    }
+}
+
+/// A new id for a form that must not be processed twice.
 pub(super) fn draw_id(app: &App) -> String {
     app.random(|random| hex::encode(random.bytes::<16>()))
 }
 
-/// A form whose answer shows a secret. Sent again, whatever it says then, it makes none and shows none; a form that was
-/// refused has not been used.
+/// A form whose answer shows a secret. Sent again, whatever it says then, it creates none and shows none; a form that
+/// was refused has not been used.
 pub(super) fn secret_of(person: &Person, path: &str, form: &Form) -> Once {
     Once::form(&person.caller, path, form.value("form"), "").said_once()
 }
@@ -345,7 +407,7 @@ mod tests {
         let form = Form::of(&sent(&[("a", " x "), ("b", "1\r\n2"), ("c", "")])).expect("a form");
         assert_eq!((form.value("a"), form.value("b"), form.filled("c"), form.value("d")), ("x", "1\n2", None, ""));
         assert!(Form::of(&sent(&[("a", "1"), ("a", "2")])).is_err());
-        let names: Vec<String> = (0..=MOST_FIELDS).map(|at| format!("f{at}")).collect();
+        let names: Vec<String> = (0..=MAX_FIELDS).map(|at| format!("f{at}")).collect();
         let many: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
         assert!(Form::of(&sent(&many)).is_err());
     }
@@ -366,7 +428,7 @@ mod tests {
                 "This account has go.example.com already.",
             ),
         ] {
-            assert_eq!(words(&ErrorCode::BadRequest, field, message), text);
+            assert_eq!(text_of(&ErrorCode::BadRequest, field, message), text);
         }
     }
 }

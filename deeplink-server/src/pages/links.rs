@@ -1,4 +1,4 @@
-//! Links: the list, one link, and the forms that make, change and delete one.
+//! Links: the list, one link, and the forms that create, change and delete one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use deeplink_core::time::Timestamp;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
-use super::chart::Numbers;
+use super::PageResult;
+use super::chart::Report;
 use super::confirm::Question;
-use super::form::{Field, Form, FormPage, Group, Trouble, draw_id, fill, status_of};
+use super::form::{Field, Form, FormError, FormPage, Group, View};
 use super::frame::{Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::when::When;
+use super::time::DisplayTime;
 use crate::api;
 use crate::db::clicks::{self, By, Kinds, Scope};
 use crate::db::{Conn, DbError, domains};
@@ -30,22 +31,21 @@ use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
 
-/// Links of a page.
-const OF_A_PAGE: u32 = 25;
+/// Links per page of the list.
+const PAGE_SIZE: u32 = 25;
 /// Days whose clicks are counted.
 const DAYS: i64 = 30;
 
-/// A link as the pages show it.
-struct Shown {
+struct LinkRow {
     id: String,
-    /// What people call it: its title, else where it leads.
-    leads_to: Option<String>,
+    /// Its title, else its destination.
+    name: Option<String>,
     status: Status,
-    created: When,
+    created: DisplayTime,
     clicks: i64,
 }
 
-/// A status and its sign.
+/// A status in words, and the class of its badge.
 struct Status {
     word: &'static str,
     class: &'static str,
@@ -56,8 +56,8 @@ impl From<&LinkStatus> for Status {
         let (word, class) = match status {
             LinkStatus::Active => ("Active", "good"),
             LinkStatus::Expired => ("Expired", "over"),
-            LinkStatus::Flagged => ("Reported as unsafe", "bad"),
-            _ => ("Switched off", "over"),
+            LinkStatus::Flagged => ("Flagged as unsafe", "bad"),
+            _ => ("Disabled", "over"),
         };
         Self { word, class }
     }
@@ -67,7 +67,7 @@ impl From<&LinkStatus> for Status {
 #[template(path = "pages/links.html")]
 struct ListPage<'a> {
     frame: &'a Frame,
-    links: Vec<Shown>,
+    links: Vec<LinkRow>,
     is_first: bool,
     next: Option<String>,
 }
@@ -75,23 +75,23 @@ struct ListPage<'a> {
 /// Clicks of the last days, by `links.position`.
 async fn recent_clicks(db: &mut Conn<'_>, links: &[i64], now: Timestamp) -> Result<BTreeMap<i64, i64>, DbError> {
     let from = now.plus_days(-DAYS).as_millis();
-    // From a whole hour on, so that the log is not read.
+    // Whole hours are answered from the hourly counts, without the click log.
     let scope = Scope { links, from: from - from.rem_euclid(3_600_000), to: i64::MAX, kinds: Kinds::Funnel };
     clicks::count(db, scope, By::Link).await
 }
 
 /// The list, newest first.
-pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> Result<Response, ApiError> {
+pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
     let cursor = query.one("cursor")?;
-    let found = api::links::page_of(&app, &person.caller, LinkFilter::new(), cursor, OF_A_PAGE).await?;
+    let found = api::links::page_of(&app, &person.caller, LinkFilter::new(), cursor, PAGE_SIZE).await?;
     let now = app.clock.now();
-    let places: Vec<i64> = found.links.iter().map(|link| link.position).collect();
-    let counts = recent_clicks(&mut app.db.read().await?.conn(), &places, now).await?;
+    let positions: Vec<i64> = found.links.iter().map(|link| link.position).collect();
+    let counts = recent_clicks(&mut app.db.read().await?.conn(), &positions, now).await?;
     let links = found.links.into_iter().map(|link| {
         let clicks = counts.get(&link.position).copied().unwrap_or(0);
         let link = app.detail(link, found.primary.as_deref(), now);
-        Shown {
-            leads_to: name_of(&link),
+        LinkRow {
+            name: name_of(&link),
             status: Status::from(&link.status),
             created: link.created_at.into(),
             id: link.link_id,
@@ -104,143 +104,126 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 
-/// What tells a link from others at a glance.
+/// The text that identifies a link in the list.
 fn name_of(link: &LinkDetail) -> Option<String> {
     let title = link.social_preview.as_ref().and_then(|preview| preview.title.clone());
     title.or_else(|| {
-        let places =
+        let destinations =
             [&link.web_url, &link.ios_deep_link, &link.android_deep_link, &link.ios_store_url, &link.android_store_url];
-        places.into_iter().find_map(Clone::clone)
+        destinations.into_iter().find_map(Clone::clone)
     })
 }
 
 /// The form for a new link.
 pub(super) async fn new(State(app): State<Shared>, person: Person) -> Response {
-    make_page(&app, &person, &Form::default(), None)
+    new_page(&app, &person, &View::Opened(None))
 }
 
-/// Makes a link. The same form sent twice makes one.
-pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
+/// Creates a link. The same form sent twice creates one.
+pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     if form.names().all(|name| name == "form" || form.value(name).is_empty()) {
-        let trouble = Trouble::at("web_url", "Say where it leads: a web page, an app or a store.");
-        return Ok(make_page(&app, &person, &form, Some(&trouble)));
+        let error = FormError::at("web_url", "Enter at least one destination: a web page, an app or a store.");
+        return Ok(new_page(&app, &person, &View::Refused(Some(&form), error)));
     }
     let once = Once::form(&person.caller, "/account/new-link", form.value("form"), &form.whole());
     let mut link = CreateLink::new();
     link.custom_id = form.filled("custom_id");
-    link.web_url = form.filled("web_url");
-    link.ios_deep_link = form.filled("ios_deep_link");
-    link.ios_store_url = form.filled("ios_store_url");
-    link.android_deep_link = form.filled("android_deep_link");
-    link.android_store_url = form.filled("android_store_url");
+    for (name, url) in link.destinations_mut().each() {
+        *url = form.filled(name);
+    }
     link.social_preview = preview_in(&form, SocialPreview::default());
     link.agent_context = context_in(&form, AgentContext::default());
-    match api::links::create_for(Arc::clone(&app), Arc::clone(&person.caller), once, link).await {
+    match api::links::create_for(&app, Arc::clone(&person.caller), once, link).await {
         Ok(answer) => {
-            let path = answer.reply.location.unwrap_or_default();
-            let id = path.rsplit('/').next().unwrap_or_default();
+            let id = answer.into_made()?.link_id;
             Ok(see_other(&format!("/account/links/{id}?done=link-made")))
         }
-        Err(error) => Ok(make_page(&app, &person, &form, Some(&Trouble::of(error)?))),
+        Err(error) => Ok(new_page(&app, &person, &View::refused(&form, error)?)),
     }
 }
 
-/// What a field says; a field that the form does not have leaves what there is.
-fn said(form: &Form, name: &str, now: Option<String>) -> Option<String> {
+/// The value of a field; one that the form does not have keeps its current value.
+fn value_or(form: &Form, name: &str, now: Option<String>) -> Option<String> {
     if form.has(name) { form.filled(name) } else { now }
 }
 
 fn preview_in(form: &Form, now: SocialPreview) -> Option<SocialPreview> {
     let preview = SocialPreview {
-        title: said(form, "social_preview.title", now.title),
-        description: said(form, "social_preview.description", now.description),
-        image_url: said(form, "social_preview.image_url", now.image_url),
+        title: value_or(form, "social_preview.title", now.title),
+        description: value_or(form, "social_preview.description", now.description),
+        image_url: value_or(form, "social_preview.image_url", now.image_url),
     };
     (preview != SocialPreview::default()).then_some(preview)
 }
 
 fn context_in(form: &Form, now: AgentContext) -> Option<AgentContext> {
-    let action = said(form, "agent_context.action", now.action.map(|action| action.as_str().to_owned()));
+    let action = value_or(form, "agent_context.action", now.action.map(|action| action.as_str().to_owned()));
     let context = AgentContext {
         action: action.map(|word| Action::from(word.as_str())),
-        cta: said(form, "agent_context.cta", now.cta),
-        description: said(form, "agent_context.description", now.description),
+        cta: value_or(form, "agent_context.cta", now.cta),
+        description: value_or(form, "agent_context.description", now.description),
     };
     (context != AgentContext::default()).then_some(context)
 }
 
-fn make_page(app: &App, person: &Person, form: &Form, trouble: Option<&Trouble>) -> Response {
-    let mut groups = vec![Group::of(
-        "",
-        "",
-        vec![web_field().such_as("https://shop.example.com/sale"), {
-            let hint = "What stands at the end of its address: letters, digits and hyphens, at least 3. Leave it empty, and one is made for you.";
-            Field::line("custom_id", "Its own id (optional)", hint).up_to(64).such_as("spring-sale")
-        }],
-    )];
+fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
+    let hint = "The end of the short link: at least 3 letters, digits and hyphens. Leave empty to generate one.";
+    let slug = Field::line("custom_id", "Slug (optional)", hint).max_length(64).placeholder("spring-sale");
+    let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), slug])];
     groups.extend(more_groups());
-    let trouble_elsewhere = fill(&mut groups, form, trouble);
-    let frame = Frame::of(app, person, Section::LINKS, "New link").failed(trouble.is_some());
     let page = FormPage {
-        frame: &frame,
-        lead: "One address that opens the right place on every device. Fill in what you have; everything can be changed later, except the id.",
-        groups,
-        trouble: trouble_elsewhere,
-        action: "/account/new-link",
-        hidden: vec![("form", draw_id(app))],
-        submit: "Make the link",
+        section: Section::LINKS,
+        title: "New link",
+        lead: "One link that opens the right destination on every device. Everything except the slug can be changed later.",
+        submit: "Create link",
         back: "/account/links",
     };
-    answer(app, status_of(trouble), &frame, &page)
+    page.show(app, person, groups, &Form::default(), view)
 }
 
 fn web_field() -> Field {
-    Field::address("web_url", "Web page", "Where it leads on computers, and on phones without your app.")
+    Field::url("web_url", "Web page", "For computers, and for phones without your app.")
 }
 
 fn more_groups() -> [Group; 3] {
     let apps = vec![
-        Field::address("ios_deep_link", "Opens the iPhone app", "An address that your iOS app opens.")
-            .such_as("myapp://sale"),
-        Field::address("ios_store_url", "App Store page", "For iPhones and iPads without the app.")
-            .such_as("https://apps.apple.com/app/id123456789"),
-        Field::address("android_deep_link", "Opens the Android app", "An address that your Android app opens.")
-            .such_as("myapp://sale"),
-        Field::address("android_store_url", "Google Play page", "For Android phones without the app.")
-            .such_as("https://play.google.com/store/apps/details?id=com.example.app"),
+        Field::url("ios_deep_link", "iOS deep link", "A URL that your iOS app opens.").placeholder("myapp://sale"),
+        Field::url("ios_store_url", "App Store page", "For iPhones and iPads without the app.")
+            .placeholder("https://apps.apple.com/app/id123456789"),
+        Field::url("android_deep_link", "Android deep link", "A URL that your Android app opens.")
+            .placeholder("myapp://sale"),
+        Field::url("android_store_url", "Google Play page", "For Android phones without the app.")
+            .placeholder("https://play.google.com/store/apps/details?id=com.example.app"),
     ];
     let preview = vec![
-        Field::line("social_preview.title", "Title", "").up_to(MAX_PREVIEW_TITLE),
-        Field::area("social_preview.description", "Description", "").up_to(MAX_PREVIEW_DESCRIPTION),
-        Field::address("social_preview.image_url", "Picture", "The address of an image, best twice as wide as high."),
+        Field::line("social_preview.title", "Title", "").max_length(MAX_PREVIEW_TITLE),
+        Field::area("social_preview.description", "Description", "").max_length(MAX_PREVIEW_DESCRIPTION),
+        Field::url("social_preview.image_url", "Image URL", "Works best at twice as wide as high."),
     ];
-    let actions = Action::ALL.iter().map(|action| (action.as_str().to_owned(), words_of(action).to_owned()));
-    let nothing = std::iter::once((String::new(), "Not said".to_owned()));
+    let actions = Action::ALL.iter().map(|action| (action.as_str().to_owned(), label_of(action).to_owned()));
+    let none = std::iter::once((String::new(), "None".to_owned()));
     let agents = vec![
-        Field::choice("agent_context.action", "What people do there", "", nothing.chain(actions)),
-        Field::line("agent_context.cta", "Call to action", "A few words, as on a button.").up_to(MAX_CTA),
-        Field::area("agent_context.description", "What it is about", "").up_to(MAX_AGENT_DESCRIPTION),
+        Field::choice("agent_context.action", "Action", "What people can do there.", none.chain(actions)),
+        Field::line("agent_context.cta", "Call to action", "A short phrase, such as “Get 20% off”.")
+            .max_length(MAX_CTA),
+        Field::area("agent_context.description", "Description", "").max_length(MAX_AGENT_DESCRIPTION),
     ];
     [
-        Group::of("Apps", "What has your app installed opens it there; other phones go to the store.", apps),
-        Group::of(
-            "How it looks when it is shared",
-            "Shown by messengers and social networks, and on the link’s own page.",
-            preview,
-        ),
-        Group::of("What it is for", "For assistants that read links, and people on the link’s own page.", agents),
+        Group::new("Apps", "Phones with your app open it; other phones go to the store.", apps),
+        Group::new("Social preview", "Shown in messengers, on social networks, and on the landing page.", preview),
+        Group::new("Agent context", "Tells AI agents what the link is for. Also shown on the landing page.", agents),
     ]
 }
 
-fn words_of(action: &Action) -> &'static str {
+fn label_of(action: &Action) -> &'static str {
     match action {
-        Action::Purchase => "Buy something",
+        Action::Purchase => "Purchase",
         Action::Subscribe => "Subscribe",
-        Action::Signup => "Open an account",
-        Action::Download => "Download something",
-        Action::Read => "Read something",
-        Action::Book => "Book something",
-        _ => "Open something",
+        Action::Signup => "Sign up",
+        Action::Download => "Download",
+        Action::Read => "Read",
+        Action::Book => "Book",
+        _ => "Open",
     }
 }
 
@@ -250,13 +233,13 @@ struct LinkPage<'a> {
     frame: &'a Frame,
     link: &'a LinkDetail,
     status: Status,
-    created: When,
-    expires: Option<When>,
-    numbers: Numbers,
-    /// Name and address of each place it leads to.
-    places: Vec<(&'static str, &'a str)>,
+    created: DisplayTime,
+    expires: Option<DisplayTime>,
+    report: Report,
+    /// Label and URL of each destination.
+    destinations: Vec<(&'static str, &'a str)>,
     action: Option<&'static str>,
-    /// The code as the source of an image, which needs no escaping between double quotes.
+    /// The QR code as an image source that needs no escaping between double quotes.
     qr: Option<Arc<str>>,
 }
 
@@ -266,7 +249,7 @@ pub(super) async fn show(
     person: Person,
     Path(id): Path<String>,
     query: Query,
-) -> Result<Response, ApiError> {
+) -> PageResult {
     let now = app.clock.now();
     let link = {
         let mut reader = app.db.read().await?;
@@ -276,38 +259,39 @@ pub(super) async fn show(
         app.detail(link, primary.as_deref(), now)
     };
     // A page without the code is better than no page.
-    let qr = app.codes.on_page(&link.url).await.inspect_err(|error| tracing::error!(%error, "no code")).ok();
-    let places = [
+    let draw = app.codes.on_page(&link.url).await;
+    let qr = draw.inspect_err(|error| tracing::error!(%error, "QR code could not be drawn")).ok();
+    let destinations = [
         ("Web page", &link.web_url),
-        ("iPhone app", &link.ios_deep_link),
+        ("iOS app", &link.ios_deep_link),
         ("App Store", &link.ios_store_url),
         ("Android app", &link.android_deep_link),
         ("Google Play", &link.android_store_url),
     ];
-    let numbers = Numbers::of(&app, &person.caller, "", std::slice::from_ref(&link.link_id)).await;
+    let report = Report::of(&app, &person.caller, "", std::slice::from_ref(&link.link_id)).await;
     let frame = Frame::of(&app, &person, Section::LINKS, id).after(&query);
     let page = LinkPage {
         frame: &frame,
         status: Status::from(&link.status),
         created: link.created_at.into(),
-        expires: link.expires_at.map(When::from),
-        numbers,
-        places: places.into_iter().filter_map(|(name, place)| Some((name, place.as_deref()?))).collect(),
-        action: link.agent_context.as_ref().and_then(|context| context.action.as_ref()).map(words_of),
+        expires: link.expires_at.map(DisplayTime::from),
+        report,
+        destinations: destinations.into_iter().filter_map(|(name, url)| Some((name, url.as_deref()?))).collect(),
+        action: link.agent_context.as_ref().and_then(|context| context.action.as_ref()).map(label_of),
         link: &link,
         qr,
     };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 
-/// The link's code as a file to keep.
+/// The link's QR code as a download.
 pub(super) async fn qr(
     State(app): State<Shared>,
     person: Person,
     Path((id, format)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    // Large enough to be printed on a poster, and with what survives dirt.
+) -> PageResult {
+    // Large enough for a poster, with error correction that survives some dirt.
     let mut response = api::qr::draw_for(&app, &person.caller, (&id, &format), "size=1024&level=M", &headers).await?;
     let name = format!("attachment; filename=\"{id}.{format}\"");
     let name = HeaderValue::try_from(name).map_err(|_| ApiError::not_found())?;
@@ -316,11 +300,7 @@ pub(super) async fn qr(
 }
 
 /// The form that changes a link.
-pub(super) async fn edit(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+pub(super) async fn edit(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let link = api::links::get_for(&app, &person.caller, &id).await?;
     let preview = link.social_preview.unwrap_or_default();
     let context = link.agent_context.unwrap_or_default();
@@ -337,30 +317,28 @@ pub(super) async fn edit(
         ("agent_context.cta", context.cta.as_deref()),
         ("agent_context.description", context.description.as_deref()),
     ]);
-    Ok(edit_page(&app, &person, &id, &form, None))
+    Ok(edit_page(&app, &person, &id, &form, &View::Opened(None)))
 }
 
-/// Changes a link to what the form says: an empty field has no value any more, and one that is not in the form stays.
+/// Changes a link to what the form says: an empty field clears the value, and an absent one keeps it.
 pub(super) async fn update(
     State(app): State<Shared>,
     person: Person,
     Path(id): Path<String>,
     form: Form,
-) -> Result<Response, ApiError> {
-    // What is not there is not there, whatever the form says.
+) -> PageResult {
+    // A link that does not exist is a 404, whatever the form says.
     let now = api::links::get_for(&app, &person.caller, &id).await?;
     let has = |part: &str| form.names().any(|name| name.starts_with(part));
-    let said = |name: &str| match form.filled(name) {
+    let patch = |name: &str| match form.filled(name) {
         Some(value) => Patch::Set(value),
         None if form.has(name) => Patch::Clear,
         None => Patch::Keep,
     };
     let mut update = UpdateLink::new();
-    update.web_url = said("web_url");
-    update.ios_deep_link = said("ios_deep_link");
-    update.ios_store_url = said("ios_store_url");
-    update.android_deep_link = said("android_deep_link");
-    update.android_store_url = said("android_store_url");
+    for (name, url) in update.destinations_mut().each() {
+        *url = patch(name);
+    }
     if has("social_preview.") {
         update.social_preview =
             preview_in(&form, now.social_preview.unwrap_or_default()).map_or(Patch::Clear, Patch::Set);
@@ -369,58 +347,35 @@ pub(super) async fn update(
         update.agent_context =
             context_in(&form, now.agent_context.unwrap_or_default()).map_or(Patch::Clear, Patch::Set);
     }
-    match api::links::update_for(Arc::clone(&app), Arc::clone(&person.caller), id.clone(), update).await {
+    match api::links::update_for(&app, Arc::clone(&person.caller), id.clone(), update).await {
         Ok(_) => Ok(see_other(&format!("/account/links/{id}?done=link-saved"))),
-        Err(error) => Ok(edit_page(&app, &person, &id, &form, Some(&Trouble::of(error)?))),
+        Err(error) => Ok(edit_page(&app, &person, &id, &form, &View::refused(&form, error)?)),
     }
 }
 
-fn edit_page(app: &App, person: &Person, id: &str, form: &Form, trouble: Option<&Trouble>) -> Response {
-    let mut groups = vec![Group::of("", "", vec![web_field()])];
+fn edit_page(app: &App, person: &Person, id: &str, values: &Form, view: &View<'_>) -> Response {
+    let mut groups = vec![Group::plain(vec![web_field()])];
     groups.extend(more_groups());
-    let elsewhere = fill(&mut groups, form, trouble);
-    let frame = Frame::of(app, person, Section::LINKS, format!("Change {id}")).failed(trouble.is_some());
-    let (action, back) = (format!("/account/links/{id}/edit"), format!("/account/links/{id}"));
     let page = FormPage {
-        frame: &frame,
-        lead: "Whoever taps the link from now on goes where it leads then.",
-        groups,
-        trouble: elsewhere,
-        action: &action,
-        hidden: Vec::new(),
-        submit: "Save",
-        back: &back,
+        section: Section::LINKS,
+        title: &format!("Edit {id}"),
+        lead: "Changes apply from the next click.",
+        submit: "Save changes",
+        back: &format!("/account/links/{id}"),
     };
-    answer(app, status_of(trouble), &frame, &page)
+    page.show(app, person, groups, values, view)
 }
 
-/// Asks once more.
-pub(super) async fn confirm(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+/// Asks for confirmation.
+pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let link = api::links::get_for(&app, &person.caller, &id).await?;
-    let (action, back) = (format!("/account/links/{id}/delete"), format!("/account/links/{id}"));
-    let question = Question {
-        section: Section::LINKS,
-        title: "Delete this link?",
-        name: &link.url,
-        lead: "Whoever taps it finds nothing any more, wherever it is printed or posted. This cannot be taken back.",
-        action: &action,
-        submit: "Delete the link",
-        back: &back,
-    };
-    Ok(question.ask(&app, &person, None))
+    let lead = "Anyone who clicks it gets a “not found” page, wherever it is printed or posted. This cannot be undone.";
+    let back = format!("/account/links/{id}");
+    Ok(Question::delete(Section::LINKS, "link", &link.url, lead, &back).ask(&app, &person, None))
 }
 
 /// Deletes a link.
-pub(super) async fn delete(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-    _: Form,
-) -> Result<Response, ApiError> {
-    let deleted = api::links::delete_for(Arc::clone(&app), Arc::clone(&person.caller), id).await;
+pub(super) async fn delete(State(app): State<Shared>, person: Person, Path(id): Path<String>, _: Form) -> PageResult {
+    let deleted = api::links::delete_for(&app, Arc::clone(&person.caller), id).await;
     after_deletion(deleted, "/account/links", "link-deleted")
 }

@@ -1,13 +1,12 @@
 //! Pages for people: signing in, and the account with its forms.
 //!
-//! They are rendered here and need no script. What a form does is what the operation of the same name does: the
-//! handlers call the same functions. Everything goes through [`around::around`]: these pages are on the service's own
-//! host only, no other site can send their forms, and what is refused is a page too.
+//! They are rendered here and need no script. What a form does is what the API operation of the same name does: the
+//! handlers call the same functions. Everything goes through [`guard::guard`]: these pages are on the service's own host
+//! only, no other site can send their forms, and errors are pages too.
 
 mod account;
 mod affiliates;
 mod apps;
-mod around;
 pub(crate) mod auth;
 mod chart;
 mod confirm;
@@ -15,6 +14,7 @@ mod deliveries;
 mod domains;
 mod form;
 mod frame;
+mod guard;
 pub(crate) mod headers;
 mod keys;
 mod links;
@@ -25,8 +25,8 @@ mod secret;
 mod signin;
 mod sources;
 mod team;
+mod time;
 mod webhooks;
-mod when;
 
 use axum::Router;
 use axum::middleware;
@@ -89,20 +89,27 @@ table! {
         "/account/webhooks/{webhook_id}/deliveries/{delivery_id}",
         get(deliveries::show).post(deliveries::replay)
     )
+    .route("/account/plan", get(plan::show))
+    .route("/account/plan/checkout", get(plan::back).post(plan::checkout))
+    .route("/account/plan/portal", get(plan::back).post(plan::portal))
+    .route("/account/plan/cancel", get(plan::confirm).post(plan::cancel))
     .route("/account/team", get(team::list).post(team::invite))
     .route("/account/team/{user_id}/remove", get(team::confirm).post(team::remove))
 }
 
+/// What the handler of a page answers.
+type PageResult = Result<Response, ApiError>;
+
 /// Every page.
 pub(crate) fn routes(app: &Shared) -> Router<Shared> {
-    // What is no page is answered as one, also for whoever adds a slash.
+    // Unknown paths get a page too, and a trailing slash redirects.
     let table = table().route("/signin/", any(missing)).route("/account/", any(missing));
     let table = table.route("/account/{*rest}", any(missing));
-    table.layer(middleware::from_fn_with_state(app.clone(), around::around))
+    table.layer(middleware::from_fn_with_state(app.clone(), guard::guard))
 }
 
-/// A path under the account that is no page.
-async fn missing(method: Method, uri: Uri) -> Result<Response, ApiError> {
+/// An unknown path under the account.
+async fn missing(method: Method, uri: Uri) -> PageResult {
     match uri.path().strip_suffix('/') {
         Some(path) if matches!(method, Method::GET | Method::HEAD) => {
             let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();

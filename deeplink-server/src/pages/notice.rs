@@ -1,39 +1,43 @@
-//! What a page says of the form that led to it: a fixed word in the address stands for a fixed sentence.
+//! What a page says of the form before: a fixed code in the query stands for a fixed sentence.
 
-/// The sentence for a word; an unknown word says nothing.
-pub(super) fn sentence(word: &str) -> Option<&'static str> {
-    Some(match word {
+/// The sentence for a code; an unknown code says nothing.
+pub(super) fn sentence(code: &str) -> Option<&'static str> {
+    Some(match code {
         "link-made" => "Your link is ready.",
-        "link-saved" => "The link is changed. The next tap goes there.",
-        "link-deleted" => "The link is deleted.",
-        "domain-added" => "The domain is added. Set the two records below, then verify it.",
-        "domain-verified" => "The domain is verified.",
-        "domain-stands" => "The record is there, and the domain stays verified.",
-        "domain-there" => "The domain is here already.",
-        "domain-deleted" => "The domain is deleted.",
-        "app-saved" => "The app is saved. Phones learn of it when they next ask.",
-        "app-deleted" => "The app is deleted.",
-        "key-deleted" => "The key is deleted. It no longer works.",
-        "gone" => "It is gone, so there is nothing left to delete.",
+        "link-saved" => "Link updated. The next click uses the new destinations.",
+        "link-deleted" => "Link deleted.",
+        "domain-added" => "Domain added. Set the two DNS records below, then verify it.",
+        "domain-verified" => "Domain verified.",
+        "domain-stands" => "The TXT record is in place. The domain stays verified.",
+        "domain-there" => "You have already added this domain.",
+        "domain-deleted" => "Domain deleted.",
+        "app-saved" => "App saved. Phones pick up the change the next time they check.",
+        "app-deleted" => "App deleted.",
+        "key-deleted" => "Key deleted. It no longer works.",
+        "gone" => "It no longer exists, so there was nothing to delete.",
         "key-shown" => {
-            "That form was sent already. A key is shown only once; if you have lost it, delete it and make a new one."
+            "That form was already submitted. A key is shown only once; if you have lost it, delete it and create a new one."
         }
-        "source-made" => "The source is there. Its address is behind the button beside its name.",
-        "source-deleted" => "The source is deleted, and its address is dead.",
+        "source-made" => "Source created. Use the button next to its name to see its URL.",
+        "source-deleted" => "Source deleted. Its URL no longer works.",
         "webhook-secret-shown" => {
-            "That form was sent already. A secret is shown only once; if you have lost it, make a new one on the webhook’s page."
+            "That form was already submitted. A secret is shown only once; if you have lost it, rotate it on the webhook’s page."
         }
-        "webhook-saved" => "The webhook is changed. What is sent from now on goes there.",
-        "webhook-on" => "The webhook is on. It is told of what happens from now on.",
-        "webhook-off" => "The webhook is off. Nothing is sent to it, and what waited is given up.",
-        "webhook-deleted" => "The webhook is deleted. Nothing more is sent to it.",
-        "event-sent" => "The event is on its way. Load this page again to see what becomes of it.",
-        "invited" => "The invitation is on its way. It works for 7 days.",
-        "person-removed" => "They are removed from the team and signed out everywhere.",
-        "affiliate-made" => "The affiliate is added. Make a credential for it below.",
-        "affiliate-saved" => "The affiliate is changed.",
-        "affiliate-deleted" => "The affiliate is deleted, and its credentials no longer work.",
-        "credential-deleted" => "The credential is deleted. It no longer works.",
+        "webhook-saved" => "Webhook updated. New events use these settings.",
+        "webhook-on" => "Webhook enabled. It receives events from now on.",
+        "webhook-off" => "Webhook disabled. Pending deliveries were canceled, and no new events are sent.",
+        "webhook-deleted" => "Webhook deleted. No more events are sent to it.",
+        "event-sent" => "The event is on its way. Reload this page to see the result.",
+        "invited" => "Invitation sent. It is valid for 7 days.",
+        "person-removed" => "They were removed from the team and signed out everywhere.",
+        "plan-paid" => {
+            "Thank you. Your plan changes when the payment is confirmed. Reload this page in a moment to see it."
+        }
+        "plan-canceled" => "Your subscription is canceled. You keep the plan until it ends.",
+        "affiliate-made" => "Affiliate added. Create a credential for it below.",
+        "affiliate-saved" => "Affiliate updated.",
+        "affiliate-deleted" => "Affiliate deleted. Its credentials no longer work.",
+        "credential-deleted" => "Credential deleted. It no longer works.",
         _ => return None,
     })
 }

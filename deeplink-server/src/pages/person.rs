@@ -1,4 +1,4 @@
-//! Who looks at a page. [`Person`] in a handler's signature is the permission; without a session it leads to the sign-in.
+//! Who looks at a page. [`Person`] in a handler's signature is the permission; without a session it redirects to sign-in.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,15 +10,17 @@ use http::Method;
 use http::request::Parts;
 
 use super::headers::see_other;
-use crate::http::auth::Caller;
-use crate::http::session::{self, Presented, SignedIn};
+use crate::caller::{Caller, SignedIn};
+use crate::http::session::{self, Presented};
 use crate::state::Shared;
 
 /// Somebody who is signed in. Only the session's cookie counts here.
 pub(super) struct Person {
     pub(super) who: Arc<SignedIn>,
-    /// The same person as what they do acts for.
+    /// The same person as a caller of the API's operations.
     pub(super) caller: Arc<Caller>,
+    /// The page's path.
+    pub(super) path: String,
 }
 
 impl FromRequestParts<Shared> for Person {
@@ -32,13 +34,13 @@ impl FromRequestParts<Shared> for Person {
         };
         let had_one = !matches!(presented, Presented::None);
         match found {
-            Some(who) => Ok(Self { caller: Arc::new(who.caller()), who }),
+            Some(who) => Ok(Self { caller: Arc::new(who.caller()), who, path: parts.uri.path().to_owned() }),
             None => Err(to_signin(parts, had_one)),
         }
     }
 }
 
-/// Leads to the sign-in and from there back to a page; a form cannot be sent again by itself.
+/// Redirects to sign-in and from there back to the page; a form cannot be sent again by itself.
 fn to_signin(parts: &Parts, had_one: bool) -> Response {
     let here = match parts.uri.path_and_query() {
         Some(path) if parts.method == Method::GET => path.as_str(),
@@ -53,20 +55,23 @@ fn to_signin(parts: &Parts, had_one: bool) -> Response {
     see_other(&format!("/signin?{}", query.finish()))
 }
 
-/// The page that shows a form: most forms are sent to where they stand.
+/// The page that shows a form: most forms are sent to their own page.
 fn page_of(form: &str) -> &str {
-    ["/signout", "/publishable", "/credentials"].iter().find_map(|end| form.strip_suffix(end)).unwrap_or(form)
+    ["/signout", "/publishable", "/credentials", "/checkout", "/portal"]
+        .iter()
+        .find_map(|end| form.strip_suffix(end))
+        .unwrap_or(form)
 }
 
-/// Whoever is signed in, if anybody is.
-pub(super) struct Anybody(pub(super) Option<Arc<SignedIn>>);
+/// The person who is signed in, if any.
+pub(super) struct MaybeSignedIn(pub(super) Option<Arc<SignedIn>>);
 
-impl FromRequestParts<Shared> for Anybody {
+impl FromRequestParts<Shared> for MaybeSignedIn {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Infallible> {
         Ok(Self(match session::presented(&parts.headers) {
-            // The sign-in is shown also while nobody can be looked up.
+            // The sign-in page is shown even while sessions cannot be looked up.
             Presented::One(token) => session::find(app, &token).await.ok().flatten(),
             Presented::None | Presented::Several => None,
         }))

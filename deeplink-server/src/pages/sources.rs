@@ -1,5 +1,5 @@
-//! Sources: the list with the form for one more, a source's address, and the way to remove it. An address is a key, so the
-//! list does not show it; to see it, somebody asks for it with a form, which no other site can send.
+//! Sources: the list with the form for one more, a source's URL, and deletion. The URL is a credential, so the list does
+//! not show it; to see it, somebody asks for it with a form, which no other site can send.
 
 use std::sync::Arc;
 
@@ -9,31 +9,33 @@ use axum::response::Response;
 use deeplink_core::source::{CreateSource, MAX_SOURCE_NAME, SourceDetail};
 use http::StatusCode;
 
+use super::PageResult;
 use super::confirm::Question;
-use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, secret_of, status_of};
+use super::form::{Field, Form, FormView, Group, Kind, View, secret_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::when::When;
+use super::time::DisplayTime;
 use crate::api;
-use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
+use crate::http::once::Answer;
 use crate::state::{App, Shared};
 
-/// A source as the list shows it.
-struct Shown {
+const LIST: &str = "/account/sources";
+
+struct SourceRow {
     id: String,
     name: String,
-    /// Up to its token.
-    masked: String,
-    created: When,
+    /// The URL up to its token.
+    masked_url: String,
+    created: DisplayTime,
 }
 
-impl From<SourceDetail> for Shown {
+impl From<SourceDetail> for SourceRow {
     fn from(source: SourceDetail) -> Self {
         Self {
             id: source.id.to_string(),
-            masked: source.webhook_url.masked(),
+            masked_url: source.webhook_url.masked(),
             created: source.created_at.into(),
             name: source.name,
         }
@@ -44,102 +46,70 @@ impl From<SourceDetail> for Shown {
 #[template(path = "pages/sources.html")]
 struct ListPage<'a> {
     frame: &'a Frame,
-    sources: Vec<Shown>,
-    groups: Vec<Group>,
-    form_id: String,
-    trouble: Option<String>,
+    sources: Vec<SourceRow>,
+    form: FormView,
 }
 
 /// The list, newest first.
-pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> Result<Response, ApiError> {
-    list_page(&app, &person, Some(&query), &Form::default(), None).await
+pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    list_page(&app, &person, View::Opened(Some(&query))).await
 }
 
-async fn list_page(
-    app: &Shared,
-    person: &Person,
-    query: Option<&Query>,
-    form: &Form,
-    trouble: Option<&Trouble>,
-) -> Result<Response, ApiError> {
+async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
     let all = api::sources::list_for(app, &person.caller).await?;
-    let hint = "What you call it here. Its address does not show it.";
-    let name = Field::line("name", "Name", hint).required().up_to(MAX_SOURCE_NAME).such_as("Shop");
-    let mut groups = vec![Group::of("", "", vec![name])];
-    let elsewhere = fill(&mut groups, form, trouble);
-    let frame = Frame::of(app, person, Section::SOURCES, "Sources").failed(trouble.is_some()).after(query);
-    let sources = all.sources.into_iter().map(Shown::from).collect();
-    let page = ListPage { frame: &frame, sources, groups, form_id: draw_id(app), trouble: elsewhere };
-    Ok(answer(app, status_of(trouble), &frame, &page))
+    let hint = "For your own reference. It is not part of the URL.";
+    let name = Field::line("name", "Name", hint).required().max_length(MAX_SOURCE_NAME).placeholder("Shop");
+    let form = FormView::new(app, vec![Group::plain(vec![name])], &Form::default(), &view);
+    let frame = Frame::list(app, person, Section::SOURCES, &view);
+    let sources = all.sources.into_iter().map(SourceRow::from).collect();
+    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, sources, form }))
 }
 
 #[derive(Template)]
 #[template(path = "pages/source.html")]
 struct SourcePage<'a> {
     frame: &'a Frame,
-    address: &'a str,
+    url: &'a str,
     id: &'a str,
 }
 
 fn source_page(app: &App, person: &Person, source: &SourceDetail) -> Response {
     let frame = Frame::of(app, person, Section::SOURCES, source.name.clone());
-    let page = SourcePage { frame: &frame, address: source.webhook_url.expose(), id: source.id.as_str() };
+    let page = SourcePage { frame: &frame, url: source.webhook_url.expose(), id: source.id.as_str() };
     answer(app, StatusCode::OK, &frame, &page)
 }
 
-/// Makes a source and shows its address.
-pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
+/// Creates a source and shows its URL.
+pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let once = secret_of(&person, "/account/sources", &form);
     let asked = CreateSource::custom(form.value("name"));
     match api::sources::create_for(&app, Arc::clone(&person.caller), once, asked).await {
-        Ok(made) if made.replayed => Ok(see_other("/account/sources?done=source-made")),
-        Ok(made) => Ok(source_page(&app, &person, &made.said()?)),
-        Err(error) => list_page(&app, &person, None, &form, Some(&Trouble::of(error)?)).await,
+        Ok(Answer { made: None, .. }) => Ok(see_other("/account/sources?done=source-made")),
+        Ok(Answer { made: Some(made), .. }) => Ok(source_page(&app, &person, &made)),
+        Err(error) => list_page(&app, &person, View::refused(&form, error)?).await,
     }
 }
 
-/// Shows a source's address to whoever asks for it by a form.
-pub(super) async fn reveal(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-    _: Form,
-) -> Result<Response, ApiError> {
+/// Shows a source's URL in response to a form.
+pub(super) async fn reveal(State(app): State<Shared>, person: Person, Path(id): Path<String>, _: Form) -> PageResult {
     Ok(source_page(&app, &person, &api::sources::find(&app, &person.caller, &id).await?))
 }
 
-/// Leads to the list: an address is shown to a form only, and a sign-in or a bookmark comes back without one.
+/// Redirects to the list: the URL is shown to a form only, and a sign-in or a bookmark comes back without one.
 pub(super) async fn back() -> Response {
-    see_other("/account/sources")
+    see_other(LIST)
 }
 
-/// Asks once more.
-pub(super) async fn confirm(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+/// Asks for confirmation.
+pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let source = api::sources::find(&app, &person.caller, &id).await?;
-    let action = format!("/account/sources/{id}/delete");
-    let question = Question {
-        section: Section::SOURCES,
-        title: "Delete this source?",
-        name: &source.name,
-        lead: "What is posted to its address is refused from now on. What it has reported stays. This cannot be taken back.",
-        action: &action,
-        submit: "Delete the source",
-        back: "/account/sources",
-    };
-    Ok(question.ask(&app, &person, None))
+    let lead =
+        "Its URL stops accepting conversions immediately. What it has already reported is kept. This cannot be undone.";
+    Ok(Question::delete(Section::SOURCES, "source", &source.name, lead, LIST).ask(&app, &person, None))
 }
 
 /// Deletes a source.
-pub(super) async fn delete(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-    _: Form,
-) -> Result<Response, ApiError> {
+pub(super) async fn delete(State(app): State<Shared>, person: Person, Path(id): Path<String>, _: Form) -> PageResult {
     let deleted = api::sources::delete_for(&app, person.caller, &id).await;
-    after_deletion(deleted, "/account/sources", "source-deleted")
+    after_deletion(deleted, LIST, "source-deleted")
 }

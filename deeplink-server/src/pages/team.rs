@@ -1,57 +1,51 @@
-//! The team: who is in it and who is invited, one more, one fewer.
+//! The team: its members and invitations, inviting somebody, and removing somebody.
 
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::user::{InviteUser, UserDetail, UserStatus};
 
+use super::PageResult;
 use super::confirm::Question;
-use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, status_of};
+use super::form::{Field, Form, FormError, FormView, Group, Kind, View};
 use super::frame::{Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::when::When;
+use super::time::DisplayTime;
 use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
 
-/// Somebody as the list shows them.
-struct Shown {
+const LIST: &str = "/account/team";
+
+struct MemberRow {
     id: String,
     email: String,
     is_pending: bool,
     is_owner: bool,
     /// Nobody removes themselves here: they would be left without the page they are on.
     is_me: bool,
-    since: When,
+    since: DisplayTime,
 }
 
 #[derive(Template)]
 #[template(path = "pages/team.html")]
 struct ListPage<'a> {
     frame: &'a Frame,
-    people: Vec<Shown>,
-    /// The form for an invitation; empty where mail is not set up.
-    groups: Vec<Group>,
-    form_id: String,
-    trouble: Option<String>,
+    members: Vec<MemberRow>,
+    /// The form for an invitation; without fields where email is not set up.
+    form: FormView,
 }
 
 /// The list, newest first.
-pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> Result<Response, ApiError> {
-    list_page(&app, &person, Some(&query), &Form::default(), None).await
+pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    list_page(&app, &person, View::Opened(Some(&query))).await
 }
 
-async fn list_page(
-    app: &App,
-    person: &Person,
-    query: Option<&Query>,
-    form: &Form,
-    trouble: Option<&Trouble>,
-) -> Result<Response, ApiError> {
-    let people = api::users::list_for(app, &person.caller).await?.users.into_iter().map(|user| Shown {
+async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
+    let members = api::users::list_for(app, &person.caller).await?.users.into_iter().map(|user| MemberRow {
         is_pending: user.status == UserStatus::Pending,
         is_owner: user.is_owner,
         is_me: user.id == person.who.user,
@@ -59,21 +53,20 @@ async fn list_page(
         id: user.id.to_string(),
         email: user.email,
     });
-    let people = people.collect();
+    let members = members.collect();
     let mut groups = Vec::new();
     if app.config.mail_at(&app.public_url).is_some() {
-        let hint = "They get a mail with a link that works for 7 days. Whoever is invited again gets a new one.";
-        let field = Field::mail("email", "E-mail address", hint).required().such_as("you@example.com");
-        groups.push(Group::of("", "", vec![field]));
+        let hint = "They get an email with a link that is valid for 7 days. Invite them again to send a new one.";
+        let field = Field::email("email", "Email address", hint).required().placeholder("you@example.com");
+        groups.push(Group::plain(vec![field]));
     }
-    let elsewhere = fill(&mut groups, form, trouble);
-    let frame = Frame::of(app, person, Section::TEAM, "Team").failed(trouble.is_some()).after(query);
-    let page = ListPage { frame: &frame, people, groups, form_id: draw_id(app), trouble: elsewhere };
-    Ok(answer(app, status_of(trouble), &frame, &page))
+    let form = FormView::new(app, groups, &Form::default(), &view);
+    let frame = Frame::list(app, person, Section::TEAM, &view);
+    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, members, form }))
 }
 
 /// Invites somebody.
-pub(super) async fn invite(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
+pub(super) async fn invite(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let once = Once::form(&person.caller, "/account/team", form.value("form"), &form.whole());
     let invited = async {
         let email = InviteUser::new(form.value("email")).check()?;
@@ -81,7 +74,7 @@ pub(super) async fn invite(State(app): State<Shared>, person: Person, form: Form
     };
     match invited.await {
         Ok(_) => Ok(see_other("/account/team?done=invited")),
-        Err(error) => list_page(&app, &person, None, &form, Some(&Trouble::of(error)?)).await,
+        Err(error) => list_page(&app, &person, View::refused(&form, error)?).await,
     }
 }
 
@@ -90,46 +83,36 @@ async fn named(app: &App, person: &Person, id: &str) -> Result<UserDetail, ApiEr
     if user.id == person.who.user { Err(ApiError::not_found()) } else { Ok(user) }
 }
 
-/// Asks once more.
-pub(super) async fn confirm(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+/// Asks for confirmation.
+pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let user = named(&app, &person, &id).await?;
     Ok(confirm_page(&app, &person, &user, None))
 }
 
-fn confirm_page(app: &App, person: &Person, user: &UserDetail, trouble: Option<&Trouble>) -> Response {
-    let action = format!("/account/team/{}/remove", user.id);
+fn confirm_page(app: &App, person: &Person, user: &UserDetail, error: Option<&FormError>) -> Response {
     let question = Question {
         section: Section::TEAM,
-        title: "Remove them from the team?",
-        name: &user.email,
-        lead: "They are signed out everywhere, and an invitation of theirs ends. Links and keys that they made stay.",
-        action: &action,
-        submit: "Remove them",
-        back: "/account/team",
+        title: "Remove this person?".to_owned(),
+        subject: &user.email,
+        lead: "They are signed out everywhere, and their pending invitation is canceled. Links and keys that they created stay.",
+        submit: "Remove from team".to_owned(),
+        keep: "Cancel",
+        back: LIST,
     };
-    question.ask(app, person, trouble)
+    question.ask(app, person, error)
 }
 
 /// Removes somebody else.
-pub(super) async fn remove(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-    _: Form,
-) -> Result<Response, ApiError> {
+pub(super) async fn remove(State(app): State<Shared>, person: Person, Path(id): Path<String>, _: Form) -> PageResult {
     if id == person.who.user.as_str() {
         return Err(ApiError::not_found());
     }
     let user = match named(&app, &person, &id).await {
         Ok(user) => user,
-        Err(error) => return after_deletion(Err(error), "/account/team", "person-removed"),
+        Err(error) => return after_deletion(Err(error), LIST, "person-removed"),
     };
     match api::users::remove_for(&app, &person.caller, user.id.clone()).await {
-        Err(error) if !error.is_not_found() => Ok(confirm_page(&app, &person, &user, Some(&Trouble::of(error)?))),
-        removed => after_deletion(removed, "/account/team", "person-removed"),
+        Err(error) if !error.is_not_found() => Ok(confirm_page(&app, &person, &user, Some(&FormError::of(error)?))),
+        removed => after_deletion(removed, LIST, "person-removed"),
     }
 }

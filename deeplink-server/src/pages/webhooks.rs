@@ -1,4 +1,4 @@
-//! Webhooks: the list with the form for one more, a secret that is shown once, and one webhook with what can be done to it.
+//! Webhooks: the list with the form for one more, a secret that is shown once, and one webhook with its actions.
 
 use std::sync::Arc;
 
@@ -6,60 +6,57 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::event::EventKind;
-use deeplink_core::id::WebhookId;
-use deeplink_core::signature::WebhookSecret;
 use deeplink_core::webhook::{
-    CreateWebhook, CreatedWebhook, DeliveryDetail, MAX_WEBHOOKS, RotatedSecret, UpdateWebhook, WebhookDetail,
-    WebhookFilters, WebhookStatus,
+    CreateWebhook, MAX_WEBHOOKS, UpdateWebhook, WebhookDetail, WebhookFilters, WebhookStatus,
 };
-use http::StatusCode;
 
+use super::PageResult;
 use super::confirm::Question;
-use super::form::{Field, Form, Group, Kind, Trouble, draw_id, fill, secret_of, status_of};
+use super::form::{Field, Form, FormError, FormView, Group, Kind, View, secret_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::secret::{Carrier, Secret};
-use super::when::When;
+use super::secret::{Secret, SecretKind};
+use super::time::DisplayTime;
 use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
-use crate::http::once::Once;
+use crate::http::once::{Answer, Once};
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/webhooks";
 
-/// The fields that stand for kinds of events.
+/// The checkboxes for the kinds of events.
 const KINDS: [(&str, EventKind, &str); 4] = [
-    ("event_click", EventKind::Click, "Clicks: a person or an agent followed a link"),
-    ("event_attribute", EventKind::Attribute, "Touches: a link opened an install"),
-    ("event_identify", EventKind::Identify, "Users: an install belongs to a user"),
-    ("event_conversion", EventKind::Conversion, "Conversions: a user did something that counts"),
+    ("event_click", EventKind::Click, "Clicks: a person or an AI agent followed a link"),
+    ("event_attribute", EventKind::Attribute, "Attributions: an app install was opened from a link"),
+    ("event_identify", EventKind::Identify, "Users: an install was matched to a user"),
+    ("event_conversion", EventKind::Conversion, "Conversions: a user signed up, purchased or the like"),
 ];
 
 /// A webhook as the pages show it.
-pub(super) struct Shown {
+pub(super) struct WebhookView {
     pub(super) id: String,
     pub(super) url: String,
     events: String,
     pub(super) active: bool,
     class: &'static str,
     status: &'static str,
-    /// When it began to fail, or delivered last.
-    since: Option<When>,
+    /// When it began to fail, or its last successful delivery.
+    since: Option<DisplayTime>,
     dropped: i64,
-    created: When,
+    created: DisplayTime,
 }
 
-impl From<WebhookDetail> for Shown {
+impl From<WebhookDetail> for WebhookView {
     fn from(webhook: WebhookDetail) -> Self {
         let health = webhook.health;
         let (class, status, since) = match (&health.status, webhook.active) {
-            (WebhookStatus::Paused, _) => ("bad", "Paused after three days of failures", health.failing_since),
-            (_, false) => ("over", "Switched off", None),
-            (WebhookStatus::Failing, true) => ("bad", "Fails", health.failing_since),
-            (WebhookStatus::Healthy, true) => ("good", "Delivers", health.delivered_at),
-            _ => ("wait", "Nothing delivered yet", None),
+            (WebhookStatus::Paused, _) => ("bad", "Disabled after three days of failures", health.failing_since),
+            (_, false) => ("over", "Disabled", None),
+            (WebhookStatus::Failing, true) => ("bad", "Failing", health.failing_since),
+            (WebhookStatus::Healthy, true) => ("good", "Healthy", health.delivered_at),
+            _ => ("wait", "No deliveries yet", None),
         };
         let events: Vec<_> = webhook.events.iter().map(EventKind::as_str).collect();
         Self {
@@ -69,33 +66,33 @@ impl From<WebhookDetail> for Shown {
             active: webhook.active,
             class,
             status,
-            since: since.map(When::from),
+            since: since.map(DisplayTime::from),
             dropped: health.dropped,
             created: webhook.created_at.into(),
         }
     }
 }
 
-/// The field that narrows conversions.
-const WHOSE: &str = "filters.affiliate_id";
+/// The field that filters conversions.
+const AFFILIATE: &str = "filters.affiliate_id";
 
-/// The fields of a webhook, whose conversions may be narrowed to an affiliate already.
-async fn groups(app: &App, person: &Person, narrowed_to: Option<&str>) -> Result<Vec<Group>, ApiError> {
-    let hint = "A public address of yours that starts with https://.";
-    let url = Field::address("url", "Address", hint).required().such_as("https://hooks.example.com/deeplink");
-    let kinds = KINDS.iter().map(|(name, _, label)| Field::tick(name, label)).collect();
+/// The fields of a webhook, whose conversions may be filtered by an affiliate already.
+async fn groups(app: &App, person: &Person, filter: Option<&str>) -> Result<Vec<Group>, ApiError> {
+    let hint = "A public URL of yours that starts with https://.";
+    let url = Field::url("url", "Endpoint URL", hint).required().placeholder("https://hooks.example.com/deeplink");
+    let kinds = KINDS.iter().map(|(name, _, label)| Field::checkbox(name, label)).collect();
     let affiliates = api::affiliates::list_for(app, &person.caller).await?.affiliates;
-    let all = [(String::new(), "Everybody’s".to_owned())];
-    // One that is deleted still narrows; a form without it would silently widen what is sent.
-    let deleted = narrowed_to.filter(|id| affiliates.iter().all(|one| one.id.as_str() != *id));
-    let deleted = deleted.map(|id| (id.to_owned(), "An affiliate that is deleted".to_owned()));
-    let there = affiliates.into_iter().map(|one| (one.id.to_string(), one.name));
-    let choices = all.into_iter().chain(there).chain(deleted);
-    let whose = Field::choice(WHOSE, "Conversions", "By whose links.", choices);
+    let all = [(String::new(), "All conversions".to_owned())];
+    // One that is deleted still filters; a form without it would silently send more.
+    let deleted = filter.filter(|id| affiliates.iter().all(|one| one.id.as_str() != *id));
+    let deleted = deleted.map(|id| (id.to_owned(), "Deleted affiliate".to_owned()));
+    let existing = affiliates.into_iter().map(|one| (one.id.to_string(), one.name));
+    let choices = all.into_iter().chain(existing).chain(deleted);
+    let affiliate = Field::choice(AFFILIATE, "Conversions", "Send only those of one affiliate’s links.", choices);
     Ok(vec![
-        Group::of("", "", vec![url]),
-        Group::of("Events", "What it is told of.", kinds),
-        Group::of("", "", vec![whose]),
+        Group::plain(vec![url]),
+        Group::new("Events", "Choose which events to send.", kinds),
+        Group::plain(vec![affiliate]),
     ])
 }
 
@@ -104,106 +101,77 @@ fn kinds_in(form: &Form) -> Vec<EventKind> {
 }
 
 fn filters_in(form: &Form) -> WebhookFilters {
-    form.filled(WHOSE).into_iter().fold(WebhookFilters::new(), WebhookFilters::affiliate_id)
+    form.filled(AFFILIATE).into_iter().fold(WebhookFilters::new(), WebhookFilters::affiliate_id)
 }
 
 #[derive(Template)]
 #[template(path = "pages/webhooks.html")]
 struct ListPage<'a> {
     frame: &'a Frame,
-    webhooks: Vec<Shown>,
-    /// Whether there can be one more.
-    has_room: bool,
-    groups: Vec<Group>,
-    form_id: String,
-    trouble: Option<String>,
+    webhooks: Vec<WebhookView>,
+    is_full: bool,
+    form: FormView,
 }
 
 /// The list, newest first.
-pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> Result<Response, ApiError> {
-    let usual = Form::with([("event_conversion", Some("yes"))]);
-    list_page(&app, &person, Some(&query), &usual, None).await
+pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    list_page(&app, &person, View::Opened(Some(&query))).await
 }
 
-async fn list_page(
-    app: &Shared,
-    person: &Person,
-    query: Option<&Query>,
-    form: &Form,
-    trouble: Option<&Trouble>,
-) -> Result<Response, ApiError> {
+async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
     let all = api::webhooks::list_for(app, &person.caller).await?.webhooks;
-    let has_room = i64::try_from(all.len()).is_ok_and(|count| count < MAX_WEBHOOKS);
-    let mut groups = groups(app, person, None).await?;
-    let elsewhere = fill(&mut groups, form, trouble);
-    let frame = Frame::of(app, person, Section::WEBHOOKS, "Webhooks").failed(trouble.is_some()).after(query);
-    let webhooks = all.into_iter().map(Shown::from).collect();
-    let page = ListPage { frame: &frame, webhooks, has_room, groups, form_id: draw_id(app), trouble: elsewhere };
-    Ok(answer(app, status_of(trouble), &frame, &page))
+    let is_full = i64::try_from(all.len()).is_ok_and(|count| count >= MAX_WEBHOOKS);
+    let initial = Form::with([("event_conversion", Some("yes"))]);
+    let form = FormView::new(app, groups(app, person, None).await?, &initial, &view);
+    let frame = Frame::list(app, person, Section::WEBHOOKS, &view);
+    let webhooks = all.into_iter().map(WebhookView::from).collect();
+    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, webhooks, is_full, form }))
 }
 
-/// Makes a webhook and shows its secret, this once.
-pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> Result<Response, ApiError> {
+/// Creates a webhook and shows its secret, this once.
+pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let once = secret_of(&person, LIST, &form);
     let asked = CreateWebhook::new(form.value("url"), kinds_in(&form)).filters(filters_in(&form));
     match api::webhooks::create_for(&app, Arc::clone(&person.caller), once, asked).await {
-        Ok(made) if made.replayed => Ok(see_other(&format!("{LIST}?done=webhook-secret-shown"))),
-        Ok(made) => {
-            let made: CreatedWebhook = made.said()?;
-            Ok(secret_page(&app, &person, ("The new webhook’s secret", FIRST), &made.webhook.id, &made.secret))
+        Ok(Answer { made, .. }) => {
+            let back = made.as_ref().map_or(LIST.to_owned(), |made| format!("{LIST}/{}", made.webhook.id));
+            let secret = made.as_ref().map(|made| made.secret.expose());
+            Ok(secret_page("Webhook secret", CREATED, &back).show(&app, &person, secret))
         }
-        Err(error) => list_page(&app, &person, None, &form, Some(&Trouble::of(error)?)).await,
+        Err(error) => list_page(&app, &person, View::refused(&form, error)?).await,
     }
 }
 
-/// What is said of a webhook's first secret, and of a later one.
-const FIRST: &str =
-    "Your receiver verifies with it that an event comes from here. Keep it where only your receiver finds it.";
-const LATER: &str = "X-Service-Signature is made with it from now on. In webhook-signature the secret before signs beside it for 24 hours. Keep it where only your receiver finds it.";
+const CREATED: &str = "Your receiver uses it to verify that events come from this service. Store it where only your receiver can read it.";
+const ROTATED: &str = "X-Service-Signature uses it from now on. In webhook-signature, the previous secret also signs for 24 hours. Store it where only your receiver can read it.";
 
-fn secret_page(
-    app: &App,
-    person: &Person,
-    (title, lead): (&str, &str),
-    id: &WebhookId,
-    secret: &WebhookSecret,
-) -> Response {
-    let frame = Frame::of(app, person, Section::WEBHOOKS, title);
-    let page = Secret {
-        frame: &frame,
-        lead,
-        secret: secret.expose(),
-        base: app.public_url.as_str().trim_end_matches('/'),
-        carried_by: Carrier::Receivers,
-        back: &format!("{LIST}/{id}"),
-    };
-    answer(app, StatusCode::OK, &frame, &page)
+fn secret_page<'a>(title: &'a str, lead: &'a str, back: &'a str) -> Secret<'a> {
+    let (section, kind) = (Section::WEBHOOKS, SecretKind::WebhookSecret);
+    Secret { section, title, lead, kind, back, repeated: "webhook-secret-shown" }
 }
 
 #[derive(Template)]
 #[template(path = "pages/webhook.html")]
 struct WebhookPage<'a> {
     frame: &'a Frame,
-    webhook: Shown,
-    /// What may not be meant.
-    notes: Vec<&'static str>,
-    groups: Vec<Group>,
-    form_id: String,
-    trouble: Option<String>,
+    webhook: WebhookView,
+    /// Settings that may be a mistake.
+    warnings: Vec<&'static str>,
+    form: FormView,
 }
 
-/// What may not be meant of a webhook, though it is allowed.
-fn notes(webhook: &WebhookDetail, all: &[WebhookDetail]) -> Vec<&'static str> {
+/// What may be a mistake in a webhook, though it is allowed.
+fn warnings(webhook: &WebhookDetail, all: &[WebhookDetail]) -> Vec<&'static str> {
     let filters_nothing = !webhook.filters.is_empty() && !webhook.events.contains(&EventKind::Conversion);
-    let is_twin = |other: &WebhookDetail| other.id != webhook.id && other.url == webhook.url && other.active;
-    let notes = [
-        (filters_nothing, "It is narrowed to the conversions of one affiliate, and conversions are not sent to it."),
+    let is_duplicate = |other: &WebhookDetail| other.id != webhook.id && other.url == webhook.url && other.active;
+    let warnings = [
+        (filters_nothing, "The affiliate filter has no effect, because conversion events are not sent."),
         (
-            webhook.active && all.iter().any(is_twin),
-            "Your other webhook has the same address: what both are told of comes there twice, signed with two secrets.",
+            webhook.active && all.iter().any(is_duplicate),
+            "Your other webhook has the same URL, so events that both send arrive there twice, signed with two secrets.",
         ),
     ];
-    notes.into_iter().filter_map(|(applies, note)| applies.then_some(note)).collect()
+    warnings.into_iter().filter_map(|(applies, text)| applies.then_some(text)).collect()
 }
 
 /// One webhook.
@@ -212,44 +180,34 @@ pub(super) async fn show(
     person: Person,
     Path(id): Path<String>,
     query: Query,
-) -> Result<Response, ApiError> {
-    page(&app, &person, &id, Some(&query), None, None).await
+) -> PageResult {
+    page(&app, &person, &id, View::Opened(Some(&query))).await
 }
 
-/// A webhook of whoever looks.
+/// A webhook of the person's account.
 pub(super) async fn named(app: &App, person: &Person, id: &str) -> Result<WebhookDetail, ApiError> {
     Ok(api::webhooks::find(app, &person.caller, &api::webhooks::named(id)?).await?.detail())
 }
 
-async fn page(
-    app: &Shared,
-    person: &Person,
-    id: &str,
-    query: Option<&Query>,
-    form: Option<&Form>,
-    trouble: Option<&Trouble>,
-) -> Result<Response, ApiError> {
+async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageResult {
     let webhook = named(app, person, id).await?;
     let kinds = KINDS.iter().map(|(name, kind, _)| (*name, webhook.events.contains(kind).then_some("yes")));
-    let narrowed_to = webhook.filters.affiliate_id.as_deref();
-    let rest = [("url", Some(&*webhook.url)), (WHOSE, narrowed_to)];
-    let stored = Form::with(kinds.chain(rest));
-    let mut groups = groups(app, person, narrowed_to).await?;
-    let elsewhere = fill(&mut groups, form.unwrap_or(&stored), trouble);
-    let frame = Frame::of(app, person, Section::WEBHOOKS, "Webhook").failed(trouble.is_some()).after(query);
-    let notes = notes(&webhook, &api::webhooks::list_for(app, &person.caller).await?.webhooks);
-    let form_id = draw_id(app);
-    let page = WebhookPage { frame: &frame, webhook: webhook.into(), notes, groups, form_id, trouble: elsewhere };
-    Ok(answer(app, status_of(trouble), &frame, &page))
+    let filter = webhook.filters.affiliate_id.as_deref();
+    let stored = Form::with(kinds.chain([("url", Some(&*webhook.url)), (AFFILIATE, filter)]));
+    let form = FormView::new(app, groups(app, person, filter).await?, &stored, &view);
+    let frame = Frame::of(app, person, Section::WEBHOOKS, "Webhook").showing(&view);
+    let warnings = warnings(&webhook, &api::webhooks::list_for(app, &person.caller).await?.webhooks);
+    let page = WebhookPage { frame: &frame, webhook: webhook.into(), warnings, form };
+    Ok(answer(app, view.outcome(), &frame, &page))
 }
 
-/// Changes a webhook: what the form has, which is its fields or whether it is on.
+/// Changes a webhook: its fields, or only whether it is enabled.
 pub(super) async fn update(
     State(app): State<Shared>,
     person: Person,
     Path(id): Path<String>,
     form: Form,
-) -> Result<Response, ApiError> {
+) -> PageResult {
     let named = api::webhooks::named(&id)?;
     let stored = api::webhooks::find(&app, &person.caller, &named).await?.detail();
     let (asked, done) = match form.value("active") {
@@ -258,39 +216,34 @@ pub(super) async fn update(
         _ => {
             let asked = UpdateWebhook::new().url(form.value("url")).events(kinds_in(&form));
             let filters = filters_in(&form);
-            // What is stored may be an affiliate that is deleted, which can be kept and not chosen.
+            // A deleted affiliate that is stored can be kept, but not set.
             let asked = if filters == stored.filters { asked } else { asked.filters(filters) };
             (asked, "webhook-saved")
         }
     };
-    match api::webhooks::update_for(Arc::clone(&app), Arc::clone(&person.caller), named, asked).await {
+    match api::webhooks::update_for(&app, Arc::clone(&person.caller), named, asked).await {
         Ok(_) => Ok(see_other(&format!("{LIST}/{id}?done={done}"))),
-        Err(error) => page(&app, &person, &id, None, Some(&form), Some(&Trouble::of(error)?)).await,
+        Err(error) => page(&app, &person, &id, View::refused(&form, error)?).await,
     }
 }
 
-/// Asks once more before there is a new secret.
-pub(super) async fn confirm_rotate(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+/// Asks for confirmation before the secret is rotated.
+pub(super) async fn confirm_rotate(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let webhook = named(&app, &person, &id).await?;
-    Ok(ask_rotate(&app, &person, &webhook, None))
+    Ok(rotate_page(&app, &person, &webhook, None))
 }
 
-fn ask_rotate(app: &App, person: &Person, webhook: &WebhookDetail, trouble: Option<&Trouble>) -> Response {
-    let back = format!("{LIST}/{}", webhook.id);
+fn rotate_page(app: &App, person: &Person, webhook: &WebhookDetail, error: Option<&FormError>) -> Response {
     let question = Question {
         section: Section::WEBHOOKS,
-        title: "Make a new secret?",
-        name: &webhook.url,
-        lead: "X-Service-Signature is made with it at once. In webhook-signature the secret of now goes on signing beside it for 24 hours; if one more is made within that time, the secret of now is over with it. This cannot be taken back.",
-        action: &format!("{back}/secret"),
-        submit: "Make a new secret",
-        back: &back,
+        title: "Rotate the secret?".to_owned(),
+        subject: &webhook.url,
+        lead: "X-Service-Signature uses the new secret immediately. In webhook-signature, the current secret also signs for 24 hours. Rotating again within 24 hours invalidates the current secret at once. This cannot be undone.",
+        submit: "Rotate secret".to_owned(),
+        keep: "Cancel",
+        back: &format!("{LIST}/{}", webhook.id),
     };
-    question.ask(app, person, trouble)
+    question.ask(app, person, error)
 }
 
 /// Gives a webhook a new secret and shows it, this once.
@@ -299,69 +252,45 @@ pub(super) async fn rotate(
     person: Person,
     Path(id): Path<String>,
     form: Form,
-) -> Result<Response, ApiError> {
+) -> PageResult {
     let webhook = named(&app, &person, &id).await?;
     let once = secret_of(&person, &format!("{LIST}/{id}/secret"), &form);
     match api::webhooks::rotate_for(&app, Arc::clone(&person.caller), once, webhook.id.clone()).await {
-        Ok(made) if made.replayed => Ok(see_other(&format!("{LIST}/{id}?done=webhook-secret-shown"))),
-        Ok(made) => {
-            let made: RotatedSecret = made.said()?;
-            Ok(secret_page(&app, &person, ("The webhook’s new secret", LATER), &made.id, &made.secret))
+        Ok(Answer { made, .. }) => {
+            let (back, secret) = (format!("{LIST}/{id}"), made.as_ref().map(|made| made.secret.expose()));
+            Ok(secret_page("New webhook secret", ROTATED, &back).show(&app, &person, secret))
         }
-        Err(error) => Ok(ask_rotate(&app, &person, &webhook, Some(&Trouble::of(error)?))),
+        Err(error) => Ok(rotate_page(&app, &person, &webhook, Some(&FormError::of(error)?))),
     }
 }
 
-/// Sends a made-up event and leads to what becomes of it.
-pub(super) async fn test(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-    form: Form,
-) -> Result<Response, ApiError> {
+/// Sends a test event and redirects to its delivery.
+pub(super) async fn test(State(app): State<Shared>, person: Person, Path(id): Path<String>, form: Form) -> PageResult {
     let webhook = named(&app, &person, &id).await?.id;
     let once = Once::form(&person.caller, &format!("{LIST}/{id}/test"), form.value("form"), "");
-    match api::deliveries::test_for(Arc::clone(&app), Arc::clone(&person.caller), once, webhook, None).await {
+    match api::deliveries::test_for(&app, Arc::clone(&person.caller), once, webhook, None).await {
         Ok(made) => {
-            let delivery: DeliveryDetail = made.said()?;
-            Ok(see_other(&format!("{LIST}/{id}/deliveries/{}?done=event-sent", delivery.id)))
+            let delivery = made.into_made()?.id;
+            Ok(see_other(&format!("{LIST}/{id}/deliveries/{delivery}?done=event-sent")))
         }
-        Err(error) => page(&app, &person, &id, None, None, Some(&Trouble::of(error)?)).await,
+        Err(error) => page(&app, &person, &id, View::refused(None, error)?).await,
     }
 }
 
-/// Leads to the webhook: a bookmark or a sign-in comes back without the form.
-pub(super) async fn back(Path(id): Path<String>) -> Result<Response, ApiError> {
+/// Redirects to the webhook: a bookmark or a sign-in comes back without the form.
+pub(super) async fn back(Path(id): Path<String>) -> PageResult {
     Ok(see_other(&format!("{LIST}/{}", api::webhooks::named(&id)?)))
 }
 
-/// Asks once more.
-pub(super) async fn confirm(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+/// Asks for confirmation.
+pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let webhook = named(&app, &person, &id).await?;
+    let lead = "No more events are sent to it, pending deliveries are canceled, and its delivery log is deleted. This cannot be undone.";
     let back = format!("{LIST}/{id}");
-    let action = format!("{back}/delete");
-    let question = Question {
-        section: Section::WEBHOOKS,
-        title: "Delete this webhook?",
-        name: &webhook.url,
-        lead: "Nothing more is sent to it, what waits is given up, and the log of its deliveries goes with it. This cannot be taken back.",
-        action: &action,
-        submit: "Delete the webhook",
-        back: &back,
-    };
-    Ok(question.ask(&app, &person, None))
+    Ok(Question::delete(Section::WEBHOOKS, "webhook", &webhook.url, lead, &back).ask(&app, &person, None))
 }
 
 /// Deletes a webhook.
-pub(super) async fn delete(
-    State(app): State<Shared>,
-    person: Person,
-    Path(id): Path<String>,
-    _: Form,
-) -> Result<Response, ApiError> {
-    after_deletion(api::webhooks::delete_for(app, person.caller, &id).await, LIST, "webhook-deleted")
+pub(super) async fn delete(State(app): State<Shared>, person: Person, Path(id): Path<String>, _: Form) -> PageResult {
+    after_deletion(api::webhooks::delete_for(&app, person.caller, &id).await, LIST, "webhook-deleted")
 }

@@ -2,9 +2,9 @@
 
 /// Samples along each side of a pixel.
 const SAMPLES: u32 = 16;
-/// What a whole pixel counts.
+/// The value of a wholly covered pixel.
 pub(super) const WHOLE: u32 = SAMPLES * SAMPLES;
-/// Sub-units of a pixel: the samples stand in the middles of cells of four.
+/// Sub-units of a pixel: each sample is the centre of a cell of four.
 const UNIT: u32 = 4 * SAMPLES;
 
 /// What a round corner cuts off the pixels at it: `WHOLE` is all of a pixel. The corner is the upper left one; as it is
@@ -15,7 +15,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// A corner with a radius of so many quarters of `scale` pixels.
+    /// A corner with a radius in quarters of a module of `scale` pixels.
     pub(super) fn new(radius: u32, scale: u32) -> Self {
         let radius = radius * scale * (UNIT / 4);
         let edge = radius.div_ceil(UNIT);
@@ -30,7 +30,7 @@ impl Cut {
         Self { edge: edge as usize, samples }
     }
 
-    /// What is cut off the pixel so many rows and columns from the corner.
+    /// What is cut off the pixel at this row and column from the corner.
     fn at(&self, row: usize, column: usize) -> u32 {
         if row < self.edge && column < self.edge { self.samples[row * self.edge + column] } else { 0 }
     }
@@ -54,7 +54,7 @@ fn cut(radius: u32, row: u32, column: u32) -> u32 {
     u32::try_from(count).unwrap_or(WHOLE)
 }
 
-/// A square of so many pixels with four corners, clockwise from the upper left.
+/// A square with four corners, clockwise from the upper left.
 pub(super) struct Shape<'a> {
     /// Edge in pixels.
     pub(super) edge: usize,
@@ -63,17 +63,17 @@ pub(super) struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// How much of a pixel is covered, of [`WHOLE`]; nothing outside the square.
+    /// Coverage of a pixel, of [`WHOLE`]; 0 outside the square.
     pub(super) fn at(&self, row: usize, column: usize) -> u32 {
         let last = self.edge - 1;
         if row > last || column > last {
             return 0;
         }
-        let places = [(row, column), (row, last - column), (last - row, last - column), (last - row, column)];
+        let mirrored = [(row, column), (row, last - column), (last - row, last - column), (last - row, column)];
         let cut: u32 = self
             .corners
             .iter()
-            .zip(places)
+            .zip(mirrored)
             .filter_map(|(cut, (row, column))| Some(cut.as_ref()?.at(row, column)))
             .sum();
         WHOLE - cut

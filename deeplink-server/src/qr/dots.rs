@@ -16,7 +16,7 @@ const SHARP: u32 = 0;
 const ROUND: u32 = 2;
 const WIDE: u32 = 4;
 
-/// The corners of a dot of this type with these neighbours. The first row that fits holds.
+/// The corners of a dot of this type with these neighbours. The first matching row applies.
 pub(super) fn corners(dot_type: DotType, neighbours: Neighbours) -> Corners {
     match dot_type {
         DotType::Square => [SHARP; 4],
@@ -28,7 +28,7 @@ pub(super) fn corners(dot_type: DotType, neighbours: Neighbours) -> Corners {
     }
 }
 
-/// Runs with round ends, and bends of this radius.
+/// Runs with round ends, and outer corners of this radius.
 fn rounded(neighbours: Neighbours, bend: u32) -> Corners {
     const LT: Neighbours = LEFT | TOP;
     const TR: Neighbours = TOP | RIGHT;
@@ -48,7 +48,7 @@ fn rounded(neighbours: Neighbours, bend: u32) -> Corners {
     }
 }
 
-/// Runs that are round where they begin and where they end.
+/// Runs that are rounded at their upper left and lower right ends.
 fn classy(neighbours: Neighbours, end: u32) -> Corners {
     if neighbours == 0 {
         [ROUND, SHARP, ROUND, SHARP]

@@ -21,13 +21,13 @@ impl Square {
     }
 }
 
-/// Where the eyes stand in a symbol of so many modules, as rows and columns.
-pub(super) fn places(modules: u32) -> [(u32, u32); 3] {
+/// Row and column of each eye's upper left module.
+pub(super) fn positions(modules: u32) -> [(u32, u32); 3] {
     [(0, 0), (0, modules - EDGE), (modules - EDGE, 0)]
 }
 
-/// Whether an eye stands at this place of a symbol of so many modules.
-pub(super) fn cover(modules: u32, row: u32, column: u32) -> bool {
+/// Whether a module belongs to an eye.
+pub(super) fn covers(modules: u32, row: u32, column: u32) -> bool {
     let (first, last) = (..EDGE, modules - EDGE..);
     first.contains(&row) && (first.contains(&column) || last.contains(&column))
         || last.contains(&row) && first.contains(&column)
@@ -78,12 +78,12 @@ mod tests {
     }
 
     #[test]
-    fn eyes_stand_in_three_corners() {
-        let count = (0..25 * 25).filter(|at| cover(25, at / 25, at % 25)).count();
+    fn eyes_are_in_three_corners() {
+        let count = (0..25 * 25).filter(|at| covers(25, at / 25, at % 25)).count();
         assert_eq!(count, 3 * 49);
-        for (row, column) in places(25) {
-            assert!(cover(25, row, column) && cover(25, row + 6, column + 6));
+        for (row, column) in positions(25) {
+            assert!(covers(25, row, column) && covers(25, row + 6, column + 6));
         }
-        assert!(!cover(25, 24, 24) && !cover(25, 7, 0) && !cover(25, 0, 7) && !cover(25, 17, 0));
+        assert!(!covers(25, 24, 24) && !covers(25, 7, 0) && !covers(25, 0, 7) && !covers(25, 17, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! The hole that a logo clears in the middle of the symbol, and where the logo stands in it.
+//! The hole that a logo clears in the middle of the symbol, and the size of the logo in it.
 
 use deeplink_core::qr::QrLevel;
 
@@ -37,7 +37,7 @@ impl Hole {
             .min_by_key(|hole| (std::cmp::Reverse(hole.reach), hole.width * hole.height, hole.width))
     }
 
-    /// Whether the module at this place of a symbol of so many modules is cleared.
+    /// Whether a module of a symbol with `modules` per side is cleared.
     pub(super) fn covers(&self, modules: u32, row: u32, column: u32) -> bool {
         let within = |at: u32, edge: u32| {
             let first = (modules - edge) / 2;
@@ -46,7 +46,7 @@ impl Hole {
         within(row, self.height) && within(column, self.width)
     }
 
-    /// The logo's drawn width and height at so many units for each module, rounded, at least 1.
+    /// The logo's drawn width and height with `units` per module, rounded, at least 1.
     pub(super) fn logo_size(&self, units: u32) -> (u32, u32) {
         let rounded = |by: u32| {
             let by = u64::from(by);
@@ -57,12 +57,12 @@ impl Hole {
     }
 }
 
-/// Whether a level leaves room for the smallest hole in a symbol of so many modules.
+/// Whether a level leaves room for the smallest hole in a symbol of this size.
 pub(super) fn is_allowed(level: QrLevel, modules: u32) -> bool {
     budget(level, modules) >= 9
 }
 
-/// How many modules may be missing: what every level corrects with a margin for dirt.
+/// How many modules may be missing: less than the level corrects, to leave a margin for dirt.
 fn budget(level: QrLevel, modules: u32) -> u32 {
     let area = modules * modules;
     match level {

@@ -1,5 +1,5 @@
-//! Where everything stands: which version holds the content, and how modules become pixels or units. All of it follows
-//! from the style and the content's length, so a request that cannot be drawn is refused before anything is computed.
+//! The geometry of a code: the version that holds the content, and the mapping of modules to pixels or units. All of it follows
+//! from the style and the content's length, so a request that cannot be drawn is refused before the symbol is computed.
 
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::qr::{MAX_MARGIN, MAX_SIZE, QrFormat, QrLevel, QrShape, QrStyle};
@@ -19,7 +19,7 @@ pub enum CannotDraw {
     /// A module would be narrower than two pixels.
     #[error("size must be at least {least} for this link and these options")]
     TooSmall {
-        /// The edge in pixels that would do.
+        /// The smallest edge in pixels.
         least: u32,
     },
     /// The edge is over [`MAX_SIZE`].
@@ -41,7 +41,7 @@ impl From<CannotDraw> for Invalid {
     }
 }
 
-/// The numbers of one picture. Lengths are in modules but where they say pixels.
+/// The geometry of one image. Lengths are in modules unless they say pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     format: QrFormat,
@@ -54,7 +54,7 @@ pub struct Layout {
 
 impl Layout {
     /// The layout for content of this length: the smallest version that holds it as bytes at exactly the style's level
-    /// and, if the style has a logo, leaves room for one. No module is computed.
+    /// and, if the style has a logo, leaves room for one.
     pub fn of(style: &QrStyle, format: QrFormat, content: &str) -> Result<Self, CannotDraw> {
         if style.size > MAX_SIZE {
             return Err(CannotDraw::TooLarge);
@@ -115,7 +115,7 @@ impl Layout {
         self.ring
     }
 
-    /// Edge of what dots may stand in: the disc's diameter, or the symbol's edge.
+    /// Edge of the area of dots: the disc's diameter, or the symbol's edge.
     pub fn field(&self) -> u32 {
         self.modules() + 2 * self.ring
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn capacities_are_where_the_encoder_stops() {
+    fn capacities_are_those_of_the_encoder() {
         let levels = [QrCodeEcc::Low, QrCodeEcc::Medium, QrCodeEcc::Quartile, QrCodeEcc::High];
         for (&level, ecc) in QrLevel::ALL.iter().zip(levels) {
             for number in 1..=40 {

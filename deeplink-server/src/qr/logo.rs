@@ -1,4 +1,4 @@
-//! A logo as it is drawn: pixels and nothing else of the file that they came in.
+//! A logo as it is drawn: pixels without the rest of their file.
 
 use std::fmt;
 
@@ -14,15 +14,15 @@ pub struct Logo {
 
 impl Logo {
     /// A picture of `width` × `height` pixels, four bytes each (red, green, blue, alpha, not premultiplied), row by row.
-    /// `digest` is the SHA-256 of the file that it was decoded from. `None` if the numbers do not fit each other.
+    /// `digest` is the SHA-256 of the file that it was decoded from. `None` if the length does not match the size.
     pub fn new(width: u32, height: u32, rgba: Vec<u8>, digest: [u8; 32]) -> Option<Self> {
         let pixels = usize::try_from(u64::from(width) * u64::from(height)).ok()?;
         (pixels > 0 && rgba.len() == pixels * 4).then_some(Self { width, height, rgba, digest })
     }
 
-    /// Decodes a PNG, JPEG or WebP file: its first frame, as it is stored, with 8 bits a channel. What has more than
-    /// 2,048 px on an edge or 262,144 px in all, which is about what the largest codes draw, is made smaller. What it
-    /// holds beside pixels is left behind.
+    /// Decodes a PNG, JPEG or lossy WebP file: its first frame, as it is stored, with 8 bits a channel. What has more than
+    /// 2,048 px on an edge or 262,144 px in all, which is about what the largest codes draw, is scaled down. Everything
+    /// but the pixels is dropped.
     pub fn decode(file: &[u8]) -> Result<Self, NotALogo> {
         Picture::read(file)?.decode()
     }

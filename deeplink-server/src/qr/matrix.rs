@@ -10,7 +10,7 @@ use super::eyes;
 use super::hole::Hole;
 use super::layout::Layout;
 
-/// A square field of dots with a rim of nothing around it, so that every dot has four neighbours.
+/// A square field of dots with an empty border, so that every dot has four neighbours.
 pub(super) struct Field {
     edge: usize,
     dots: Vec<bool>,
@@ -33,7 +33,7 @@ impl Field {
         field
     }
 
-    /// The dots that show the content.
+    /// The dots of the content.
     pub(super) fn of(layout: &Layout, content: &str, hole: Option<Hole>) -> Self {
         let symbol = symbol(layout, content);
         let mut field = Self::new(layout.field());
@@ -41,7 +41,7 @@ impl Field {
         for row in 0..modules {
             for column in 0..modules {
                 let hidden =
-                    eyes::cover(modules, row, column) || hole.is_some_and(|hole| hole.covers(modules, row, column));
+                    eyes::covers(modules, row, column) || hole.is_some_and(|hole| hole.covers(modules, row, column));
                 if !hidden && symbol.get_module(column.cast_signed(), row.cast_signed()) {
                     field.put(ring + row, ring + column);
                 }
@@ -80,17 +80,17 @@ impl Field {
         self.edge
     }
 
-    /// Distance between a dot and the one below it, in the numbering of dots.
+    /// Difference of the indices of a dot and the one below it.
     pub(super) fn stride(&self) -> usize {
         self.edge + 2
     }
 
-    /// The number of the dot at this place.
+    /// The index of the dot at this row and column.
     pub(super) fn at(&self, row: usize, column: usize) -> usize {
         (row + 1) * self.stride() + column + 1
     }
 
-    /// Whether there is a dot. One step beyond the field there is none.
+    /// Whether there is a dot at this index; never in the border.
     pub(super) fn is_dot(&self, at: usize) -> bool {
         self.dots[at]
     }
@@ -117,7 +117,7 @@ fn symbol(layout: &Layout, content: &str) -> QrCode {
         .expect("a layout holds the content that it was made for")
 }
 
-/// What decides about the dots around a symbol: the same for the same content.
+/// Seed of the dots around a symbol; it depends on the content only.
 fn seed(content: &str) -> u64 {
     let digest = Sha256::digest(content.as_bytes());
     digest[..8].iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte))
@@ -221,9 +221,9 @@ mod tests {
             let style = QrStyle { level, ..QrStyle::default() };
             let layout = Layout::of(&style, QrFormat::Svg, "short").expect("a layout");
             let symbol = symbol(&layout, "short");
-            // The first two format bits, which stand left of the upper left eye's corner, are masked with 10.
-            let shown = u8::from(symbol.get_module(0, 8)) << 1 | u8::from(symbol.get_module(1, 8));
-            assert_eq!(shown ^ 2, bits, "{level}");
+            // The first two format bits, below the upper left eye, are masked with 10.
+            let format_bits = u8::from(symbol.get_module(0, 8)) << 1 | u8::from(symbol.get_module(1, 8));
+            assert_eq!(format_bits ^ 2, bits, "{level}");
         }
     }
 }

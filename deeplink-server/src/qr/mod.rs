@@ -1,7 +1,7 @@
 //! Draws links as QR codes.
 //!
-//! The same options, content and logo give the same bytes, on every node and after a restart; whoever changes what is
-//! drawn raises [`RENDERER_VERSION`]. Nothing here waits or reads anything, so the caller chooses the thread.
+//! The same options, content and logo give the same bytes, on every node and after a restart; a change of what
+//! is drawn raises [`RENDERER_VERSION`]. Drawing is pure computation, so the caller chooses the thread.
 
 mod codes;
 mod coverage;
@@ -28,7 +28,7 @@ pub use picture::NotALogo;
 use hole::Hole;
 use matrix::Field;
 
-/// The renderer's version, a part of every `ETag`: what an older one drew is not taken for what this one draws.
+/// The renderer's version, a part of every `ETag`, so that cached images of an older one are not used.
 pub const RENDERER_VERSION: u32 = 1;
 
 /// The finished file: a PNG, or an SVG in UTF-8. `layout` must be that of the same style and content.
@@ -85,7 +85,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(96))]
 
-        /// Whatever is asked for is drawn or refused; asked again, it is the same to the last byte.
+        /// Every style is drawn or refused; drawn twice, it gives the same bytes.
         #[test]
         fn every_style_is_drawn_alike_or_refused(
             style in styles(),

@@ -1,4 +1,4 @@
-//! Resizing of logos. Only sums, products and comparisons of floats: the result is the same on every platform.
+//! Resizing of logos. Uses only sums, products and comparisons of floats, so the result is the same on every platform.
 
 use super::Logo;
 
@@ -6,10 +6,10 @@ use super::Logo;
 pub(super) type Pixel = [f32; 4];
 
 /// The logo at this size, row by row. Cubic interpolation (Catmull-Rom), widened to the step between pixels when it
-/// shrinks. Colours are weighed by their alpha, so that what is transparent leaves no fringe.
+/// shrinks. Colours are premultiplied, so that transparent pixels leave no fringe.
 pub(super) fn resize(logo: &Logo, width: u32, height: u32) -> Vec<Pixel> {
     if (width, height) == (logo.width(), logo.height()) {
-        return logo.rgba().as_chunks().0.iter().map(|rgba| weighed(*rgba, 1.0)).collect();
+        return logo.rgba().as_chunks().0.iter().map(|rgba| premultiplied(*rgba, 1.0)).collect();
     }
     let columns = weights(logo.width(), width);
     let rows = weights(logo.height(), height);
@@ -23,7 +23,7 @@ pub(super) fn resize(logo: &Logo, width: u32, height: u32) -> Vec<Pixel> {
         let begin = rows.partition_point(|taps| taps.first + taps.weights.len() <= at);
         for (row, taps) in rows.iter().enumerate().skip(begin).take_while(|(_, taps)| taps.first <= at) {
             if !done {
-                narrow(source, &columns, &mut line);
+                resize_row(source, &columns, &mut line);
                 done = true;
             }
             let weight = taps.weights[at - taps.first];
@@ -37,33 +37,33 @@ pub(super) fn resize(logo: &Logo, width: u32, height: u32) -> Vec<Pixel> {
     // The filter overshoots at hard edges.
     for pixel in &mut out {
         pixel[3] = pixel[3].clamp(0.0, 1.0);
-        let most = 255.0 * pixel[3];
+        let max = 255.0 * pixel[3];
         for channel in &mut pixel[..3] {
-            *channel = channel.clamp(0.0, most);
+            *channel = channel.clamp(0.0, max);
         }
     }
     out
 }
 
 /// One row of the logo, resized.
-fn narrow(source: &[u8], columns: &[Taps], line: &mut [Pixel]) {
+fn resize_row(source: &[u8], columns: &[Taps], line: &mut [Pixel]) {
     for (pixel, taps) in line.iter_mut().zip(columns) {
         *pixel = [0.0; 4];
         for (rgba, weight) in source.as_chunks().0[taps.first..].iter().zip(&taps.weights) {
-            for (sum, value) in pixel.iter_mut().zip(weighed(*rgba, *weight)) {
+            for (sum, value) in pixel.iter_mut().zip(premultiplied(*rgba, *weight)) {
                 *sum += value;
             }
         }
     }
 }
 
-/// A part of a pixel of the logo.
-fn weighed([red, green, blue, alpha]: [u8; 4], weight: f32) -> Pixel {
+/// A pixel of the logo, premultiplied and weighted.
+fn premultiplied([red, green, blue, alpha]: [u8; 4], weight: f32) -> Pixel {
     let alpha = weight * (f32::from(alpha) / 255.0);
     [alpha * f32::from(red), alpha * f32::from(green), alpha * f32::from(blue), alpha]
 }
 
-/// What one pixel of the result is made of: neighbours in the source, and the part of each. The parts add up to 1.
+/// The source pixels of one pixel of the result, with their weights, which add up to 1.
 struct Taps {
     first: usize,
     weights: Vec<f32>,

@@ -1,5 +1,5 @@
-//! The code as SVG: a background, at most three paths in units of one module, and the logo. No text of the caller is in
-//! it, and nothing that a viewer would have to fetch.
+//! The code as SVG: a background, at most three paths in units of one module, and the logo. It holds
+//! neither text of the caller nor external references.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use super::outline::Pen;
 use super::{Logo, eyes, png};
 
 /// Longest edge of an embedded logo in pixels.
-const LOGO_EDGE: u32 = 512;
+const MAX_LOGO_EDGE: u32 = 512;
 
 /// The whole file.
 pub(super) fn draw(layout: &Layout, style: &QrStyle, field: &Field, logo: Option<(&Logo, Hole)>) -> String {
@@ -31,7 +31,7 @@ pub(super) fn draw(layout: &Layout, style: &QrStyle, field: &Field, logo: Option
     let origin = layout.margin() + layout.ring();
     let (outer, inner) = eyes::frame(style.corner_square_type);
     let pupil = eyes::pupil(style.corner_dot_type, style.corner_square_type);
-    for (row, column) in eyes::places(layout.modules()) {
+    for (row, column) in eyes::positions(layout.modules()) {
         let (row, column) = (origin + row, origin + column);
         frames.square(row, column, outer);
         frames.square(row, column, inner);
@@ -49,12 +49,12 @@ pub(super) fn draw(layout: &Layout, style: &QrStyle, field: &Field, logo: Option
     svg
 }
 
-/// The logo in the middle. Older readers know only the second of the two references.
+/// The logo in the middle. Older viewers support only `xlink:href`.
 fn embed(svg: &mut String, layout: &Layout, logo: &Logo, hole: Hole) {
     let (width, height) = hole.logo_size(1_000);
     let middle = layout.span() * 500;
     let (x, y) = (Thousandths(middle - width / 2), Thousandths(middle - height / 2));
-    let data = STANDARD.encode(png::picture(logo, LOGO_EDGE));
+    let data = STANDARD.encode(png::encode_logo(logo, MAX_LOGO_EDGE));
     push(
         svg,
         format_args!(
@@ -67,11 +67,11 @@ fn embed(svg: &mut String, layout: &Layout, logo: &Logo, hole: Hole) {
 }
 
 fn push(svg: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = svg.write_fmt(text);
 }
 
-/// A number with three decimals, of which zeros at the end are left out.
+/// A number with at most three decimals, without trailing zeros.
 struct Thousandths(u32);
 
 impl std::fmt::Display for Thousandths {
@@ -95,7 +95,7 @@ mod tests {
         String::from_utf8(crate::qr::draw(&layout, style, CONTENT, logo)).expect("text")
     }
 
-    fn starts(svg: &str, tag: &str) -> usize {
+    fn count(svg: &str, tag: &str) -> usize {
         svg.matches(tag).count()
     }
 
@@ -119,7 +119,7 @@ mod tests {
         );
         assert!(svg.contains("<path fill=\"#0304ef\" d=\"m4 5.5a1.5 1.5 0 0 1 3 0a"), "{svg}");
         assert!(svg.ends_with("z\"/></svg>"));
-        assert_eq!((starts(&svg, "<"), starts(&svg, "<path "), starts(&svg, "fill-rule")), (6, 3, 1));
+        assert_eq!((count(&svg, "<"), count(&svg, "<path "), count(&svg, "fill-rule")), (6, 3, 1));
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         for (width, height, expected) in [(1_500, 500, (512, 171)), (30, 10, (30, 10)), (4, 2_000, (1, 512))] {
             let logo = Logo::new(width, height, vec![128; (width * height * 4) as usize], [0; 32]).expect("a logo");
             let svg = svg(&style, Some(&logo));
-            assert_eq!((starts(&svg, "<"), starts(&svg, "<image ")), (7, 1));
+            assert_eq!((count(&svg, "<"), count(&svg, "<image ")), (7, 1));
             let data: Vec<_> = svg.split("href=\"data:image/png;base64,").skip(1).collect();
             let data: Vec<_> = data.iter().map(|rest| rest.split('"').next().expect("data")).collect();
             assert_eq!((data.len(), data[0]), (2, data[1]));
@@ -158,7 +158,7 @@ mod tests {
             let edge = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
             assert_eq!((edge(16), edge(20)), expected);
         }
-        // Of the 17 × 7 modules that are cleared 16 are taken, and a third as many down: centred in 41.
+        // Of the cleared 17 × 7 modules the logo covers 16 × 5.333, centred in 41.
         let logo = Logo::new(3, 1, vec![9; 12], [0; 32]).expect("a logo");
         let layout = Layout::of(&style, QrFormat::Svg, CONTENT).expect("a layout");
         let hole = Hole::for_logo(style.level, layout.modules(), &logo).expect("a hole");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_end_where_they_must() {
+    fn numbers_have_no_trailing_zeros() {
         for (thousandths, text) in
             [(0, "0"), (1, "0.001"), (500, "0.5"), (1_000, "1"), (10_250, "10.25"), (7_333, "7.333")]
         {

@@ -1,11 +1,9 @@
-//! Whoever reads the event stream on this node.
+//! The readers of the event stream on this node.
 //!
-//! One task (`tail`) follows the log and the events for all of them and keeps the last frames of each account that somebody
-//! reads. A reader takes from there what comes behind the place that it has reached; one that is further behind, because it
-//! has just come or reads slowly, asks the database for the next page. So nothing is kept for anybody who does not read, and
-//! the log is read once, however many do.
-
-pub(crate) mod tail;
+//! One task (`work::tail`) follows the click log and the events for all readers and buffers the latest frames of each
+//! account that has a reader. A reader that has just connected, or that is slow, may be further behind than the buffer; it
+//! pages through the database until it has caught up. Accounts without readers cost nothing, and the log is read once
+//! however many readers there are.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -18,82 +16,110 @@ use deeplink_core::id::TenantId;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
-use crate::db::events::{Told, page};
+use crate::db::events::{StreamEvent, page};
 use crate::db::{Db, DbError, clicks};
 
-/// Most readers of an account on a node.
+/// Maximum readers per account on a node.
 pub(crate) const MAX_READERS: usize = 10;
-/// Bytes of frames that are kept for an account's readers, and for those of all accounts together.
-const MAX_KEPT: usize = 256 * 1024;
-const MAX_KEPT_OF_ALL: usize = 32 * 1024 * 1024;
-/// Bytes of frames that a reader takes at one time, about.
-const PIECE: usize = 64 * 1024;
-/// Readers that ask the database for what they missed at one time: one, for reports may have half of the few connections
-/// that read SQLite, and links and keys need the others. It has one page at its turn.
-const CATCHING_UP: usize = 1;
-/// How long a reader waits for its turn, before it looks at what else concerns it: its key, and that it says something.
-const TURN: Duration = Duration::from_secs(1);
+/// Bytes of frames buffered per account, and for all accounts together.
+pub(crate) const MAX_BUFFERED: usize = 256 * 1024;
+pub(crate) const MAX_BUFFERED_TOTAL: usize = 32 * 1024 * 1024;
+/// Approximate bytes of frames that a reader takes at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Readers that may page through the database at the same time. One, because reports can occupy half of SQLite's few read
+/// connections, and lookups of links and keys need the rest. A permit is good for one page.
+const MAX_CATCHING_UP: usize = 1;
+/// How long a reader waits for a permit before it gets control again, to check its key and to send a heartbeat.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An event as a reader gets it.
+/// An event as it is sent to readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) position: i64,
     pub(crate) kind: EventKind,
-    /// In the form of server-sent events.
+    /// The server-sent event.
     pub(crate) text: Bytes,
 }
 
-impl From<&Told> for Frame {
-    fn from(told: &Told) -> Self {
-        // A body has no line breaks: white space between tokens is never written.
-        let text = format!("id: {}\nevent: {}\ndata: {}\n\n", told.id, told.kind, told.body);
-        Self { position: told.position, kind: told.kind.clone(), text: text.into() }
+impl From<&StreamEvent> for Frame {
+    fn from(event: &StreamEvent) -> Self {
+        // A body is compact JSON, so it has no line breaks.
+        let text = format!("id: {}\nevent: {}\ndata: {}\n\n", event.id, event.kind, event.body);
+        Self { position: event.position, kind: event.kind.clone(), text: text.into() }
     }
 }
 
-/// Everybody who reads.
+/// All readers on this node.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    audiences: Mutex<HashMap<TenantId, Arc<Audience>>>,
-    /// Somebody has come.
-    opened: Notify,
+    feeds: Mutex<HashMap<TenantId, Arc<Feed>>>,
+    /// Notified when a reader connects.
+    pub(crate) opened: Notify,
     stopping: watch::Sender<bool>,
     catching_up: Arc<Semaphore>,
 }
 
-/// Those who read one account's events.
+/// The events of one account that has readers.
 #[derive(Debug)]
-struct Audience {
+pub(crate) struct Feed {
     ring: Mutex<Ring>,
-    /// Something was added.
-    news: watch::Sender<()>,
-    /// One of its readers stands in the queue of those that catch up, so that accounts take turns.
+    /// Changes when frames are added.
+    added: watch::Sender<()>,
+    /// One of its readers at a time queues for the database, so that accounts take turns.
     catching_up: Arc<Semaphore>,
 }
 
-impl Audience {
+impl Feed {
     fn new() -> Self {
-        Self { ring: Mutex::new(Ring::new()), news: watch::Sender::new(()), catching_up: Arc::new(Semaphore::new(1)) }
+        Self { ring: Mutex::new(Ring::new()), added: watch::Sender::new(()), catching_up: Arc::new(Semaphore::new(1)) }
     }
 }
 
-/// The last frames of an account.
+impl Feed {
+    /// Sets the size of the buffer, and starts buffering at a position if that has not happened yet.
+    pub(crate) fn begin(&self, from: i64, max_bytes: usize) {
+        let mut ring = lock(&self.ring);
+        ring.max_bytes = max_bytes;
+        ring.shrink();
+        if ring.start.is_none() {
+            (ring.start, ring.end) = (Some(from), from);
+            self.added.send_replace(());
+        }
+    }
+
+    /// Adds the frames up to a position, except those it has already.
+    pub(crate) fn add(&self, frames: impl Iterator<Item = Frame>, read_to: i64) {
+        let mut ring = lock(&self.ring);
+        let (before, mut is_new) = (ring.end, false);
+        for frame in frames.filter(|frame| frame.position > before) {
+            ring.add(frame);
+            is_new = true;
+        }
+        ring.end = before.max(read_to);
+        drop(ring);
+        if is_new {
+            self.added.send_replace(());
+        }
+    }
+}
+
+/// A buffer of the latest frames of an account.
 #[derive(Debug)]
 struct Ring {
     readers: usize,
-    /// Every frame behind this place is here; `None` until the tail has come by.
-    since: Option<i64>,
-    /// Nothing up to this place is missing any more.
-    upto: i64,
+    /// All frames after this position are buffered; `None` until the tail has started this feed.
+    start: Option<i64>,
+    /// The log has been read up to this position.
+    end: i64,
     frames: VecDeque<Frame>,
     bytes: usize,
-    /// How many may be kept: less where many accounts are read.
-    most: usize,
+    /// Smaller when many accounts have readers.
+    max_bytes: usize,
 }
 
 impl Ring {
     fn new() -> Self {
-        Self { readers: 0, since: None, upto: 0, frames: VecDeque::new(), bytes: 0, most: MAX_KEPT }
+        Self { readers: 0, start: None, end: 0, frames: VecDeque::new(), bytes: 0, max_bytes: MAX_BUFFERED }
     }
 
     fn add(&mut self, frame: Frame) {
@@ -102,43 +128,43 @@ impl Ring {
         self.shrink();
     }
 
-    /// Lets go of the oldest frames, until no more than may be kept are left.
+    /// Drops the oldest frames until the rest fits.
     fn shrink(&mut self) {
-        while self.bytes > self.most
+        while self.bytes > self.max_bytes
             && let Some(oldest) = self.frames.pop_front()
         {
             self.bytes -= oldest.text.len();
-            self.since = Some(oldest.position);
+            self.start = Some(oldest.position);
         }
     }
 
-    /// The frames behind a place, as many as are taken at one time; `None` when some of them are not here.
-    fn behind(&self, place: i64) -> Option<Vec<Frame>> {
-        if self.since.is_none_or(|since| place < since) {
+    /// The frames after a position, at most a chunk; `None` if some of them are not buffered.
+    fn after(&self, position: i64) -> Option<Vec<Frame>> {
+        if self.start.is_none_or(|start| position < start) {
             return None;
         }
-        let first = self.frames.partition_point(|frame| frame.position <= place);
-        Some(piece(self.frames.range(first..).cloned()))
+        let first = self.frames.partition_point(|frame| frame.position <= position);
+        Some(chunk(self.frames.range(first..).cloned()))
     }
 }
 
-/// As many frames as are taken at one time: one at least, whatever its size.
-fn piece(frames: impl Iterator<Item = Frame>) -> Vec<Frame> {
+/// As many frames as fit into a chunk, but at least one.
+fn chunk(frames: impl Iterator<Item = Frame>) -> Vec<Frame> {
     let mut bytes = 0;
     let fits = |frame: &Frame| {
         bytes += frame.text.len();
-        bytes <= PIECE || bytes == frame.text.len()
+        bytes <= CHUNK_BYTES || bytes == frame.text.len()
     };
     frames.take_while(fits).collect()
 }
 
-/// What a reader gets at one time.
+/// The next frames of a reader.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct Chunk {
     pub(crate) frames: Vec<Frame>,
-    /// The reader has everything up to here.
-    pub(crate) reached: i64,
-    /// Whether there may be more behind it already.
+    /// With these frames the reader has everything up to this position.
+    pub(crate) position: i64,
+    /// Whether there may be more frames already.
     pub(crate) has_more: bool,
 }
 
@@ -149,126 +175,127 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Streams {
     pub(crate) fn new() -> Self {
         Self {
-            audiences: Mutex::default(),
+            feeds: Mutex::default(),
             opened: Notify::new(),
             stopping: watch::Sender::new(false),
-            catching_up: Arc::new(Semaphore::new(CATCHING_UP)),
+            catching_up: Arc::new(Semaphore::new(MAX_CATCHING_UP)),
         }
     }
 
-    /// A reader's place, unless the account has as many readers as it may.
-    pub(crate) fn open(self: &Arc<Self>, tenant: &TenantId) -> Option<Seat> {
-        let mut audiences = lock(&self.audiences);
-        let audience = audiences.entry(tenant.clone()).or_insert_with(|| Arc::new(Audience::new()));
-        let mut ring = lock(&audience.ring);
+    /// A new reader, unless the account has the maximum already.
+    pub(crate) fn open(self: &Arc<Self>, tenant: &TenantId) -> Option<StreamReader> {
+        let mut feeds = lock(&self.feeds);
+        let feed = feeds.entry(tenant.clone()).or_insert_with(|| Arc::new(Feed::new()));
+        let mut ring = lock(&feed.ring);
         if ring.readers >= MAX_READERS {
             return None;
         }
         ring.readers += 1;
         drop(ring);
-        let (news, stopping) = (audience.news.subscribe(), self.stopping.subscribe());
-        let (streams, tenant, audience) = (Arc::clone(self), tenant.clone(), Arc::clone(audience));
+        let (added, stopping) = (feed.added.subscribe(), self.stopping.subscribe());
+        let (streams, tenant, feed) = (Arc::clone(self), tenant.clone(), Arc::clone(feed));
         self.opened.notify_one();
-        Some(Seat { streams, tenant, audience, news, stopping, queued: None })
+        Some(StreamReader { streams, tenant, feed, added, stopping, queued: None })
     }
 
-    /// Lets every reader go, and nobody in.
+    /// Ends all streams because the server is stopping.
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);
     }
 
-    /// How many read.
+    /// The number of readers.
     pub(crate) fn readers(&self) -> usize {
-        lock(&self.audiences).values().map(|audience| lock(&audience.ring).readers).sum()
+        lock(&self.feeds).values().map(|feed| lock(&feed.ring).readers).sum()
     }
 
-    /// Whose events are read.
-    fn audiences(&self) -> Vec<(TenantId, Arc<Audience>)> {
-        lock(&self.audiences).iter().map(|(tenant, audience)| (tenant.clone(), Arc::clone(audience))).collect()
+    /// The accounts that have readers.
+    pub(crate) fn feeds(&self) -> Vec<(TenantId, Arc<Feed>)> {
+        lock(&self.feeds).iter().map(|(tenant, feed)| (tenant.clone(), Arc::clone(feed))).collect()
     }
 }
 
-/// A turn at the database: in the account's queue, and in that of all accounts.
-type Turn = [OwnedSemaphorePermit; 2];
+/// Permission to read a page of the database: from the account's queue, and from that of all accounts.
+type Permits = [OwnedSemaphorePermit; 2];
 
-async fn turn([account, all]: [Arc<Semaphore>; 2]) -> Option<Turn> {
+async fn permits([account, all]: [Arc<Semaphore>; 2]) -> Option<Permits> {
     Some([account.acquire_owned().await.ok()?, all.acquire_owned().await.ok()?])
 }
 
-/// A reader's place; given back when it is dropped.
-pub(crate) struct Seat {
+/// A reader of one account's events; counted until it is dropped.
+pub(crate) struct StreamReader {
     streams: Arc<Streams>,
     tenant: TenantId,
-    audience: Arc<Audience>,
-    news: watch::Receiver<()>,
+    feed: Arc<Feed>,
+    added: watch::Receiver<()>,
     stopping: watch::Receiver<bool>,
-    /// Its place in the queues for the database, while it waits for its turn.
-    queued: Option<Pin<Box<dyn Future<Output = Option<Turn>> + Send>>>,
+    /// Keeps its position in the queues for the database between calls.
+    queued: Option<Pin<Box<dyn Future<Output = Option<Permits>> + Send>>>,
 }
 
-impl Seat {
-    /// Whether the service stops.
-    pub(crate) fn is_over(&self) -> bool {
+impl StreamReader {
+    /// Whether the server is stopping.
+    pub(crate) fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
 
-    /// What comes behind a place, at most a page of the database. What is added from here on ends [`Seat::wait`]. Without
+    /// The events after a position, at most a page of the database. Frames added later end [`StreamReader::wait`]. Without
     /// `has_clicks` clicks may be left out.
-    pub(crate) async fn next(&mut self, db: &Db, after: i64, has_clicks: bool) -> Result<Piece, DbError> {
-        self.news.borrow_and_update();
-        let kept = lock(&self.audience.ring).behind(after);
-        if let Some(frames) = kept {
-            let reached = frames.last().map_or(after, |frame| frame.position);
-            return Ok(Piece { has_more: !frames.is_empty(), frames, reached });
+    pub(crate) async fn next(&mut self, db: &Db, after: i64, has_clicks: bool) -> Result<Chunk, DbError> {
+        self.added.borrow_and_update();
+        let buffered = lock(&self.feed.ring).after(after);
+        if let Some(frames) = buffered {
+            let position = frames.last().map_or(after, |frame| frame.position);
+            return Ok(Chunk { has_more: !frames.is_empty(), frames, position });
         }
-        let Some(_turns) = self.turn().await else {
-            return Ok(Piece { frames: Vec::new(), reached: after, has_more: true });
+        let Some(_permits) = self.permits().await else {
+            return Ok(Chunk { frames: Vec::new(), position: after, has_more: true });
         };
         let mut reader = db.read().await?;
         let end = clicks::head(&mut reader.conn()).await?;
-        let (told, upto) = page(&mut reader.conn(), &[&self.tenant], (after, end), has_clicks).await?;
+        let (events, read_to) = page(&mut reader.conn(), &[&self.tenant], (after, end), has_clicks).await?;
         drop(reader);
-        let frames = piece(told.iter().map(Frame::from));
-        // What was not taken is read again.
-        let is_cut = frames.len() < told.len();
-        let reached = frames.last().filter(|_| is_cut).map_or(upto.max(after), |last| last.position);
-        Ok(Piece { frames, reached, has_more: reached < end })
+        let frames = chunk(events.iter().map(Frame::from));
+        // Events that did not fit are read again.
+        let is_cut = frames.len() < events.len();
+        let position = frames.last().filter(|_| is_cut).map_or(read_to.max(after), |last| last.position);
+        Ok(Chunk { frames, position, has_more: position < end })
     }
 
-    /// Its turn at the database; `None` where it has not come soon, or the service stops. Its place in the queue it keeps.
-    async fn turn(&mut self) -> Option<Turn> {
-        let queues = [&self.audience.catching_up, &self.streams.catching_up].map(Arc::clone);
-        let queued = self.queued.get_or_insert_with(|| Box::pin(turn(queues)));
-        let turn = tokio::select! {
-            turn = queued => turn,
+    /// Permission to read the database; `None` if there is none in time, or the server is stopping. Keeps its position in the
+    /// queue.
+    async fn permits(&mut self) -> Option<Permits> {
+        let queues = [&self.feed.catching_up, &self.streams.catching_up].map(Arc::clone);
+        let queued = self.queued.get_or_insert_with(|| Box::pin(permits(queues)));
+        let permits = tokio::select! {
+            permits = queued => permits,
             _ = self.stopping.wait_for(|stopping| *stopping) => return None,
-            () = sleep(TURN) => return None,
+            () = sleep(PERMIT_TIMEOUT) => return None,
         };
         self.queued = None;
-        turn
+        permits
     }
 
-    /// Leaves the queue for the database: nobody waits for a reader that may take nothing for a while.
-    pub(crate) fn step_back(&mut self) {
+    /// Leaves the queue for the database, so that nobody waits for a reader that may not read for a while.
+    pub(crate) fn leave_queue(&mut self) {
         self.queued = None;
     }
 
-    /// Waits until there may be more, or the service stops.
+    /// Waits until there may be more events, or the server is stopping.
     pub(crate) async fn wait(&mut self) {
         tokio::select! {
-            _ = self.news.changed() => {}
+            _ = self.added.changed() => {}
             _ = self.stopping.wait_for(|stopping| *stopping) => {}
         }
     }
 }
 
-impl Drop for Seat {
+impl Drop for StreamReader {
     fn drop(&mut self) {
-        let mut audiences = lock(&self.streams.audiences);
-        let mut ring = lock(&self.audience.ring);
+        let mut feeds = lock(&self.streams.feeds);
+        let mut ring = lock(&self.feed.ring);
         ring.readers -= 1;
         if ring.readers == 0 {
-            audiences.remove(&self.tenant);
+            feeds.remove(&self.tenant);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The last frames of an account, and what a reader gets from the database when it is behind them.
+//! The buffer of an account's latest frames, and what a reader gets from the database when it is behind the buffer.
 
 use futures_util::future::{join, join_all};
 
@@ -14,45 +14,45 @@ fn tenants() -> [TenantId; 2] {
 }
 
 #[test]
-fn a_ring_says_when_something_is_not_in_it() {
+fn a_ring_knows_which_frames_it_does_not_have() {
     let mut ring = Ring::new();
-    assert_eq!(ring.behind(i64::MAX), None, "before the tail has come by");
-    ring.since = Some(10);
-    assert_eq!(ring.behind(9), None);
-    assert_eq!(ring.behind(10), Some(vec![]));
+    assert_eq!(ring.after(i64::MAX), None, "before the tail has started it");
+    ring.start = Some(10);
+    assert_eq!(ring.after(9), None);
+    assert_eq!(ring.after(10), Some(vec![]));
     for position in 11..=15 {
-        ring.add(frame(position, MAX_KEPT / 4));
+        ring.add(frame(position, MAX_BUFFERED / 4));
     }
-    assert_eq!(ring.since, Some(11));
-    assert_eq!(ring.behind(10), None);
+    assert_eq!(ring.start, Some(11));
+    assert_eq!(ring.after(10), None);
     let positions = |frames: Option<Vec<Frame>>| frames.map(|frames| frames.iter().map(|f| f.position).collect());
-    assert_eq!(positions(ring.behind(11)), Some(vec![12]), "one at least, whatever its size");
-    assert_eq!(positions(ring.behind(15)), Some(vec![]));
+    assert_eq!(positions(ring.after(11)), Some(vec![12]), "at least one frame, whatever its size");
+    assert_eq!(positions(ring.after(15)), Some(vec![]));
 }
 
 #[test]
-fn the_eleventh_reader_of_an_account_waits_for_one_to_leave() {
+fn an_account_has_at_most_ten_readers() {
     let streams = Arc::new(Streams::new());
     let [a, b] = tenants();
-    let mut seats: Vec<Seat> = (0..MAX_READERS).map(|_| streams.open(&a).expect("a place")).collect();
+    let mut readers: Vec<StreamReader> = (0..MAX_READERS).map(|_| streams.open(&a).expect("a reader")).collect();
     assert!(streams.open(&a).is_none());
-    assert!(streams.open(&b).is_some(), "others have their own");
-    seats.pop();
-    seats.extend(streams.open(&a));
-    assert_eq!((seats.len(), streams.readers()), (MAX_READERS, MAX_READERS));
-    seats.clear();
-    assert!(lock(&streams.audiences).is_empty());
+    assert!(streams.open(&b).is_some(), "other accounts are not affected");
+    readers.pop();
+    readers.extend(streams.open(&a));
+    assert_eq!((readers.len(), streams.readers()), (MAX_READERS, MAX_READERS));
+    readers.clear();
+    assert!(lock(&streams.feeds).is_empty());
 }
 
-/// A log with so many clicks of each of [`tenants`], one after the other, by a browser that says this.
+/// A click log with so many clicks of each of [`tenants`], one after the other, with this `User-Agent`.
 async fn log(clicks: [i64; 2], agent: &str) -> Scratch {
     let scratch = Scratch::new().await;
     let hash = if scratch.db.is_sqlite() { "X'01'" } else { "'\\x01'::bytea" };
     scratch.execute(format!("INSERT INTO visitor_texts (hash, text, used_at) VALUES ({hash}, '{agent}', 0)")).await;
     let mut first = 0;
     for ((link, tenant), count) in (1..).zip(tenants()).zip(clicks) {
-        let gone = "INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at)";
-        scratch.execute(format!("{gone} VALUES ({link}, '{tenant}', 'spring-42', 0)")).await;
+        let insert = "INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at)";
+        scratch.execute(format!("{insert} VALUES ({link}, '{tenant}', 'spring-42', 0)")).await;
         let some = format!(
             "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {count})
             INSERT INTO clicks (position, link, at, kind, platform, agent)
@@ -64,58 +64,58 @@ async fn log(clicks: [i64; 2], agent: &str) -> Scratch {
     scratch
 }
 
-/// However much of others lies between, a reader gets control after each page: so it can be told that it is not forgotten,
-/// and its key is looked at.
+/// However many events of other accounts lie between, the reader returns after each page, so that heartbeats are sent and
+/// the key is checked.
 #[tokio::test]
-async fn a_long_way_is_gone_page_by_page() {
+async fn a_reader_catches_up_page_by_page() {
     let scratch = log([10_000, 1], "x").await;
     let streams = Arc::new(Streams::new());
-    let mut seat = streams.open(&tenants()[1]).expect("a place");
+    let mut reader = streams.open(&tenants()[1]).expect("a reader");
     let mut after = 0;
-    for reached in [4_096, 8_192] {
-        let piece = seat.next(&scratch.db, after, true).await.expect("a piece");
-        assert_eq!(piece, Piece { frames: Vec::new(), reached, has_more: true });
-        after = reached;
+    for position in [4_096, 8_192] {
+        let chunk = reader.next(&scratch.db, after, true).await.expect("a chunk");
+        assert_eq!(chunk, Chunk { frames: Vec::new(), position, has_more: true });
+        after = position;
     }
-    let piece = seat.next(&scratch.db, after, true).await.expect("a piece");
-    assert_eq!((piece.frames.len(), piece.reached, piece.has_more), (1, 10_001, false));
-    // Who wants no clicks is not led through them.
-    let piece = seat.next(&scratch.db, 0, false).await.expect("a piece");
-    assert_eq!(piece, Piece { frames: Vec::new(), reached: 10_001, has_more: false });
+    let chunk = reader.next(&scratch.db, after, true).await.expect("a chunk");
+    assert_eq!((chunk.frames.len(), chunk.position, chunk.has_more), (1, 10_001, false));
+    // A reader without clicks skips the click log.
+    let chunk = reader.next(&scratch.db, 0, false).await.expect("a chunk");
+    assert_eq!(chunk, Chunk { frames: Vec::new(), position: 10_001, has_more: false });
 }
 
-/// What a reader takes at one time is small, however long the texts are and however far behind it is.
+/// Chunks are small, however long the texts are and however far behind the reader is.
 #[tokio::test]
-async fn a_piece_of_what_was_missed_is_small() {
+async fn chunks_from_the_database_are_small() {
     let scratch = log([300, 0], &"\u{1d538}".repeat(512)).await;
     let streams = Arc::new(Streams::new());
-    let mut seat = streams.open(&tenants()[0]).expect("a place");
+    let mut reader = streams.open(&tenants()[0]).expect("a reader");
     let (mut after, mut positions) = (0, Vec::new());
     loop {
-        let piece = seat.next(&scratch.db, after, true).await.expect("a piece");
-        assert!(piece.frames.iter().map(|frame| frame.text.len()).sum::<usize>() <= PIECE);
-        positions.extend(piece.frames.iter().map(|frame| frame.position));
-        after = piece.reached;
-        if !piece.has_more {
+        let chunk = reader.next(&scratch.db, after, true).await.expect("a chunk");
+        assert!(chunk.frames.iter().map(|frame| frame.text.len()).sum::<usize>() <= CHUNK_BYTES);
+        positions.extend(chunk.frames.iter().map(|frame| frame.position));
+        after = chunk.position;
+        if !chunk.has_more {
             break;
         }
     }
     assert_eq!(positions, (1..=300).collect::<Vec<i64>>());
 }
 
-/// Of those who catch up one reads at a time, and accounts take turns, however many readers each has.
+/// One reader at a time catches up, and accounts take turns however many readers each has.
 #[tokio::test]
 async fn accounts_catch_up_in_turns() {
     let scratch = Scratch::new().await;
     let streams = Arc::new(Streams::new());
     let [a, b] = tenants();
     let order = Mutex::new(Vec::new());
-    let busy = streams.catching_up.acquire().await.expect("a turn");
+    let busy = streams.catching_up.acquire().await.expect("a permit");
     let readers = [&a, &a, &b].map(|tenant| {
-        let mut seat = streams.open(tenant).expect("a place");
+        let mut reader = streams.open(tenant).expect("a reader");
         let (order, db) = (&order, &scratch.db);
         async move {
-            while seat.next(db, 0, true).await.expect("a piece").has_more {}
+            while reader.next(db, 0, true).await.expect("a chunk").has_more {}
             lock(order).push(tenant);
         }
     });
@@ -123,42 +123,42 @@ async fn accounts_catch_up_in_turns() {
     assert_eq!(*lock(&order), [&a, &b, &a]);
 }
 
-/// Whoever waits for a turn gets control again and again, so that it is told that it is not forgotten and its key is looked
-/// at; and keeps its place meanwhile, until it has something to say.
+/// A reader that waits for a permit returns regularly, so that heartbeats are sent and the key is checked, and keeps its
+/// position in the queue until it leaves it.
 #[tokio::test]
-async fn who_waits_for_a_turn_is_not_stuck_in_it() {
+async fn waiting_for_a_permit_times_out_and_keeps_the_position_in_the_queue() {
     let scratch = Scratch::new().await;
     let streams = Arc::new(Streams::new());
-    let [mut first, mut second] = tenants().map(|tenant| streams.open(&tenant).expect("a place"));
-    let busy = Arc::clone(&streams.catching_up).acquire_owned().await.expect("a turn");
-    let nothing = Piece { frames: Vec::new(), reached: 7, has_more: true };
-    for seat in [&mut first, &mut second] {
-        assert_eq!(seat.next(&scratch.db, 7, true).await.expect("a piece"), nothing);
+    let [mut first, mut second] = tenants().map(|tenant| streams.open(&tenant).expect("a reader"));
+    let busy = Arc::clone(&streams.catching_up).acquire_owned().await.expect("a permit");
+    let nothing = Chunk { frames: Vec::new(), position: 7, has_more: true };
+    for reader in [&mut first, &mut second] {
+        assert_eq!(reader.next(&scratch.db, 7, true).await.expect("a chunk"), nothing);
     }
     drop(busy);
-    // It is the first one's turn, which asked before.
-    assert_eq!(second.next(&scratch.db, 7, true).await.expect("a piece"), nothing);
-    first.step_back();
-    assert!(!second.next(&scratch.db, 7, true).await.expect("a piece").has_more);
-    let _busy = Arc::clone(&streams.catching_up).acquire_owned().await.expect("a turn");
+    // The first reader asked earlier, so it is next.
+    assert_eq!(second.next(&scratch.db, 7, true).await.expect("a chunk"), nothing);
+    first.leave_queue();
+    assert!(!second.next(&scratch.db, 7, true).await.expect("a chunk").has_more);
+    let _busy = Arc::clone(&streams.catching_up).acquire_owned().await.expect("a permit");
     streams.stop();
-    assert_eq!(first.next(&scratch.db, 7, true).await.expect("a piece"), nothing);
-    assert!(first.is_over());
+    assert_eq!(first.next(&scratch.db, 7, true).await.expect("a chunk"), nothing);
+    assert!(first.is_stopping());
 }
 
-/// However many accounts are read, what is kept for all of them together is bounded.
+/// The total size of all buffers is bounded, however many accounts have readers.
 #[test]
-fn many_accounts_keep_less_each() {
-    let audience = Audience::new();
-    audience.begin(10, MAX_KEPT);
-    audience.add((11..=14).map(|position| frame(position, MAX_KEPT / 4)), 14);
-    let kept = || {
-        let ring = lock(&audience.ring);
-        (ring.bytes, ring.since)
+fn buffers_shrink_when_many_accounts_have_readers() {
+    let feed = Feed::new();
+    feed.begin(10, MAX_BUFFERED);
+    feed.add((11..=14).map(|position| frame(position, MAX_BUFFERED / 4)), 14);
+    let buffered = || {
+        let ring = lock(&feed.ring);
+        (ring.bytes, ring.start)
     };
-    assert_eq!(kept(), (MAX_KEPT, Some(10)));
-    audience.begin(14, MAX_KEPT / 4);
-    assert_eq!(kept(), (MAX_KEPT / 4, Some(13)));
-    audience.begin(14, MAX_KEPT / 8);
-    assert_eq!(kept(), (0, Some(14)));
+    assert_eq!(buffered(), (MAX_BUFFERED, Some(10)));
+    feed.begin(14, MAX_BUFFERED / 4);
+    assert_eq!(buffered(), (MAX_BUFFERED / 4, Some(13)));
+    feed.begin(14, MAX_BUFFERED / 8);
+    assert_eq!(buffered(), (0, Some(14)));
 }

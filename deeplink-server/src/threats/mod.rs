@@ -1,8 +1,8 @@
-//! The operator's list of refused URLs and hosts: what a line means, and what is on it.
+//! The operator's list of refused URLs and hosts: its format and lookups.
 //!
-//! One URL or host a line. A host covers its subdomains; a URL stands for itself, and without a fragment also for
-//! itself with any. `#` at the start of a line or after white space begins a comment. Both sides are compared in the URL
-//! parser's normal form, without the dot that may end a host name.
+//! One URL or host per line. A host covers its subdomains. A URL covers itself; without a fragment also itself with any
+//! fragment. `#` at the start of a line or after white space starts a comment. Both sides are compared in the URL parser's
+//! normal form, without the trailing dot of a host name.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -10,17 +10,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
+use deeplink_core::destinations::Destinations;
 use deeplink_core::error::{ErrorCode, Invalid};
-use deeplink_core::link::{Destinations, LinkPatch};
+use deeplink_core::link::LinkPatch;
 use deeplink_core::patch::Patch;
 use url::{Host, Url};
 
-/// Largest list in bytes: some million lines.
+/// Maximum size of a list in bytes: several million lines.
 const MAX_BYTES: u64 = 64 << 20;
-/// How many line numbers are told of those that were skipped.
-const MAX_TOLD: usize = 20;
+/// Maximum number of skipped lines listed by number.
+const MAX_LISTED: usize = 20;
 
-/// URLs and hosts, found by a lookup for each label of a host, however many there are.
+/// URLs and hosts. A lookup costs one hash lookup per label of the host, whatever the size of the list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreatList {
     hosts: HashSet<Box<str>>,
@@ -31,11 +32,11 @@ pub(crate) struct ThreatList {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Skipped {
     count: usize,
-    /// The numbers of the first of them, from 1.
+    /// The first of their line numbers, from 1.
     first: Vec<usize>,
 }
 
-/// `2, 5, 7 and 4 more`; empty when there is none.
+/// `2, 5, 7 and 4 more`; empty if no lines were skipped.
 impl std::fmt::Display for Skipped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let numbers: Vec<_> = self.first.iter().map(usize::to_string).collect();
@@ -54,20 +55,20 @@ impl Skipped {
 }
 
 impl ThreatList {
-    /// Reads a list. Lines that cannot be understood are left out and told.
+    /// Parses a list and reports the lines that are neither a URL nor a host.
     fn parse(bytes: &[u8]) -> (Self, Skipped) {
         let (mut list, mut skipped) = (Self::default(), Skipped::default());
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
         for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
             let entry = std::str::from_utf8(line).map(without_comment);
-            let known = match entry {
+            let is_valid = match entry {
                 Ok("") => true,
                 Ok(entry) => list.add(entry),
                 Err(_) => false,
             };
-            if !known {
+            if !is_valid {
                 skipped.count += 1;
-                if skipped.first.len() < MAX_TOLD {
+                if skipped.first.len() < MAX_LISTED {
                     skipped.first.push(number);
                 }
             }
@@ -84,7 +85,7 @@ impl ThreatList {
         url.map(|url| self.urls.insert(String::from(url).into())).is_some()
     }
 
-    /// The entry that covers a destination. Only http and https lead to a host.
+    /// The entry that covers a destination. Only http and https URLs are covered.
     pub(crate) fn covers(&self, destination: &str) -> Option<&str> {
         let mut url = normal(destination)?;
         if let Some(entry) = self.urls.get(url.as_str()) {
@@ -104,7 +105,7 @@ impl ThreatList {
         parents.into_iter().find_map(|name| self.hosts.get(name)).map(|entry| &**entry)
     }
 
-    /// How many hosts and URLs there are.
+    /// The numbers of hosts and URLs.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.hosts.len(), self.urls.len())
     }
@@ -114,7 +115,7 @@ impl ThreatList {
     }
 }
 
-/// A fragment's `#` has no white space before it, so what a line says ends at the first that has.
+/// The line up to the first `#` after white space; a `#` without is a fragment's.
 fn without_comment(line: &str) -> &str {
     let mut before = ' ';
     let end =
@@ -122,7 +123,7 @@ fn without_comment(line: &str) -> &str {
     end.map_or(line, |(at, _)| &line[..at]).trim()
 }
 
-/// A web address in the form that both sides are compared in.
+/// A web URL in the normal form for comparison.
 fn normal(text: &str) -> Option<Url> {
     let mut url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     if let Some(name) = url.host_str().filter(|name| name.ends_with('.')) {
@@ -132,7 +133,7 @@ fn normal(text: &str) -> Option<Url> {
     Some(url)
 }
 
-/// A host's name or address in the same form.
+/// A host name or IP address in the normal form for comparison.
 fn host(text: &str) -> Option<String> {
     if let Ok(address) = text.parse::<std::net::Ipv6Addr>() {
         return Some(Host::<String>::Ipv6(address).to_string());
@@ -148,21 +149,21 @@ fn host(text: &str) -> Option<String> {
     }
 }
 
-/// Why a list cannot be used.
+/// Why a list could not be loaded.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unusable {
+pub(crate) enum LoadError {
     #[error("{0}")]
     Unreadable(#[from] std::io::Error),
-    #[error("it is not a file")]
+    #[error("not a regular file")]
     NotAFile,
-    #[error("it is larger than {} MiB", MAX_BYTES >> 20)]
+    #[error("larger than {} MiB", MAX_BYTES >> 20)]
     TooLarge,
-    /// Rather some other file, such as the page of an error, than a list that became empty.
-    #[error("none of its lines is a URL or a host")]
-    NoList,
+    /// Probably some other file, such as an HTML error page, and not a list that became empty.
+    #[error("no line is a URL or a host")]
+    NoEntries,
 }
 
-/// By which a change of the file is noticed.
+/// Tells whether the file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     modified: SystemTime,
@@ -175,115 +176,101 @@ impl Stamp {
     }
 }
 
-/// What was read at one moment.
+/// A list as loaded from the file.
 #[derive(Clone)]
-pub(crate) struct Reading {
+pub(crate) struct LoadedList {
     pub(crate) list: Arc<ThreatList>,
     pub(crate) skipped: Skipped,
     pub(crate) stamp: Stamp,
 }
 
-impl Reading {
-    /// Reads the file as it is now.
-    pub(crate) fn of(path: &Path) -> Result<Self, Unusable> {
-        // Before it is opened, which would wait for the other end of a pipe.
+impl LoadedList {
+    /// Loads the file.
+    pub(crate) fn from_file(path: &Path) -> Result<Self, LoadError> {
+        // Before the open, which would block on a named pipe.
         if !std::fs::metadata(path)?.is_file() {
-            return Err(Unusable::NotAFile);
+            return Err(LoadError::NotAFile);
         }
         let mut file = std::fs::File::open(path)?;
         let mut bytes = Vec::new();
         if (&mut file).take(MAX_BYTES + 1).read_to_end(&mut bytes)? as u64 > MAX_BYTES {
-            return Err(Unusable::TooLarge);
+            return Err(LoadError::TooLarge);
         }
         let stamp = Stamp::of(&file.metadata()?)?;
         let (list, skipped) = ThreatList::parse(&bytes);
         if list.is_empty() && !skipped.is_empty() {
-            return Err(Unusable::NoList);
+            return Err(LoadError::NoEntries);
         }
         Ok(Self { list: Arc::new(list), skipped, stamp })
     }
 }
 
-/// The file of the list, and what it said when the settings were read.
+/// The list's file, and its content at startup.
 #[derive(Clone)]
 pub struct ThreatFile {
     pub(crate) path: PathBuf,
-    pub(crate) first: Reading,
+    pub(crate) initial: LoadedList,
 }
 
 impl std::fmt::Debug for ThreatFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (hosts, urls) = self.first.list.counts();
+        let (hosts, urls) = self.initial.list.counts();
         write!(f, "{} (hosts: {hosts}, URLs: {urls})", self.path.display())
     }
 }
 
 impl ThreatFile {
-    /// Reads a file with one URL or host a line.
+    /// Loads a file with one URL or host per line.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let first = Reading::of(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        Ok(Self { path: path.to_owned(), first })
+        let initial =
+            LoadedList::from_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        Ok(Self { path: path.to_owned(), initial })
     }
 }
 
-/// The list that holds now. Without a file there is none, and nothing is looked up.
+/// The list in effect. Without a file there is none, and checks do nothing.
 pub(crate) struct Threats(Option<RwLock<Arc<ThreatList>>>);
 
 impl Threats {
     pub(crate) fn new(file: Option<&ThreatFile>) -> Self {
-        Self(file.map(|file| RwLock::new(Arc::clone(&file.first.list))))
+        Self(file.map(|file| RwLock::new(Arc::clone(&file.initial.list))))
     }
 
-    /// The list, if there is one with anything on it.
-    pub(crate) fn now(&self) -> Option<Arc<ThreatList>> {
+    /// The list, if it is not empty.
+    pub(crate) fn current(&self) -> Option<Arc<ThreatList>> {
         let list = self.0.as_ref()?.read().unwrap_or_else(PoisonError::into_inner);
         (!list.is_empty()).then(|| Arc::clone(&list))
     }
 
-    /// Puts another list in its place.
+    /// Replaces the list.
     pub(crate) fn replace(&self, list: Arc<ThreatList>) {
-        if let Some(now) = &self.0 {
-            *now.write().unwrap_or_else(PoisonError::into_inner) = list;
+        if let Some(current) = &self.0 {
+            *current.write().unwrap_or_else(PoisonError::into_inner) = list;
         }
     }
 
-    /// Refuses a link that leads to what is listed, wherever it leads there.
+    /// Refuses a link of which any destination is listed.
     pub(crate) fn check(&self, to: &Destinations) -> Result<(), Invalid> {
-        let Some(list) = self.now() else { return Ok(()) };
-        match fields(to).into_iter().find(|(_, url)| url.is_some_and(|url| list.covers(url).is_some())) {
+        self.check_urls(to.as_deref())
+    }
+
+    /// The same for the destinations that an update sets.
+    pub(crate) fn check_patch(&self, patch: &LinkPatch) -> Result<(), Invalid> {
+        self.check_urls(
+            patch.destinations.as_ref().map(|url| if let Patch::Set(url) = url { Some(&**url) } else { None }),
+        )
+    }
+
+    fn check_urls(&self, to: Destinations<Option<&str>>) -> Result<(), Invalid> {
+        let Some(list) = self.current() else { return Ok(()) };
+        match to.each().find(|(_, url)| url.is_some_and(|url| list.covers(url).is_some())) {
             None => Ok(()),
             Some((field, _)) => {
-                let message = format!("{field}: this address is on the operator's list of threats");
+                let message = format!("{field}: this URL is on the operator's threat list");
                 Err(Invalid::field(ErrorCode::ThreatDetected, field, message))
             }
         }
     }
-
-    /// The same for what an update names.
-    pub(crate) fn check_patch(&self, patch: &LinkPatch) -> Result<(), Invalid> {
-        if self.0.is_none() {
-            return Ok(());
-        }
-        let set = |patch: &Patch<String>| if let Patch::Set(url) = patch { Some(url.clone()) } else { None };
-        self.check(&Destinations {
-            ios_deep_link: set(&patch.ios_deep_link),
-            ios_store_url: set(&patch.ios_store_url),
-            android_deep_link: set(&patch.android_deep_link),
-            android_store_url: set(&patch.android_store_url),
-            web_url: set(&patch.web_url),
-        })
-    }
-}
-
-/// Everything that a link can lead to, with its field.
-pub(crate) fn fields(to: &Destinations) -> [(&'static str, Option<&str>); 5] {
-    [
-        ("ios_deep_link", to.ios_deep_link.as_deref()),
-        ("ios_store_url", to.ios_store_url.as_deref()),
-        ("android_deep_link", to.android_deep_link.as_deref()),
-        ("android_store_url", to.android_store_url.as_deref()),
-        ("web_url", to.web_url.as_deref()),
-    ]
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ fn list(text: &str) -> ThreatList {
 }
 
 #[test]
-fn l19_hosts_cover_their_subdomains_and_urls_themselves() {
+fn l19_hosts_cover_subdomains_and_urls_cover_themselves() {
     let list = list(
         "\u{feff}# known bad\r\n\
         bad.example.com\r\n\
@@ -58,7 +58,7 @@ fn l19_hosts_cover_their_subdomains_and_urls_themselves() {
 }
 
 #[test]
-fn l19_lines_that_mean_nothing_are_skipped_by_number() {
+fn l19_invalid_lines_are_skipped_and_reported_by_number() {
     let text = b"good.example\nexample.com/path\n# fine\nexample.com:8080\nftp://example.com/\n*.example.com\n\
         .example.com\nhttps://user@example.com/\nhttps://\n<p>\n{\ntwo words\n\xff\xfe\na..b\n.\n\n[::1\n  \nlast.example";
     let (list, skipped) = ThreatList::parse(text);
@@ -69,9 +69,9 @@ fn l19_lines_that_mean_nothing_are_skipped_by_number() {
     assert!(ThreatList::parse(b"").1.is_empty() && ThreatList::parse(b"\n#\n").1.is_empty());
 }
 
-/// With a scan for each, ten thousand million comparisons would not end in the time of a test.
+/// A linear scan would need ten billion comparisons and never finish in a test.
 #[test]
-fn l19_a_hundred_thousand_lines_are_matched_without_a_scan() {
+fn l19_lookups_in_a_long_list_do_not_scan_it() {
     let line = |n: usize| match n % 2 {
         0 => format!("host-{n}.example.com\n"),
         _ => format!("https://www.example.com/page/{n}\n"),
@@ -87,25 +87,25 @@ fn l19_a_hundred_thousand_lines_are_matched_without_a_scan() {
 }
 
 #[test]
-fn l19_what_is_no_list_is_not_taken_for_an_empty_one() {
+fn l19_a_file_without_valid_lines_is_refused() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("threats");
     let read = |text: &str| {
         std::fs::write(&path, text).expect("written");
-        Reading::of(&path).map(|reading| reading.list.counts()).map_err(|error| error.to_string())
+        LoadedList::from_file(&path).map(|loaded| loaded.list.counts()).map_err(|error| error.to_string())
     };
     assert_eq!(read(""), Ok((0, 0)));
     assert_eq!(read("# nothing yet\n"), Ok((0, 0)));
     assert_eq!(read("<html>\nbad.example"), Ok((1, 0)));
-    assert_eq!(read("<html>\n</html>"), Err("none of its lines is a URL or a host".into()));
+    assert_eq!(read("<html>\n</html>"), Err("no line is a URL or a host".into()));
     std::fs::File::create(&path).and_then(|file| file.set_len(MAX_BYTES + 1)).expect("a large file");
-    assert_eq!(Reading::of(&path).err().map(|error| error.to_string()), Some("it is larger than 64 MiB".into()));
-    assert!(matches!(Reading::of(folder.path()), Err(Unusable::NotAFile)));
-    assert!(matches!(Reading::of(&folder.path().join("none")), Err(Unusable::Unreadable(_))));
+    assert_eq!(LoadedList::from_file(&path).err().map(|error| error.to_string()), Some("larger than 64 MiB".into()));
+    assert!(matches!(LoadedList::from_file(folder.path()), Err(LoadError::NotAFile)));
+    assert!(matches!(LoadedList::from_file(&folder.path().join("none")), Err(LoadError::Unreadable(_))));
 }
 
 #[test]
-fn l19_the_first_field_that_leads_there_is_named() {
+fn l19_errors_name_the_first_listed_field() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("threats");
     std::fs::write(&path, "bad.example.com").expect("written");
@@ -122,9 +122,9 @@ fn l19_the_first_field_that_leads_there_is_named() {
     assert_eq!(none.check(&to), Ok(()));
     let mut patch = LinkPatch::default();
     assert_eq!(threats.check_patch(&patch), Ok(()));
-    patch.web_url = Patch::Clear;
+    patch.destinations.web_url = Patch::Clear;
     assert_eq!(threats.check_patch(&patch), Ok(()));
-    patch.android_deep_link = bad.into();
+    patch.destinations.android_deep_link = bad.into();
     assert_eq!(threats.check_patch(&patch).expect_err("one").field.as_deref(), Some("android_deep_link"));
     assert_eq!(none.check_patch(&patch), Ok(()));
     threats.replace(Arc::default());
@@ -132,7 +132,7 @@ fn l19_the_first_field_that_leads_there_is_named() {
 }
 
 proptest::proptest! {
-    /// The lookups agree with the definition, which reads the whole list.
+    /// Lookups agree with a linear scan of the list.
     #[test]
     fn l19_lookups_find_what_a_scan_finds(
         hosts in proptest::collection::vec("[ab](\\.[ab]){0,3}", 0..6),
@@ -150,7 +150,7 @@ proptest::proptest! {
         proptest::prop_assert_eq!(found, by_host || by_url, "{} on {:?}", url, lines);
     }
 
-    /// Whatever stands in the file, reading it ends, and each line is either blank, on the list or told.
+    /// Any bytes can be parsed, and each line is blank, listed or reported as skipped.
     #[test]
     fn l19_any_bytes_can_be_read(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
         let (list, skipped) = ThreatList::parse(&bytes);

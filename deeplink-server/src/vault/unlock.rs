@@ -1,4 +1,4 @@
-//! Where the server keys come from, and the check value that stops a node which has other ones.
+//! Loads the server keys, and verifies with a check value that they match the database.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -8,9 +8,9 @@ use deeplink_core::secret::Random;
 use futures_util::FutureExt;
 use url::Url;
 
-use super::{MasterKey, Unopened, Vault};
+use super::{DecryptError, MasterKey, Vault};
 use crate::config::{Config, is_loopback};
-use crate::db::{Db, DbError, acme, certificates, mails, replies, sources, vault_check, webhooks};
+use crate::db::{Db, DbError, acme, certificates, mails, payments, replies, sources, vault_check, webhooks};
 
 const CHECK: &[u8] = b"deeplink";
 
@@ -18,61 +18,61 @@ const CHECK: &[u8] = b"deeplink";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// Others than its owner may read or write it.
-    #[error("{} can be used by others than its owner (mode {mode:03o}); run: chmod 600 {}", path.display(), path.display())]
+    /// Other users can read or write it.
+    #[error("{} is accessible to other users (mode {mode:03o}); run: chmod 600 {}", path.display(), path.display())]
     TooOpen {
         /// The file.
         path: PathBuf,
         /// Its mode.
         mode: u32,
     },
-    /// It holds something else.
-    #[error("{} does not hold a server key: 32 bytes in base64 are expected", .0.display())]
+    /// It does not contain a key.
+    #[error("{} does not contain a server key (32 bytes in base64)", .0.display())]
     NotAKey(PathBuf),
-    /// It cannot be read or made.
+    /// It cannot be read or created.
     #[error("{}: {error}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         error: std::io::Error,
     },
 }
 
-/// Why a node may not use this database.
+/// Why the server keys cannot be used with this database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnlockError {
     /// The key file cannot be used.
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
-    /// The database is in use with a key, and the file with it is gone.
+    /// The database contains encrypted values, and the key file is missing.
     #[error(
-        "{} is missing, and what this database keeps was sealed with the key in it; put the file back or set \
+        "{} is missing, but this database contains secrets encrypted with its key; restore the file or set \
          DEEPLINK_MASTER_KEY",
         .0.display()
     )]
     KeyFileMissing(PathBuf),
-    /// Several nodes share the database, so a key file of one of them will not do.
+    /// Several nodes can share the database, so a local key file is not enough.
     #[error(
-        "DEEPLINK_MASTER_KEY must be set with PostgreSQL, the same on every node; make one with: openssl rand -base64 32"
+        "DEEPLINK_MASTER_KEY must be set with PostgreSQL, to the same value on all nodes; create one with: openssl rand -base64 32"
     )]
     MustBeSet,
-    /// The check value does not open.
-    #[error("the server keys set here are not those of this database: {0}")]
-    WrongKeys(Unopened),
-    /// The database failed.
+    /// The check value cannot be decrypted.
+    #[error("the server keys do not match this database: {0}")]
+    WrongKeys(DecryptError),
+    /// A database error.
     #[error(transparent)]
     Database(#[from] DbError),
 }
 
-/// What became of trying the keys.
+/// The result of checking the keys.
 #[derive(Debug)]
-pub(crate) enum Proof {
-    /// They fit, or nothing is sealed yet.
-    Opens(Box<Vault>),
-    /// No key is set, and none was ever used.
-    FileIsMissing,
+pub(crate) enum KeyCheck {
+    /// They match, or nothing is encrypted yet.
+    Valid(Box<Vault>),
+    /// No key is configured, and none was ever used.
+    NoKeyFile,
 }
 
 impl crate::db::WriteError for UnlockError {
@@ -82,28 +82,28 @@ impl crate::db::WriteError for UnlockError {
 }
 
 impl Vault {
-    /// Takes the keys from the settings or the key file, which is made for a database that no key has sealed yet, and
-    /// proves that they open what the database keeps.
+    /// Loads the keys from the settings or the key file and verifies that they match the database. Creates the key file if
+    /// nothing is encrypted yet.
     pub async fn unlock(config: &Config, db: &Db, public_url: &Url) -> Result<Self, UnlockError> {
         let known = vault_check::find(&mut db.read().await?.conn()).await?;
-        if let Proof::FileIsMissing = Self::prove(config, public_url, known.as_deref())? {
+        if let KeyCheck::NoKeyFile = Self::check_keys(config, public_url, known.as_deref())? {
             let path = config.key_file();
-            make_key(&path).map_err(|error| KeyFileError::File { path, error })?;
+            create_key(&path).map_err(|error| KeyFileError::File { path, error })?;
         }
-        // Proved again, because two processes may have made the file at the same time.
-        match Self::prove(config, public_url, known.as_deref())? {
-            Proof::Opens(vault) => {
+        // Checked again, because two processes may have created the file at the same time.
+        match Self::check_keys(config, public_url, known.as_deref())? {
+            KeyCheck::Valid(vault) => {
                 if known.is_none_or(|known| !vault.is_current(&known)) {
-                    vault.take_over(db).await?;
+                    vault.reencrypt(db).await?;
                 }
                 Ok(*vault)
             }
-            Proof::FileIsMissing => Err(UnlockError::KeyFileMissing(config.key_file())),
+            KeyCheck::NoKeyFile => Err(UnlockError::KeyFileMissing(config.key_file())),
         }
     }
 
-    /// Takes the keys from where they are and tries them on the check value. Changes nothing.
-    pub(crate) fn prove(config: &Config, public_url: &Url, known: Option<&str>) -> Result<Proof, UnlockError> {
+    /// Loads the keys and tries them on the check value. Changes nothing.
+    pub(crate) fn check_keys(config: &Config, public_url: &Url, known: Option<&str>) -> Result<KeyCheck, UnlockError> {
         let vault = match config.master_keys.split_first() {
             Some((first, older)) => Self::of(first, older),
             None if config.database.sqlite_path().is_none() && !is_loopback(public_url) => {
@@ -114,26 +114,26 @@ impl Vault {
                     return if known.is_some() {
                         Err(UnlockError::KeyFileMissing(path))
                     } else {
-                        Ok(Proof::FileIsMissing)
+                        Ok(KeyCheck::NoKeyFile)
                     };
                 }
                 key => Self::of(&key?, &[]),
             },
         };
         known.map(|known| vault.check(known)).transpose()?;
-        Ok(Proof::Opens(Box::new(vault)))
+        Ok(KeyCheck::Valid(Box::new(vault)))
     }
 
-    /// Whether the check value opens, and with the key that seals now.
+    /// Whether the check value is encrypted with the first key; an error if it cannot be decrypted.
     fn check(&self, value: &str) -> Result<bool, UnlockError> {
         match self.open("service", vault_check::NAME, value) {
             Ok(plain) if plain == CHECK => Ok(self.is_current(value)),
-            Ok(_) => Err(UnlockError::WrongKeys(Unopened::Broken)),
+            Ok(_) => Err(UnlockError::WrongKeys(DecryptError::Invalid)),
             Err(error) => Err(UnlockError::WrongKeys(error)),
         }
     }
 
-    /// What is sealed with an older key, sealed with the first one. What does not open stays as it is.
+    /// A value re-encrypted with the first key; `None` if it is current already or cannot be decrypted.
     fn renewed(&self, table: &str, row: &str, sealed: &str) -> Option<String> {
         if self.is_current(sealed) {
             return None;
@@ -141,51 +141,57 @@ impl Vault {
         self.open(table, row, sealed).ok().map(|plain| self.seal(table, row, &plain))
     }
 
-    /// Seals everything with the first key, so that an older one can be taken away.
-    async fn take_over(&self, db: &Db) -> Result<(), UnlockError> {
-        let vault = self.clone();
-        db.write(move |mut tx| {
-            let vault = vault.clone();
+    /// Re-encrypts everything with the first key, so that older ones can be removed.
+    async fn reencrypt(&self, db: &Db) -> Result<(), UnlockError> {
+        db.write(self.clone(), |tx, vault| {
             async move {
                 let value = vault.seal("service", vault_check::NAME, CHECK);
-                vault_check::insert(&mut tx, &value).await?;
-                // Another node may have been faster, with another key.
-                let stored = vault_check::find(&mut tx).await?.unwrap_or_default();
+                vault_check::insert(tx, &value).await?;
+                // Another node may have stored its own value first, with another key.
+                let stored = vault_check::find(tx).await?.unwrap_or_default();
                 if !vault.check(&stored)? {
-                    vault_check::replace(&mut tx, &value).await?;
+                    vault_check::replace(tx, &value).await?;
                 }
-                for (id, sealed) in mails::all_sealed(&mut tx).await? {
+                for (id, sealed) in mails::all_sealed(tx).await? {
                     if let Some(sealed) = vault.renewed("mails", &id, &sealed) {
-                        mails::reseal(&mut tx, &id, &sealed).await?;
+                        mails::reseal(tx, &id, &sealed).await?;
                     }
                 }
-                for (id, sealed) in certificates::all_sealed(&mut tx).await? {
+                for (id, sealed) in certificates::all_sealed(tx).await? {
                     if let Some(sealed) = vault.renewed("certificates", &id, &sealed) {
-                        certificates::reseal(&mut tx, &id, &sealed).await?;
+                        certificates::reseal(tx, &id, &sealed).await?;
                     }
                 }
-                for (directory, sealed) in acme::all_sealed(&mut tx).await? {
+                for (directory, sealed) in acme::all_sealed(tx).await? {
                     if let Some(sealed) = vault.renewed("acme_accounts", &directory, &sealed) {
-                        acme::reseal(&mut tx, &directory, &sealed).await?;
+                        acme::reseal(tx, &directory, &sealed).await?;
                     }
                 }
-                for (id, sealed) in replies::all_sealed(&mut tx).await? {
+                for (id, sealed) in replies::all_sealed(tx).await? {
                     if let Some(sealed) = vault.renewed("replies", &id, &sealed) {
-                        replies::reseal(&mut tx, &id, &sealed).await?;
+                        replies::reseal(tx, &id, &sealed).await?;
                     }
                 }
-                for (id, sealed) in sources::all_sealed(&mut tx).await? {
+                for (id, sealed) in sources::all_sealed(tx).await? {
                     if let Some(sealed) = vault.renewed("sources", &id, &sealed) {
-                        sources::reseal(&mut tx, &id, &sealed).await?;
+                        sources::reseal(tx, &id, &sealed).await?;
                     }
                 }
-                for secrets in webhooks::all_sealed(&mut tx).await? {
+                for (id, payment, body) in payments::all_sealed(tx).await? {
+                    let renew = |sealed: &Option<String>| vault.renewed("payments", &id, sealed.as_deref()?);
+                    let renewed = (renew(&payment), renew(&body));
+                    if renewed.0.is_some() || renewed.1.is_some() {
+                        let (payment, body) = (renewed.0.or(payment), renewed.1.or(body));
+                        payments::reseal(tx, &id, payment.as_deref(), body.as_deref()).await?;
+                    }
+                }
+                for secrets in webhooks::all_sealed(tx).await? {
                     let renew = |sealed: &str| vault.renewed("webhooks", &secrets.id, sealed);
                     let now = renew(&secrets.sealed);
                     let before = secrets.before.as_deref().and_then(renew);
                     if now.is_some() || before.is_some() {
                         let (now, before) = (now.unwrap_or(secrets.sealed), before.or(secrets.before));
-                        webhooks::reseal(&mut tx, &secrets.id, &now, before.as_deref()).await?;
+                        webhooks::reseal(tx, &secrets.id, &now, before.as_deref()).await?;
                     }
                 }
                 Ok(())
@@ -199,14 +205,14 @@ impl Vault {
 fn read_key(path: &Path) -> Result<MasterKey, KeyFileError> {
     let fail = |error| KeyFileError::File { path: path.to_owned(), error };
     let mut file = File::open(path).map_err(fail)?;
-    refuse_others(path, &file)?;
+    check_mode(path, &file)?;
     let mut text = String::new();
     std::io::Read::read_to_string(&mut file, &mut text).map_err(fail)?;
     text.parse().map_err(|_| KeyFileError::NotAKey(path.to_owned()))
 }
 
 #[cfg(unix)]
-fn refuse_others(path: &Path, file: &File) -> Result<(), KeyFileError> {
+fn check_mode(path: &Path, file: &File) -> Result<(), KeyFileError> {
     use std::os::unix::fs::PermissionsExt;
     let metadata = file.metadata().map_err(|error| KeyFileError::File { path: path.to_owned(), error })?;
     let mode = metadata.permissions().mode() & 0o777;
@@ -217,12 +223,12 @@ fn refuse_others(path: &Path, file: &File) -> Result<(), KeyFileError> {
 }
 
 #[cfg(not(unix))]
-fn refuse_others(_: &Path, _: &File) -> Result<(), KeyFileError> {
+fn check_mode(_: &Path, _: &File) -> Result<(), KeyFileError> {
     Ok(())
 }
 
-/// Makes the key file, complete or not at all, and never in the place of another one.
-fn make_key(path: &Path) -> std::io::Result<()> {
+/// Creates the key file atomically, and never replaces an existing one.
+fn create_key(path: &Path) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let part = path.with_extension(format!("{}.part", std::process::id()));

@@ -1,5 +1,5 @@
-//! The association files: which apps open the links of the host that is asked. They go by host alone, need no
-//! credential, and never lead elsewhere: Apple and Google follow no redirect.
+//! The association files: which apps open the links of a host. They depend on the host alone, need no credential, and
+//! never redirect: Apple and Google follow no redirect.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use deeplink_core::app::{AppDetail, AppPlatform};
 use deeplink_core::association::{AppleAssociation, AssetStatement};
 use deeplink_core::error::ErrorBody;
@@ -18,16 +17,19 @@ use http::{Method, StatusCode};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Place, place};
+use super::{VisitedHost, visited_host};
+use crate::cache::{AssociationFiles, TaggedFile};
 use crate::db::{DbError, apps};
 use crate::error::ApiError;
+use crate::http::client_ip::Peer;
+use crate::http::documented::Unavailable;
 use crate::http::etag;
-use crate::service::RouteName;
+use crate::metrics::RouteName;
 use crate::state::{App, Shared};
 
-/// Where Apple looks.
+/// The path of Apple's file.
 pub(crate) const APPLE: &str = "/.well-known/apple-app-site-association";
-/// Where Google looks.
+/// The path of Google's file.
 pub(crate) const GOOGLE: &str = "/.well-known/assetlinks.json";
 
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("public, max-age=3600");
@@ -41,8 +43,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
     responses(
         (status = 200, description = "The apps, oldest first", body = AppleAssociation, headers(("ETag" = String), ("Cache-Control" = String))),
         (status = 304, description = "`If-None-Match` names the tag of the file as it is"),
+        Unavailable,
         (status = 404, description = "The host is no verified domain, or has no iOS app", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn apple(State(app): State<Shared>, request: Request) -> Response {
@@ -57,8 +59,8 @@ pub(crate) async fn apple(State(app): State<Shared>, request: Request) -> Respon
     responses(
         (status = 200, description = "One statement for each app, oldest first", body = Vec<AssetStatement>, headers(("ETag" = String), ("Cache-Control" = String))),
         (status = 304, description = "`If-None-Match` names the tag of the file as it is"),
+        Unavailable,
         (status = 404, description = "The host is no verified domain, or has no Android app", body = ErrorBody),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn asset_links(State(app): State<Shared>, request: Request) -> Response {
@@ -66,21 +68,21 @@ pub(crate) async fn asset_links(State(app): State<Shared>, request: Request) -> 
 }
 
 async fn on_any_host(app: &Shared, request: Request) -> Response {
-    let peer = request.extensions().get::<crate::service::Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
     let (parts, _) = request.into_parts();
-    match place(app, peer, &parts).await {
-        Ok(place) => answer(app, &place, &parts).await,
+    match visited_host(app, peer, &parts).await {
+        Ok(host) => answer(app, &host, &parts).await,
         Err(error) => error.into_response(),
     }
 }
 
 /// Answers a request for one of the two files on the host where it arrived.
-pub(crate) async fn answer(app: &App, place: &Place, parts: &Parts) -> Response {
+pub(crate) async fn answer(app: &App, host: &VisitedHost, parts: &Parts) -> Response {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return ApiError::MethodNotAllowed(Some("GET, HEAD")).into_response();
     }
     let path = parts.uri.path();
-    let mut response = match file(app, place, path).await {
+    let mut response = match file(app, host, path).await {
         Ok(file) => served(&parts.headers, file),
         Err(error) => error.into_response(),
     };
@@ -88,21 +90,7 @@ pub(crate) async fn answer(app: &App, place: &Place, parts: &Parts) -> Response 
     response
 }
 
-/// A tenant's files, as they are sent.
-#[derive(Debug, Default)]
-pub(crate) struct Files {
-    apple: Option<File>,
-    google: Option<File>,
-}
-
-/// One file and its tag.
-#[derive(Debug, Clone)]
-struct File {
-    body: Bytes,
-    tag: String,
-}
-
-impl File {
+impl TaggedFile {
     fn of(content: &impl Serialize) -> Result<Self, ApiError> {
         let body = serde_json::to_vec(content).map_err(|error| ApiError::Internal(error.to_string()))?;
         let tag = etag::tag_of(Sha256::new_with_prefix(&body));
@@ -110,27 +98,27 @@ impl File {
     }
 }
 
-impl Files {
+impl AssociationFiles {
     fn of(all: &[AppDetail]) -> Result<Self, ApiError> {
         let of = |platform: AppPlatform| all.iter().filter(move |app| app.platform == platform);
         let ids: Vec<_> = of(AppPlatform::Ios).filter_map(team_and_bundle).collect();
         let statements: Vec<_> = of(AppPlatform::Android).filter_map(statement).collect();
         Ok(Self {
-            apple: (!ids.is_empty()).then(|| File::of(&AppleAssociation::of(ids))).transpose()?,
-            google: (!statements.is_empty()).then(|| File::of(&statements)).transpose()?,
+            apple: (!ids.is_empty()).then(|| TaggedFile::of(&AppleAssociation::of(ids))).transpose()?,
+            google: (!statements.is_empty()).then(|| TaggedFile::of(&statements)).transpose()?,
         })
     }
 }
 
-async fn file(app: &App, place: &Place, path: &str) -> Result<File, ApiError> {
-    let Place::Custom(host) = place else { return Err(ApiError::not_found()) };
+async fn file(app: &App, host: &VisitedHost, path: &str) -> Result<TaggedFile, ApiError> {
+    let VisitedHost::Custom(host) = host else { return Err(ApiError::not_found()) };
     let files = files(app, &host.tenant).await?;
     let file = if path == APPLE { &files.apple } else { &files.google };
     file.clone().ok_or_else(ApiError::not_found)
 }
 
-/// The files of a tenant, from memory or made anew. While the database cannot be read, the old ones are the better answer.
-async fn files(app: &App, tenant: &TenantId) -> Result<Arc<Files>, ApiError> {
+/// The files of a tenant, cached or built. While the database cannot be read, outdated ones are better than none.
+async fn files(app: &App, tenant: &TenantId) -> Result<Arc<AssociationFiles>, ApiError> {
     let (name, now) = (tenant.as_str(), app.clock.monotonic_millis());
     if let Some(known) = app.files.get(name, now) {
         return Ok(known);
@@ -138,7 +126,7 @@ async fn files(app: &App, tenant: &TenantId) -> Result<Arc<Files>, ApiError> {
     let since = app.files.since(name);
     match listed(app, tenant).await {
         Ok(all) => {
-            let files = Arc::new(Files::of(&all)?);
+            let files = Arc::new(AssociationFiles::of(&all)?);
             app.files.fill(name, Arc::clone(&files), since, now);
             Ok(files)
         }
@@ -159,9 +147,9 @@ fn statement(app: &AppDetail) -> Option<AssetStatement> {
     Some(AssetStatement::new(app.package_name.as_deref()?, app.sha256_fingerprints.clone()?))
 }
 
-fn served(asked: &HeaderMap, File { body, tag }: File) -> Response {
+fn served(asked: &HeaderMap, TaggedFile { body, tag }: TaggedFile) -> Response {
     let mut response = Response::new(Body::empty());
-    if etag::is_known(asked, &tag) {
+    if etag::matches(asked, &tag) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     } else {
         response.headers_mut().insert(header::CONTENT_TYPE, JSON);

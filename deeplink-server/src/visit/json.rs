@@ -2,22 +2,16 @@
 
 use deeplink_core::link::{LinkStatus, ServiceMeta};
 
-use crate::cache::Known;
+use crate::cache::CachedLink;
 
-/// The link as a program sees it. Of a link that is not active only its id and status are told.
-pub(super) fn render(link: &Known, status: &LinkStatus) -> String {
+/// The link as a program sees it. For a link that is not active, only its id and status are set.
+pub(super) fn render(link: &CachedLink, status: &LinkStatus) -> String {
     let active = *status == LinkStatus::Active;
     let view = link.view(active);
     let mut out = String::with_capacity(768);
     out.push('{');
     text(&mut out, "link_id", Some(view.link_id));
-    for (name, value) in [
-        ("ios_deep_link", view.ios_deep_link),
-        ("ios_store_url", view.ios_store_url),
-        ("android_deep_link", view.android_deep_link),
-        ("android_store_url", view.android_store_url),
-        ("web_url", view.web_url),
-    ] {
+    for (name, value) in view.to.each() {
         out.push(',');
         text(&mut out, name, value.filter(|_| active));
     }
@@ -37,8 +31,8 @@ pub(super) fn render(link: &Known, status: &LinkStatus) -> String {
     out.push(',');
     text(&mut out, "status", Some(status.as_str()));
     out.push(',');
-    text(&mut out, "tenant_domain", link.face().domain.as_deref());
-    out.push_str(if link.face().domain.is_some() {
+    text(&mut out, "tenant_domain", link.branding().domain.as_deref());
+    out.push_str(if link.branding().domain.is_some() {
         ",\"tenant_verified\":true}}"
     } else {
         ",\"tenant_verified\":false}}"
@@ -69,7 +63,7 @@ mod tests {
     use deeplink_core::link::{CreateLink, ResolvedLink};
     use deeplink_core::time::Timestamp;
 
-    fn known(json: &str) -> Known {
+    fn known(json: &str) -> CachedLink {
         let request: CreateLink = serde_json::from_str(json).expect("a create request");
         let link = Link {
             tenant: "tnt_0123456789abcdef01234567".parse().expect("an id"),
@@ -84,7 +78,13 @@ mod tests {
             updated_at: Timestamp::from_millis(0),
         };
         let cache = crate::cache::LinkCache::new(1 << 20, true);
-        Known::pack(&link, "http://localhost/r/abc", std::sync::Arc::default(), cache.under(link.tenant.as_str()), 0)
+        CachedLink::pack(
+            &link,
+            "http://localhost/r/abc",
+            std::sync::Arc::default(),
+            cache.under(link.tenant.as_str()),
+            0,
+        )
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! What a tap meets: read, decide, count, answer.
+//! Resolving a link: read, decide, count, respond.
 //!
-//! The link comes from the cache, the decision from `deeplink_core::resolve`, and the click is in the database before
-//! the answer leaves. A visit is never refused because its click could not be stored.
+//! The link comes from the cache, the decision from `deeplink_core::resolve`, and the click is recorded before the
+//! response leaves. A visit is never refused because its click could not be recorded.
 //!
-//! A visit's future is moved several times before it is polled, so what is seldom awaited (a question to the database, a
-//! landing page) is boxed: it would be room in the future of every redirect.
+//! A visit's future is moved several times before it is polled, so what is seldom awaited (a database query, a landing
+//! page) is boxed: it would enlarge the future of every redirect.
 
 pub(crate) mod association;
+pub(crate) mod challenge;
 #[cfg(test)]
 pub(crate) mod dom;
 mod json;
@@ -25,7 +26,7 @@ use bytes::Bytes;
 use deeplink_core::error::ErrorBody;
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{AgentContext, LinkStatus, ResolvedLink, SocialPreview, is_link_id};
-use deeplink_core::resolve::{self, Fetch, LandingPlan, Outcome, Surroundings};
+use deeplink_core::resolve::{self, Fetch, HostContext, LandingPlan, Outcome};
 use deeplink_core::visitor::{Form, Platform, Visitor, is_prefetch, wants_json};
 use futures_util::FutureExt;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -34,26 +35,28 @@ use http::{Method, StatusCode};
 
 use self::landing::{Agent, Apps, DisplayApp, LandingPage, Preview};
 use self::notice::Notice;
-use crate::cache::{Face, FaceApp, Known, Lookup};
+use crate::cache::{CachedLink, Lookup};
 use crate::clicks::Click;
-use crate::db::{Conn, DbError, hosts, links};
+use crate::db::hosts::{self, AppBranding, Host, TenantBranding};
+use crate::db::{Conn, DbError, links};
 use crate::error::ApiError;
-use crate::http::client_ip::{client_ip, limit_key};
+use crate::http::client_ip::{Peer, check_limit};
 use crate::http::cors;
-use crate::state::{App, Host, Shared};
+use crate::http::documented::Unavailable;
+use crate::state::{App, Shared};
 
 const VARY: HeaderValue = HeaderValue::from_static("Accept, User-Agent, Sec-CH-UA-Platform");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Where a visit arrived.
+/// The host that a request is for.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum VisitedHost {
     /// The service's own host, where `/r/{id}` has one namespace.
     Service,
     /// A tenant's verified host.
     Custom(Arc<Host>),
-    /// A host that is nobody's.
+    /// A host that is not known here.
     Unknown,
 }
 
@@ -72,25 +75,30 @@ pub(crate) enum Place {
         (status = 200, description = "The link's data, or a landing or warning page", content(
             (ResolvedLink = "application/json"), (String = "text/html"))),
         (status = 302, description = "To the destination", headers(("Location" = String))),
+        Unavailable,
         (status = 404, description = "There is no such link", content((ErrorBody = "application/json"), (String = "text/html"))),
         (status = 410, description = "The link has expired or was disabled", content((String = "text/html"))),
         (status = 429, description = "Too many unknown links were asked for", headers(("Retry-After" = u64)), content((ErrorBody = "application/json"), (String = "text/html"))),
-        (status = 503, description = "Repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn resolve(State(app): State<Shared>, request: Request) -> Response {
-    let peer = request.extensions().get::<crate::service::Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
     let (parts, _) = request.into_parts();
     answer(&app, peer, &parts).await
 }
 
 /// Answers any request to `/r/{id}`, or to `/{id}` on a tenant's host.
 pub(crate) async fn answer(app: &Shared, peer: IpAddr, parts: &Parts) -> Response {
-    answer_at(app, peer, parts, place(app, peer, parts).await).await
+    answer_at(app, peer, parts, visited_host(app, peer, parts).await).await
 }
 
-/// The same where it is known whose the host is.
-pub(crate) async fn answer_at(app: &Shared, peer: IpAddr, parts: &Parts, place: Result<Place, ApiError>) -> Response {
+/// The same, with the host already looked up.
+pub(crate) async fn answer_at(
+    app: &Shared,
+    peer: IpAddr,
+    parts: &Parts,
+    host: Result<VisitedHost, ApiError>,
+) -> Response {
     let fetch = match parts.method {
         Method::HEAD => Fetch::Head,
         Method::GET if is_prefetched(&parts.headers) => Fetch::Prefetch,
@@ -99,41 +107,41 @@ pub(crate) async fn answer_at(app: &Shared, peer: IpAddr, parts: &Parts, place: 
         _ => return ApiError::MethodNotAllowed(Some(METHODS)).into_response(),
     };
     let form = wants_json(parts.headers.get_all(header::ACCEPT));
-    let place = match place {
-        Ok(place) => place,
+    let host = match host {
+        Ok(host) => host,
         Err(error) => return json_refusal(error),
     };
-    match find(app, peer, parts, &place).await {
-        Ok(Some(link)) => respond(app, parts, &link, form, fetch, &place).await,
+    match find(app, peer, parts, &host).await {
+        Ok(Some(link)) => respond(app, parts, &link, form, fetch, &host).await,
         Ok(None) => refused(app, ApiError::not_found(), form),
         Err(error) => refused(app, error, form),
     }
 }
 
-/// Whose the host is that a request names.
-pub(crate) async fn place(app: &App, peer: IpAddr, parts: &Parts) -> Result<Place, ApiError> {
+/// Looks up the host that a request names.
+pub(crate) async fn visited_host(app: &App, peer: IpAddr, parts: &Parts) -> Result<VisitedHost, ApiError> {
     let host = app.asked_host(peer, parts)?;
     if app.is_service_host(&host) {
-        return Ok(Place::Service);
+        return Ok(VisitedHost::Service);
     }
     let now = app.clock.monotonic_millis();
     if let Some(known) = app.hosts.get(&host, now) {
-        return Ok(known.map_or(Place::Unknown, Place::Custom));
+        return Ok(known.map_or(VisitedHost::Unknown, VisitedHost::Custom));
     }
     let since = app.hosts.since(&host);
-    let found = match ask(app, &host).boxed().await {
+    let found = match load_host(app, &host).boxed().await {
         Ok(found) => found.map(Arc::new),
         Err(error @ (DbError::Unavailable(_) | DbError::Overloaded)) => {
             let old = app.hosts.old(&host, now).ok_or(error)?;
-            return Ok(old.map_or(Place::Unknown, Place::Custom));
+            return Ok(old.map_or(VisitedHost::Unknown, VisitedHost::Custom));
         }
         Err(error) => return Err(error.into()),
     };
     app.hosts.fill(&host, found.clone(), since, now);
-    Ok(found.map_or(Place::Unknown, Place::Custom))
+    Ok(found.map_or(VisitedHost::Unknown, VisitedHost::Custom))
 }
 
-async fn ask(app: &App, host: &str) -> Result<Option<Host>, DbError> {
+async fn load_host(app: &App, host: &str) -> Result<Option<Host>, DbError> {
     hosts::find(&mut app.db.read().await?.conn(), host).await
 }
 
@@ -142,8 +150,8 @@ fn is_prefetched(headers: &HeaderMap) -> bool {
     is_prefetch([value("sec-purpose"), value("purpose")], value("x-moz"))
 }
 
-/// The id in the path: percent-decoded once; what cannot be an id is nowhere looked up.
-fn asked_id(path: &str) -> Option<std::borrow::Cow<'_, str>> {
+/// The id in the path, percent-decoded once; what cannot be an id is not looked up.
+fn id_in(path: &str) -> Option<std::borrow::Cow<'_, str>> {
     let segment = path.strip_prefix("/r/").or_else(|| path.strip_prefix('/'))?;
     if is_link_id(segment) {
         return Some(segment.into());
@@ -166,12 +174,12 @@ fn asked_id(path: &str) -> Option<std::borrow::Cow<'_, str>> {
 }
 
 /// The link that the request asks for, from memory or from the database.
-async fn find(app: &App, peer: IpAddr, parts: &Parts, place: &Place) -> Result<Option<Arc<Known>>, ApiError> {
-    let Some(id) = asked_id(parts.uri.path()) else { return Ok(None) };
-    let owner = match place {
-        Place::Service if parts.uri.path().starts_with("/r/") => None,
-        Place::Service | Place::Unknown => return Ok(None),
-        Place::Custom(host) => Some(&host.tenant),
+async fn find(app: &App, peer: IpAddr, parts: &Parts, host: &VisitedHost) -> Result<Option<Arc<CachedLink>>, ApiError> {
+    let Some(id) = id_in(parts.uri.path()) else { return Ok(None) };
+    let owner = match host {
+        VisitedHost::Service if parts.uri.path().starts_with("/r/") => None,
+        VisitedHost::Service | VisitedHost::Unknown => return Ok(None),
+        VisitedHost::Custom(host) => Some(&host.tenant),
     };
     let found = known(app, owner, &id).await?;
     if found.is_none() {
@@ -182,7 +190,7 @@ async fn find(app: &App, peer: IpAddr, parts: &Parts, place: &Place) -> Result<O
 
 /// A tenant's link of this id, or without a tenant the one that holds it on the service's own host; from memory or from
 /// the database.
-pub(crate) async fn known(app: &App, owner: Option<&TenantId>, id: &str) -> Result<Option<Arc<Known>>, ApiError> {
+pub(crate) async fn known(app: &App, owner: Option<&TenantId>, id: &str) -> Result<Option<Arc<CachedLink>>, ApiError> {
     let scoped;
     let name = match owner {
         None => id,
@@ -193,7 +201,7 @@ pub(crate) async fn known(app: &App, owner: Option<&TenantId>, id: &str) -> Resu
     };
     let now = app.clock.monotonic_millis();
     let (old, seen) = match app.links.get(name, now) {
-        Lookup::Known(known) => return Ok(Some(known)),
+        Lookup::Link(known) => return Ok(Some(known)),
         Lookup::Absent => return Ok(None),
         Lookup::Ask { old, seen } => (old, seen),
     };
@@ -202,7 +210,7 @@ pub(crate) async fn known(app: &App, owner: Option<&TenantId>, id: &str) -> Resu
             app.links.fill(name, known.clone(), seen, now);
             Ok(known)
         }
-        // While the database cannot be read, what was true a while ago is the better answer.
+        // While the database cannot be read, an outdated answer is better than none.
         Err(error @ (DbError::Unavailable(_) | DbError::Overloaded)) => match old {
             Some(old) => {
                 app.metrics.stale_answers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -214,13 +222,12 @@ pub(crate) async fn known(app: &App, owner: Option<&TenantId>, id: &str) -> Resu
     }
 }
 
-/// Counts a miss against the address that asks; hits are never limited.
+/// Counts a miss against the client's rate limit; hits are never limited.
 pub(crate) fn miss(app: &App, peer: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
-    let client = client_ip(peer, headers, &app.config.trusted_proxies);
-    app.limits.misses.check(&limit_key(client), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)
+    check_limit(app, &app.limits.misses, peer, headers)
 }
 
-async fn load(app: &App, owner: Option<&TenantId>, id: &str, now: u64) -> Result<Option<Arc<Known>>, DbError> {
+async fn load(app: &App, owner: Option<&TenantId>, id: &str, now: u64) -> Result<Option<Arc<CachedLink>>, DbError> {
     let mut reader = app.db.read().await?;
     let link = match owner {
         Some(tenant) => links::find(&mut reader.conn(), tenant, id).await?,
@@ -228,30 +235,42 @@ async fn load(app: &App, owner: Option<&TenantId>, id: &str, now: u64) -> Result
     };
     let Some(link) = link else { return Ok(None) };
     let under = app.links.under(link.tenant.as_str());
-    let (read_at, face) = face_of(app, &mut reader.conn(), &link.tenant, now).await?;
-    let url = app.url_of(&link, face.primary.as_deref());
-    Ok(Some(Arc::new(Known::pack(&link, &url, face, under, read_at))))
+    let (read_at, branding) = branding_of(app, &mut reader.conn(), &link.tenant, now).await?;
+    let url = app.url_of(&link, branding.primary.as_deref());
+    Ok(Some(Arc::new(CachedLink::pack(&link, &url, branding, under, read_at))))
 }
 
 /// What a tenant shows of itself, and when it was read; its links share one copy.
-async fn face_of(app: &App, db: &mut Conn<'_>, tenant: &TenantId, now: u64) -> Result<(u64, Arc<Face>), DbError> {
-    if let Some(known) = app.faces.get_read(tenant.as_str(), now) {
+async fn branding_of(
+    app: &App,
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    now: u64,
+) -> Result<(u64, Arc<TenantBranding>), DbError> {
+    if let Some(known) = app.brandings.get_read(tenant.as_str(), now) {
         return Ok(known);
     }
-    let since = app.faces.since(tenant.as_str());
-    let face = Arc::new(hosts::face_of(db, tenant).await?);
-    app.faces.fill(tenant.as_str(), Arc::clone(&face), since, now);
-    Ok((now, face))
+    let since = app.brandings.since(tenant.as_str());
+    let branding = Arc::new(hosts::branding_of(db, tenant).await?);
+    app.brandings.fill(tenant.as_str(), Arc::clone(&branding), since, now);
+    Ok((now, branding))
 }
 
-async fn respond(app: &App, parts: &Parts, link: &Known, form: Form, fetch: Fetch, place: &Place) -> Response {
+async fn respond(
+    app: &App,
+    parts: &Parts,
+    link: &CachedLink,
+    form: Form,
+    fetch: Fetch,
+    host: &VisitedHost,
+) -> Response {
     let now = app.clock.now();
     let status = link.status_at(now);
     let view = link.view(status == LinkStatus::Active);
-    let around = Surroundings {
-        alternate: link.face().alternate.as_deref(),
-        only_android_package: link.face().only_android_package.as_deref(),
-        on_alternate: matches!(place, Place::Custom(host) if host.alternate),
+    let around = HostContext {
+        alternate: link.branding().alternate.as_deref(),
+        only_android_package: link.branding().only_android_package.as_deref(),
+        on_alternate: matches!(host, VisitedHost::Custom(host) if host.alternate),
     };
     let texts = app.clicks.texts();
     let agent = texts.agent(parts.headers.get(header::USER_AGENT).map(HeaderValue::as_bytes));
@@ -298,7 +317,7 @@ fn redirect(target: &str) -> Response {
             with_negotiation(response)
         }
         // Stored targets are ASCII without control characters, so this is a corrupt row.
-        Err(_) => ApiError::Internal("a stored URL is no header value".into()).into_response(),
+        Err(_) => ApiError::Internal("a stored URL is not a valid header value".into()).into_response(),
     }
 }
 
@@ -319,7 +338,7 @@ fn page_response(app: &App, status: StatusCode, render: impl FnOnce(&str) -> ask
         Ok(page) => {
             let mut response = Response::new(Body::from(page));
             *response.status_mut() = status;
-            // With what every answer gets besides, so that the map need not grow.
+            // With room for the headers that are added later.
             *response.headers_mut() = HeaderMap::with_capacity(16);
             response.headers_mut().extend(page::headers(&nonce));
             with_negotiation(response)
@@ -328,10 +347,14 @@ fn page_response(app: &App, status: StatusCode, render: impl FnOnce(&str) -> ask
     }
 }
 
-async fn landing_page(app: &App, link: &Known, plan: &LandingPlan<'_>) -> Response {
+async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPlan<'_>) -> Response {
     // A page without its code is better than no page.
     let qr = if plan.shows_qr() {
-        app.codes.on_page(plan.link.url).await.inspect_err(|error| tracing::error!(%error, "no code")).ok()
+        app.codes
+            .on_page(plan.link.url)
+            .await
+            .inspect_err(|error| tracing::error!(%error, "QR code could not be drawn"))
+            .ok()
     } else {
         None
     };
@@ -349,21 +372,21 @@ async fn landing_page(app: &App, link: &Known, plan: &LandingPlan<'_>) -> Respon
             cta: agent.cta.as_deref(),
             description: agent.description.as_deref(),
         }),
-        apps: shown_apps(link.face(), plan.platform),
-        tenant_domain: link.face().domain.as_deref(),
-        tenant_verified: link.face().domain.is_some(),
+        apps: shown_apps(link.branding(), plan.platform),
+        tenant_domain: link.branding().domain.as_deref(),
+        tenant_verified: link.branding().domain.is_some(),
         qr: qr.as_deref(),
     };
     page_response(app, StatusCode::OK, |nonce| landing::render(&page, nonce))
 }
 
-/// The oldest app of the visitor's platform gives the page its face, else the tenant's oldest.
-fn shown_apps(face: &Face, platform: Platform) -> Apps<'_> {
-    let (ios, android) = (face.ios.as_ref(), face.android.as_ref());
+/// The page shows the oldest app of the visitor's platform, else the tenant's oldest.
+fn shown_apps(branding: &TenantBranding, platform: Platform) -> Apps<'_> {
+    let (ios, android) = (branding.ios.as_ref(), branding.android.as_ref());
     let prefers_android = match platform {
         Platform::Ios => false,
         Platform::Android => true,
-        _ => face.android_is_oldest,
+        _ => branding.android_is_oldest,
     };
     let display = if prefers_android { android.or(ios) } else { ios.or(android) };
     Apps {
@@ -372,8 +395,8 @@ fn shown_apps(face: &Face, platform: Platform) -> Apps<'_> {
             icon_url: app.icon_url.as_deref(),
             theme_color: app.theme_color.as_deref(),
         }),
-        ios_name: ios.and_then(FaceApp::name),
-        android_name: android.and_then(FaceApp::name),
+        ios_name: ios.and_then(AppBranding::name),
+        android_name: android.and_then(AppBranding::name),
     }
 }
 
@@ -386,7 +409,7 @@ fn notice_page(app: &App, status: &LinkStatus) -> Response {
     page_response(app, notice.status(), |nonce| notice::render(notice, nonce))
 }
 
-/// A refusal in the form that was asked for: a small page where HTML was named and there is one, else the error record.
+/// An error in the form that was asked for: a small page where HTML was requested and there is one, else JSON.
 fn refused(app: &App, error: ApiError, form: Form) -> Response {
     let notice = match error {
         ApiError::Plain(deeplink_core::error::ErrorCode::NotFound, _) => Notice::NotFound,
@@ -403,14 +426,14 @@ fn refused(app: &App, error: ApiError, form: Form) -> Response {
     response
 }
 
-/// The error record, for pages of any origin like the link itself.
+/// The error as JSON, readable from any origin like the link itself.
 fn json_refusal(error: ApiError) -> Response {
     let mut response = error.into_response();
     cors::allow(response.headers_mut());
     with_negotiation(response)
 }
 
-/// A web page of any origin may read a link: it is public data.
+/// Any origin may read a link: it is public data.
 fn preflight() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -453,7 +476,7 @@ mod tests {
             ("/r/", None),
             ("/", None),
         ] {
-            assert_eq!(asked_id(path).as_deref(), id, "{path}");
+            assert_eq!(id_in(path).as_deref(), id, "{path}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Small pages that say why there is nothing to open.
 //!
-//! They hold none of a link's values, no link and no script: whoever made the link cannot speak through them.
+//! They hold none of a link's values, no link and no script: the link's creator has no control over them.
 
 use std::sync::LazyLock;
 
@@ -14,11 +14,11 @@ static CSS: LazyLock<String> = LazyLock::new(|| compact_css(&[BASE_CSS, include_
 /// Why a visit ends here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The link's time is over.
+    /// The link has expired.
     Expired,
-    /// The operator switched the link off.
+    /// The operator disabled the link.
     Disabled,
-    /// The link was reported; there is no way through.
+    /// The link was flagged as unsafe; its destinations are not shown.
     Flagged,
     /// No such link here.
     NotFound,
@@ -45,38 +45,42 @@ struct Page<'a> {
     css: &'static str,
     title: &'static str,
     advice: &'static str,
-    /// A path of lines in a square of 24 units.
-    sign: &'static str,
+    /// An SVG path in a 24 by 24 box.
+    icon: &'static str,
     is_warning: bool,
 }
 
 const CLOCK: &str = "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18M12 7.5V12l3 2";
 const BROKEN_LINK: &str = "m12.5 7.5 3.5-3.5a4.24 4.24 0 0 1 6 6l-3.5 3.5M11.5 16.5 8 20a4.24 4.24 0 0 1-6-6l3.5-3.5M8.5 5V2.5M5 8.5H2.5M15.5 19v2.5M19 15.5h2.5";
 const TRIANGLE: &str = "M12 3 2.5 20h19zM12 10v4.5M12 17.2v.1";
-const LENS: &str = "M10.5 3.5a7 7 0 1 0 0 14 7 7 0 0 0 0-14M15.5 15.5l5 5";
+const MAGNIFIER: &str = "M10.5 3.5a7 7 0 1 0 0 14 7 7 0 0 0 0-14M15.5 15.5l5 5";
 
 /// The page for a notice; it goes out with [`Notice::status`] and [`super::page::headers`].
 pub(crate) fn render(notice: Notice, nonce: &str) -> askama::Result<String> {
-    let (sign, title, advice) = match notice {
-        Notice::Expired => {
-            (CLOCK, "This link has expired", "It was made for a limited time. Ask whoever shared it for a new one.")
-        }
+    let (icon, title, advice) = match notice {
+        Notice::Expired => (
+            CLOCK,
+            "This link has expired",
+            "It was only valid for a limited time. Ask the person who shared it for a new one.",
+        ),
         Notice::Disabled => (
             BROKEN_LINK,
             "This link is no longer available",
-            "It has been switched off. Ask whoever shared it where to find what you were looking for.",
+            "It has been disabled. Ask the person who shared it where to find what you were looking for.",
         ),
         Notice::Flagged => (
             TRIANGLE,
             "This link has been reported as unsafe",
-            "To protect you, it leads no further. You can close this page.",
+            "To protect you, it has been blocked. You can close this page.",
         ),
-        Notice::NotFound => {
-            (LENS, "There is no such link", "Check that the address is complete; capital and small letters differ.")
-        }
+        Notice::NotFound => (
+            MAGNIFIER,
+            "Link not found",
+            "Check that the address is complete. Uppercase and lowercase letters are different.",
+        ),
         Notice::TooMany => (CLOCK, "Too many requests", "Wait a moment, then try again."),
     };
-    Page { nonce, css: &CSS, title, advice, sign, is_warning: notice == Notice::Flagged }.render()
+    Page { nonce, css: &CSS, title, advice, icon, is_warning: notice == Notice::Flagged }.render()
 }
 
 #[cfg(test)]
@@ -88,7 +92,7 @@ mod tests {
         (Notice::Expired, 410, "This link has expired"),
         (Notice::Disabled, 410, "This link is no longer available"),
         (Notice::Flagged, 200, "This link has been reported as unsafe"),
-        (Notice::NotFound, 404, "There is no such link"),
+        (Notice::NotFound, 404, "Link not found"),
         (Notice::TooMany, 429, "Too many requests"),
     ];
 

@@ -1,4 +1,4 @@
-//! What all pages of a visit share: their headers, the host names they show, and JSON that is inert inside a script.
+//! What all pages of a visit share: their headers, host names as shown, and JSON that is inert inside a script.
 
 use std::io;
 
@@ -9,15 +9,14 @@ use axum::http::header::{
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-/// The rules and colours that every page needs.
+/// The CSS that every page needs.
 pub(crate) const BASE_CSS: &str = include_str!("../../templates/page.css");
 
-/// Style sheets as they are sent: without comments, which have lines of their own, and without the white space that only
-/// people need.
+/// Style sheets as they are sent: without comments, which have lines of their own, and without unneeded white space.
 pub(crate) fn compact_css(sheets: &[&str]) -> String {
     let rules: String = sheets.iter().flat_map(|sheet| lines_of_code(sheet, "/*")).collect();
-    const NEEDLESS: [(&str, &str); 6] = [(": ", ":"), ("; ", ";"), (", ", ","), (" {", "{"), ("{ ", "{"), (" }", "}")];
-    NEEDLESS.iter().fold(rules, |rules, (with_space, without)| rules.replace(with_space, without))
+    const UNNEEDED: [(&str, &str); 6] = [(": ", ":"), ("; ", ";"), (", ", ","), (" {", "{"), ("{ ", "{"), (" }", "}")];
+    UNNEEDED.iter().fold(rules, |rules, (with_space, without)| rules.replace(with_space, without))
 }
 
 /// A script as it is sent: without comments on lines of their own, and without indentation.
@@ -29,7 +28,7 @@ fn lines_of_code<'a>(source: &'a str, comment: &'static str) -> impl Iterator<It
     source.lines().map(str::trim).filter(move |line| !line.is_empty() && !line.starts_with(comment))
 }
 
-/// The headers of every page; `nonce` is fresh for each answer and is the one given to its template.
+/// The headers of every page; `nonce` is fresh for each response and is the one given to its template.
 pub(crate) fn headers(nonce: &str) -> [(HeaderName, HeaderValue); 7] {
     let policy = [
         "default-src 'none'; img-src https: data:; style-src 'nonce-",

@@ -1,16 +1,16 @@
-//! A click that an app or page reports, which has opened the link itself: counted and answered like a visit.
+//! A click reported by an app or page that opened the link itself: counted and answered like a visit.
 
 use deeplink_core::link::LinkStatus;
 use deeplink_core::visitor::{ClickKind, Visitor};
 use http::header::{self, HeaderMap, HeaderValue};
 
 use super::json;
-use crate::cache::Known;
+use crate::cache::CachedLink;
 use crate::clicks::Click;
 use crate::state::App;
 
-/// The click to count, and what is said to it: the link as JSON and the platform. `None` when the link is not active.
-pub(crate) fn clicked(app: &App, headers: &HeaderMap, link: &Known) -> Option<(Click, String)> {
+/// The click to count, and the response: the link as JSON and the platform. `None` when the link is not active.
+pub(crate) fn clicked(app: &App, headers: &HeaderMap, link: &CachedLink) -> Option<(Click, String)> {
     let now = app.clock.now();
     let status = link.status_at(now);
     if status != LinkStatus::Active {
@@ -24,7 +24,7 @@ pub(crate) fn clicked(app: &App, headers: &HeaderMap, link: &Known) -> Option<(C
     let click = Click {
         link: link.position,
         at: now.as_millis(),
-        // Somebody held the device, whatever its library calls itself.
+        // A person used the app, whatever its HTTP library calls itself.
         kind: ClickKind::Human.code(),
         platform: platform.code(),
         agent: agent.text(),

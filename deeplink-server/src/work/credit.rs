@@ -1,21 +1,20 @@
-//! Credits what reports left for later: conversions of a user whom touches came to, where there are more of them than one
-//! write may do.
+//! Credits the conversions that a report left for later, because one write credits a limited number.
 //!
-//! How far it came stands in the database and is moved under the user's row, so nodes share the work and any start goes on.
+//! Progress is stored in the database under the user's row lock, so nodes share the work and a restart continues it.
 
+use std::sync::Weak;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 
 use crate::db::{DbError, credits};
-use crate::state::App;
+use crate::state::{App, Shared};
 
-/// How often it is looked whether another node or an earlier process left anything.
-const LOOK: Duration = Duration::from_secs(15);
+/// Interval between scans for work of other nodes or an earlier process.
+const SCAN_INTERVAL: Duration = Duration::from_secs(15);
 /// Between two writes, so that others come first.
-const PAUSE: Duration = Duration::from_millis(5);
+const WRITE_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) async fn run(app: Weak<App>) {
     loop {
@@ -23,15 +22,15 @@ pub(super) async fn run(app: Weak<App>) {
         if app.stopping.load(Ordering::Relaxed) {
             return;
         }
-        if let Err(error) = look(&app).await {
-            tracing::warn!(%error, "conversions cannot be credited; it is tried again");
+        if let Err(error) = scan(&app).await {
+            tracing::warn!(%error, "conversions could not be credited; will retry");
         }
-        drop(tokio::time::timeout(LOOK, app.credit_waits.notified()).await);
+        drop(tokio::time::timeout(SCAN_INTERVAL, app.credit_waits.notified()).await);
     }
 }
 
-/// Goes on until nothing is left, with each user in turn.
-async fn look(app: &App) -> Result<(), DbError> {
+/// Continues until nothing is left, with each user in turn.
+async fn scan(app: &Shared) -> Result<(), DbError> {
     loop {
         let users = credits::unfinished(&mut app.db.read().await?.conn()).await?;
         if users.is_empty() {
@@ -42,20 +41,18 @@ async fn look(app: &App) -> Result<(), DbError> {
             if app.stopping.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let telling = Arc::new(app.telling(app.clock.now()));
-            let job = Arc::clone(&telling);
-            let gone_on = app.db.write(move |mut tx| {
-                let telling = Arc::clone(&job);
-                async move { credits::resume(&mut tx, &telling, user.position).await }.boxed()
-            });
-            match gone_on.await {
-                Ok(_) => app.told(&telling, &user.tenant),
-                // One user's trouble holds up nobody else.
-                Err(error) => failed = Err(error),
+            let resumed = app.write(
+                (app.publisher(app.clock.now()), user),
+                |tx, (publisher, user)| credits::resume(tx, publisher, user.position).boxed(),
+                |app, (publisher, user), _| app.announce(publisher, &user.tenant),
+            );
+            // One user's failure must not delay the others.
+            if let Err(error) = resumed.await {
+                failed = Err(error);
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(WRITE_PAUSE).await;
         }
-        // What failed is looked at again, later.
+        // What failed is retried by the next scan.
         failed?;
     }
 }

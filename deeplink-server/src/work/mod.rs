@@ -6,9 +6,13 @@ mod credit;
 mod deliver;
 pub(crate) mod link_expiry;
 pub(crate) mod mail;
+pub(crate) mod notices;
+mod payments;
+mod publish_clicks;
 pub(crate) mod recheck;
+pub(crate) mod subscriptions;
 mod sweep;
-mod tell;
+mod tail;
 mod threats;
 mod uses;
 
@@ -18,15 +22,15 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::certificates::Certificates;
 use crate::state::Shared;
-use crate::stream::tail;
 
 /// The tasks that run.
 pub(crate) struct Work {
     mail: JoinHandle<()>,
     deliver: AbortOnDropHandle<()>,
     /// Only with TLS of our own.
-    certificates: Option<JoinHandle<()>>,
+    certificates: Option<(JoinHandle<()>, Arc<Certificates>)>,
     /// What it writes runs to its end by itself, so it may be cut anywhere.
     _sweep: AbortOnDropHandle<()>,
     /// Likewise.
@@ -36,38 +40,55 @@ pub(crate) struct Work {
     /// Likewise.
     _credit: AbortOnDropHandle<()>,
     /// Likewise.
-    _tell: AbortOnDropHandle<()>,
+    _publish_clicks: AbortOnDropHandle<()>,
     /// Likewise.
     _tail: AbortOnDropHandle<()>,
+    /// Likewise; only where requests can be paid for.
+    _payments: Option<AbortOnDropHandle<()>>,
     /// Likewise; only with a threat list.
     _threats: Option<AbortOnDropHandle<()>>,
+    /// Likewise; only with Stripe.
+    _subscriptions: Option<AbortOnDropHandle<()>>,
 }
 
 /// Starts every task.
-pub(crate) fn start(app: &Shared) -> Work {
+pub(crate) fn start(app: &Shared, certificates: Option<&Arc<Certificates>>) -> Work {
     let threats = app.config.threat_list.clone().map(|file| tokio::spawn(threats::run(Arc::downgrade(app), file)));
+    let subscriptions = app.config.stripe.is_some().then(|| tokio::spawn(subscriptions::run(Arc::downgrade(app))));
     Work {
         mail: tokio::spawn(mail::run(Arc::downgrade(app))),
         deliver: AbortOnDropHandle::new(tokio::spawn(deliver::run(Arc::downgrade(app)))),
-        certificates: app.config.tls.clone().map(|tls| tokio::spawn(certificates::run(Arc::downgrade(app), tls))),
+        certificates: app.config.tls.clone().zip(certificates).map(|(tls, served)| {
+            (tokio::spawn(certificates::run(Arc::downgrade(app), tls, Arc::clone(served))), Arc::clone(served))
+        }),
         _sweep: AbortOnDropHandle::new(tokio::spawn(sweep::run(Arc::downgrade(app)))),
         _recheck: AbortOnDropHandle::new(tokio::spawn(recheck::run(Arc::downgrade(app)))),
         _uses: AbortOnDropHandle::new(tokio::spawn(uses::run(Arc::downgrade(app)))),
         _credit: AbortOnDropHandle::new(tokio::spawn(credit::run(Arc::downgrade(app)))),
-        _tell: AbortOnDropHandle::new(tokio::spawn(tell::run(Arc::downgrade(app)))),
+        _publish_clicks: AbortOnDropHandle::new(tokio::spawn(publish_clicks::run(Arc::downgrade(app)))),
         _tail: AbortOnDropHandle::new(tokio::spawn(tail::run(Arc::downgrade(app)))),
+        _payments: app
+            .facilitator
+            .is_some()
+            .then(|| AbortOnDropHandle::new(tokio::spawn(payments::run(Arc::downgrade(app))))),
         _threats: threats.map(AbortOnDropHandle::new),
+        _subscriptions: subscriptions.map(AbortOnDropHandle::new),
     }
 }
 
 impl Work {
+    #[cfg(test)]
+    pub(crate) fn certificates(&self) -> Option<&Certificates> {
+        self.certificates.as_ref().map(|(_, served)| &**served)
+    }
+
     /// Lets what is on its way be settled and leases be given back, after the service was asked to stop and before the
     /// database closes: attempts to deliver for some seconds, or until somebody is in a hurry, and all else `within` a
     /// moment.
     pub(crate) async fn finish(mut self, app: &Shared, within: Duration, hurry: impl Future<Output = ()>) {
         let delivered = async {
             // They end by themselves in time; after that, what became of them is stored.
-            drop(tokio::time::timeout(deliver::LAST_ATTEMPTS + within, &mut self.deliver).await);
+            drop(tokio::time::timeout(deliver::SHUTDOWN_TIMEOUT + within, &mut self.deliver).await);
         };
         tokio::select! {
             () = delivered => {}
@@ -75,18 +96,20 @@ impl Work {
         }
         self.deliver.abort();
         app.mail_waits.notify_one();
-        app.certificates.stop.notify_one();
+        if let Some((_, served)) = &self.certificates {
+            served.stop.notify_one();
+        }
         let both = async {
             // A task that panicked has ended as well.
             let _ = (&mut self.mail).await;
-            if let Some(certificates) = &mut self.certificates {
+            if let Some((certificates, _)) = &mut self.certificates {
                 let _ = certificates.await;
             }
         };
         if tokio::time::timeout(within, both).await.is_err() {
             // Leases run out, and then the next node or the next start goes on.
             self.mail.abort();
-            if let Some(certificates) = &self.certificates {
+            if let Some((certificates, _)) = &self.certificates {
                 certificates.abort();
             }
         }

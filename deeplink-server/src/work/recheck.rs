@@ -1,7 +1,7 @@
-//! Looks after domains: verified ones are asked for in DNS every day, claims that nobody proves end after a week.
+//! Re-checks verified domains in DNS every day, and ends claims that are not proved within a week.
 //!
 //! A re-check is claimed in the database before DNS is asked, so several nodes share the work and none does it twice.
-//! Only what DNS surely says counts against a domain; a name server that fails, hangs or is not there changes nothing.
+//! Only a definite answer of DNS counts against a domain; a name server that fails or hangs changes nothing.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -20,16 +20,16 @@ use crate::state::{App, Shared};
 /// Days until an unproved claim ends.
 pub(crate) const CLAIM_DAYS: i64 = 7;
 
-/// How often it is looked whether anything is due.
-const LOOK: Duration = Duration::from_secs(15);
-/// How long no other node asks for a domain that was taken: longer than all answers of one round take.
+/// Interval between scans for what is due.
+const SCAN_INTERVAL: Duration = Duration::from_secs(15);
+/// How long a claimed re-check is kept from other nodes: longer than one round takes.
 const LEASE_MILLIS: i64 = 60_000;
-/// Questions at one time.
-const AT_ONCE: usize = 8;
-/// After how long DNS is asked again when nobody could say anything.
-const AGAIN_MILLIS: i64 = 3_600_000;
+/// Maximum concurrent DNS lookups.
+const MAX_CONCURRENT: usize = 8;
+/// Delay after a lookup without a definite answer.
+const RETRY_MILLIS: i64 = 3_600_000;
 const DAY_MILLIS: i64 = 24 * 3_600_000;
-/// By how much the days of two domains differ at most, so that they do not come all at once.
+/// Random spread of the daily checks, so that they do not come all at once.
 const SPREAD_MILLIS: u64 = 3_600_000;
 /// For how long a mail about a lost domain is tried.
 const MAIL_DAYS: i64 = 3;
@@ -41,16 +41,16 @@ pub(super) async fn run(app: Weak<App>) {
             return;
         }
         let now = app.clock.now();
-        if let Err(error) = look(&app).await {
-            tracing::warn!(%error, "domains cannot be looked after; it is tried again");
+        if let Err(error) = scan(&app).await {
+            tracing::warn!(%error, "domain re-checks failed; will retry");
         }
         let clock = app.clock.clone();
         drop(app);
-        clock.pause(LOOK, now).await;
+        clock.pause(SCAN_INTERVAL, now).await;
     }
 }
 
-async fn look(app: &Shared) -> Result<(), DbError> {
+async fn scan(app: &Shared) -> Result<(), DbError> {
     link_expiry::resume(app).await?;
     end_claims(app).await?;
     while round(app).await? {}
@@ -66,12 +66,7 @@ async fn end_claims(app: &App) -> Result<(), DbError> {
             return Ok(());
         }
         for tenant in tenants {
-            app.db
-                .write(move |mut tx| {
-                    let tenant = tenant.clone();
-                    async move { domains::lapse(&mut tx, &tenant, since).await }.boxed()
-                })
-                .await?;
+            app.db.write(tenant, move |tx, tenant| domains::lapse(tx, tenant, since).boxed()).await?;
         }
     }
 }
@@ -83,70 +78,67 @@ async fn round(app: &Shared) -> Result<bool, DbError> {
         return Ok(false);
     }
     let until = now.plus_millis(LEASE_MILLIS);
-    let claimed =
-        app.db.write(move |mut tx| async move { domain_proofs::claim_due(&mut tx, now, until).await }.boxed()).await?;
+    let claimed = app.db.write((), move |tx, ()| domain_proofs::claim_due(tx, now, until).boxed()).await?;
     let checks = claimed.into_iter().map(|due| check(app, due, until));
-    let said: Vec<_> = stream::iter(checks).buffer_unordered(AT_ONCE).collect().await;
-    let said = said.into_iter().collect::<Result<Vec<_>, _>>()?;
-    // While nobody answers at all, one round at each look is enough.
-    Ok(said.iter().any(|said| *said != Said::Nothing))
+    let proofs: Vec<_> = stream::iter(checks).buffer_unordered(MAX_CONCURRENT).collect().await;
+    let proofs = proofs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // While no name server answers, one round for each scan is enough.
+    Ok(proofs.iter().any(|proof| *proof != DnsProof::Unknown))
 }
 
-/// What DNS said of a domain.
+/// What DNS says of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
-    Proved,
-    NotProved,
-    Nothing,
+enum DnsProof {
+    Found,
+    Missing,
+    /// The name server failed.
+    Unknown,
 }
 
-async fn check(app: &Shared, due: Due, until: Timestamp) -> Result<Said, DbError> {
-    let said = match app.dns.txt(&due.name.txt_record()).await {
-        Ok(found) if found.values.contains(&due.token) => Said::Proved,
-        Ok(_) => Said::NotProved,
+async fn check(app: &Shared, due: Due, until: Timestamp) -> Result<DnsProof, DbError> {
+    let proof = match app.dns.txt(&due.name.txt_record()).await {
+        Ok(found) if found.values.contains(&due.token) => DnsProof::Found,
+        Ok(_) => DnsProof::Missing,
         Err(error) => {
-            tracing::info!(domain = %due.name, %error, "a domain could not be looked up; it stays as it is");
-            Said::Nothing
+            tracing::info!(domain = %due.name, %error, "DNS lookup failed; domain left unchanged");
+            DnsProof::Unknown
         }
     };
-    settle(app, due, until, said).await?;
-    Ok(said)
+    settle(app, due, until, proof).await?;
+    Ok(proof)
 }
 
-/// Keeps what was said. Runs to its end, because caches must forget a domain that is lost.
-async fn settle(app: &Shared, due: Due, until: Timestamp, said: Said) -> Result<(), DbError> {
+/// Stores the result. Runs to its end, because caches must forget a domain that is lost.
+async fn settle(app: &Shared, due: Due, until: Timestamp, proof: DnsProof) -> Result<(), DbError> {
     let (now, check_at) = (app.clock.now(), next_check(app));
-    let lost = app
-        .db
-        .write({
-            let (app, due) = (Shared::clone(app), due.clone());
-            move |mut tx| {
-                let (app, due) = (Shared::clone(&app), due.clone());
-                async move {
-                    match said {
-                        Said::Proved => domain_proofs::seen(&mut tx, &due.id, &due.token, check_at).await?,
-                        Said::Nothing => {
-                            domain_proofs::put_off(&mut tx, &due, now.plus_millis(AGAIN_MILLIS)).await?;
-                        }
-                        Said::NotProved => {
-                            if domain_proofs::missed(&mut tx, &due, until, now, check_at).await? {
-                                tell_owners(&app, &mut tx, &due, now).await?;
-                                return Ok(true);
-                            }
+    let settled = app.write(
+        (Shared::clone(app), due),
+        move |tx, (app, due)| {
+            async move {
+                match proof {
+                    DnsProof::Found => domain_proofs::seen(tx, &due.id, &due.token, check_at).await?,
+                    DnsProof::Unknown => domain_proofs::put_off(tx, due, now.plus_millis(RETRY_MILLIS)).await?,
+                    DnsProof::Missing => {
+                        if domain_proofs::missed(tx, due, until, now, check_at).await? {
+                            notify_owners(app, tx, due, now).await?;
+                            return Ok(true);
                         }
                     }
-                    Ok::<_, DbError>(false)
                 }
-                .boxed()
+                Ok::<_, DbError>(false)
             }
-        })
-        .await?;
-    if lost {
-        app.forget_host(&due.name, &due.tenant);
-        app.mail_waits.notify_one();
-        tracing::warn!(domain = %due.name, tenant = %due.tenant, "a domain's proof is gone from DNS; it is a claim again");
-    }
-    Ok(())
+            .boxed()
+        },
+        |app, (_, due), lost| {
+            if *lost {
+                app.forget_host(&due.name, &due.tenant);
+                app.mail_waits.notify_one();
+                let (domain, tenant) = (&due.name, &due.tenant);
+                tracing::warn!(%domain, %tenant, "domain lost: its TXT record is gone; it is a claim again");
+            }
+        },
+    );
+    settled.await.map(drop)
 }
 
 /// When a verified domain is asked for next: after a day, or up to an hour earlier.
@@ -155,9 +147,9 @@ pub(crate) fn next_check(app: &App) -> Timestamp {
     app.clock.now().plus_millis(DAY_MILLIS - earlier)
 }
 
-async fn tell_owners(app: &App, tx: &mut Conn<'_>, due: &Due, now: Timestamp) -> Result<(), DbError> {
+async fn notify_owners(app: &App, tx: &mut Conn<'_>, due: &Due, now: Timestamp) -> Result<(), DbError> {
     if app.config.mail_at(&app.public_url).is_none() {
-        tracing::warn!(domain = %due.name, "mail is not set up, so nobody is told that the domain is lost");
+        tracing::warn!(domain = %due.name, "domain lost, but mail is not set up; its owner was not notified");
         return Ok(());
     }
     for owner in users::owners_of(tx, &due.tenant).await? {

@@ -1,9 +1,9 @@
-//! Keeps the threat list as its file is, and flags the links that lead to what it names by then.
+//! Reloads the threat list when its file changes, and flags the links that lead to what it lists.
 //!
-//! A file that changes is read once it stands still, so that no half-written line is taken for another host. Each change
-//! is followed by a walk over all active links, in the order of their positions and in steps that no other write waits
-//! for; a second walk finds what was being stored under the former list. A link that was flagged stays so when its line
-//! goes: only an operator takes a status back.
+//! A changed file is read once two scans find it unchanged, so that no half-written line is taken for another host. Each
+//! change is followed by a pass over all active links, by position and in steps too short to delay other writes; a second
+//! pass finds links that were being stored under the former list. A flagged link stays flagged when its line is removed:
+//! only an operator resets a status.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -14,86 +14,90 @@ use futures_util::FutureExt;
 
 use crate::db::DbError;
 use crate::db::link_status::{self, Active, Threat};
-use crate::state::App;
-use crate::threats::{Reading, Stamp, ThreatFile, ThreatList, Unusable, fields};
+use crate::state::{App, Shared};
+use crate::threats::{LoadError, LoadedList, Stamp, ThreatFile, ThreatList};
 
-/// How often it is looked whether the file changed.
-const LOOK: Duration = Duration::from_millis(500);
-/// Looks until the second walk: longer than a write may wait.
-const SECOND: u32 = 20;
-/// Links that one step of a walk reads.
-const READ: i64 = 1_000;
-/// Steps between two looks.
-const STEPS: u32 = 50;
+/// Interval between checks of the file.
+const SCAN_INTERVAL: Duration = Duration::from_millis(500);
+/// Scans until the second pass: longer than a write may wait.
+const SCANS_UNTIL_SECOND_PASS: u32 = 20;
+/// Links that one step of a pass reads.
+const LINKS_PER_STEP: i64 = 1_000;
+/// Steps between two scans.
+const STEPS_PER_SCAN: u32 = 50;
 /// Links that one write flags.
-const FLAG: usize = 100;
+const MAX_FLAGS_PER_WRITE: usize = 100;
 
 pub(super) async fn run(app: Weak<App>, file: ThreatFile) {
-    let mut watch = Watch::new(file);
-    let mut walk = Walk::begin();
+    let mut watch = FileWatch::new(file);
+    let mut pass = Pass::begin();
     loop {
-        {
+        let (clock, began) = {
             let Some(app) = app.upgrade() else { return };
+            let (clock, began) = (app.clock.clone(), app.clock.now());
             if app.stopping.load(Ordering::Relaxed) {
                 return;
             }
-            if let Some(list) = watch.look().await {
+            let list = watch.poll().await;
+            tracing::trace!(path = %watch.path.display(), "threat list file checked");
+            if let Some(list) = list {
                 app.threats.replace(list);
-                walk.anew();
+                pass.restart();
             }
-            walk.go_on(&app).await;
-        }
-        tokio::time::sleep(LOOK).await;
+            pass.advance(&app).await;
+            (clock, began)
+        };
+        clock.pause(SCAN_INTERVAL, began).await;
     }
 }
 
 /// Notices when the file changes.
-struct Watch {
+struct FileWatch {
     path: PathBuf,
-    /// Of the last file that was judged, and whether it could be used.
-    judged: (Stamp, bool),
-    /// At the last look.
-    seen: Option<Stamp>,
-    /// Whether it was said that the file cannot be used.
-    complained: bool,
+    /// The last file that was loaded, and whether it was valid.
+    last_loaded: (Stamp, bool),
+    /// At the last scan.
+    last_stamp: Option<Stamp>,
+    /// Whether the log has a warning that the file cannot be read.
+    warned: bool,
 }
 
-impl Watch {
+impl FileWatch {
     fn new(file: ThreatFile) -> Self {
-        report(&file.path, &file.first);
-        Self { path: file.path, judged: (file.first.stamp, true), seen: None, complained: false }
+        report(&file.path, &file.initial);
+        Self { path: file.path, last_loaded: (file.initial.stamp, true), last_stamp: None, warned: false }
     }
 
     /// The new list, once there is one.
-    async fn look(&mut self) -> Option<Arc<ThreatList>> {
+    async fn poll(&mut self) -> Option<Arc<ThreatList>> {
         let stamp = match tokio::fs::metadata(&self.path).await.and_then(|file| Stamp::of(&file)) {
             Ok(stamp) => stamp,
             Err(error) => {
-                self.seen = None;
-                self.complain(&error.into());
+                self.last_stamp = None;
+                self.warn_once(&error.into());
                 return None;
             }
         };
-        let stands_still = self.seen.replace(stamp) == Some(stamp);
-        if stamp == self.judged.0 || !stands_still {
-            // Gone and back again unchanged is no reason to keep silent the next time.
-            self.complained &= self.judged != (stamp, true);
+        let is_stable = self.last_stamp.replace(stamp) == Some(stamp);
+        if stamp == self.last_loaded.0 || !is_stable {
+            // A file that was missing and is back unchanged warns again the next time.
+            self.warned &= self.last_loaded != (stamp, true);
             return None;
         }
         let path = self.path.clone();
-        match tokio::task::spawn_blocking(move || Reading::of(&path)).await {
-            Ok(Ok(reading)) if reading.stamp == stamp => {
-                self.judged = (stamp, true);
-                self.complained = false;
-                report(&self.path, &reading);
-                Some(reading.list)
+        match tokio::task::spawn_blocking(move || LoadedList::from_file(&path)).await {
+            Ok(Ok(loaded)) if loaded.stamp == stamp => {
+                self.last_loaded = (stamp, true);
+                self.warned = false;
+                report(&self.path, &loaded);
+                Some(loaded.list)
             }
             Ok(Err(error)) => {
-                // Permissions can change without the file; what it says cannot.
-                if !matches!(error, Unusable::Unreadable(_)) {
-                    self.judged = (stamp, false);
+                // Permissions can change without the file; its content cannot.
+                if !matches!(error, LoadError::Unreadable(_)) {
+                    self.last_loaded = (stamp, false);
                 }
-                self.complain(&error);
+                self.warn_once(&error);
                 None
             }
             // Written in the meantime, or the service ends.
@@ -101,65 +105,65 @@ impl Watch {
         }
     }
 
-    fn complain(&mut self, error: &Unusable) {
-        if !std::mem::replace(&mut self.complained, true) {
+    fn warn_once(&mut self, error: &LoadError) {
+        if !std::mem::replace(&mut self.warned, true) {
             let path = self.path.display();
-            tracing::warn!(%path, %error, "the threat list cannot be read; what it said last holds on");
+            tracing::warn!(%path, %error, "threat list cannot be read; keeping the previous one");
         }
     }
 }
 
-fn report(path: &std::path::Path, reading: &Reading) {
+fn report(path: &std::path::Path, loaded: &LoadedList) {
     let path = path.display();
-    let (hosts, urls) = reading.list.counts();
-    tracing::info!(%path, hosts, urls, "the threat list is read");
-    if !reading.skipped.is_empty() {
-        let lines = &reading.skipped;
-        tracing::warn!(%path, %lines, "lines of the threat list are neither a URL nor a host and have no effect");
+    let (hosts, urls) = loaded.list.counts();
+    tracing::info!(%path, hosts, urls, "threat list loaded");
+    if !loaded.skipped.is_empty() {
+        let lines = &loaded.skipped;
+        tracing::warn!(%path, %lines, "threat list: lines that are neither a URL nor a host were ignored");
     }
 }
 
-/// A way through all links.
-struct Walk {
-    /// The last position looked at; `None` at the end.
+/// A pass over all links.
+struct Pass {
+    /// The last position that was checked; `None` at the end.
     at: Option<i64>,
-    /// Whether the list changed on the way.
-    anew: bool,
-    /// Looks until it begins for the second time.
-    second_in: u32,
-    /// Whether it was said that it cannot go on.
-    complained: bool,
+    /// Whether the list changed during the pass.
+    restart: bool,
+    /// Scans until the second pass begins.
+    scans_until_second: u32,
+    /// Whether the log has a warning that links could not be flagged.
+    warned: bool,
 }
 
-impl Walk {
+impl Pass {
     fn begin() -> Self {
-        Self { at: Some(i64::MIN), anew: false, second_in: SECOND, complained: false }
+        Self { at: Some(i64::MIN), restart: false, scans_until_second: SCANS_UNTIL_SECOND_PASS, warned: false }
     }
 
-    /// Begins again, or goes to the end first: a file that changes every second must not keep it from ever arriving.
-    fn anew(&mut self) {
-        self.anew = self.at.is_some();
+    /// Starts a new pass, after the current one: a file that changes every second must not keep a pass from completing.
+    fn restart(&mut self) {
+        self.restart = self.at.is_some();
         self.at.get_or_insert(i64::MIN);
-        self.second_in = SECOND;
+        self.scans_until_second = SCANS_UNTIL_SECOND_PASS;
     }
 
-    /// Goes some steps, so that the file is looked at now and then also among millions of links.
-    async fn go_on(&mut self, app: &App) {
-        let Some(list) = app.threats.now() else { return };
-        if self.at.is_none() && self.second_in > 0 {
-            self.second_in -= 1;
-            self.at = (self.second_in == 0).then_some(i64::MIN);
+    /// Takes some steps, so that the file is checked between them even with millions of links.
+    async fn advance(&mut self, app: &Shared) {
+        let Some(list) = app.threats.current() else { return };
+        if self.at.is_none() && self.scans_until_second > 0 {
+            self.scans_until_second -= 1;
+            self.at = (self.scans_until_second == 0).then_some(i64::MIN);
         }
-        for _ in 0..STEPS {
+        for _ in 0..STEPS_PER_SCAN {
             let Some(from) = self.at else { return };
             match step(app, &list, from).await {
                 Ok(to) => {
-                    self.at = to.or_else(|| std::mem::take(&mut self.anew).then_some(i64::MIN));
-                    self.complained = false;
+                    self.at = to.or_else(|| std::mem::take(&mut self.restart).then_some(i64::MIN));
+                    self.warned = false;
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut self.complained, true) {
-                        tracing::warn!(%error, "links that lead to listed threats cannot be flagged; it is tried again");
+                    if !std::mem::replace(&mut self.warned, true) {
+                        tracing::warn!(%error, "links to listed threats could not be flagged; will retry");
                     }
                     return;
                 }
@@ -168,14 +172,15 @@ impl Walk {
     }
 }
 
-/// Judges the next links and flags those that lead to what is listed; the position to go on from, or `None` at the end.
-async fn step(app: &App, list: &ThreatList, from: i64) -> Result<Option<i64>, DbError> {
+/// Checks the next links and flags those that lead to a listed URL. Returns the position to continue from, or `None` at
+/// the end.
+async fn step(app: &Shared, list: &ThreatList, from: i64) -> Result<Option<i64>, DbError> {
     let now = app.clock.now();
-    let links = link_status::active_after(&mut app.db.read().await?.conn(), from, READ, now).await?;
+    let links = link_status::active_after(&mut app.db.read().await?.conn(), from, LINKS_PER_STEP, now).await?;
     let last = links.last().map(|link| link.position);
     let mut threats: Vec<Threat> = links.into_iter().filter_map(|link| threat(list, link)).collect();
     while !threats.is_empty() {
-        let rest = threats.split_off(threats.len().min(FLAG));
+        let rest = threats.split_off(threats.len().min(MAX_FLAGS_PER_WRITE));
         flag(app, threats).await?;
         threats = rest;
     }
@@ -183,36 +188,35 @@ async fn step(app: &App, list: &ThreatList, from: i64) -> Result<Option<i64>, Db
 }
 
 fn threat(list: &ThreatList, link: Active) -> Option<Threat> {
-    let (url, entry) = fields(&link.to).into_iter().find_map(|(_, url)| Some((url?, list.covers(url?)?)))?;
+    let (url, entry) = link.to.as_deref().each().find_map(|(_, url)| Some((url?, list.covers(url?)?)))?;
     let (url, reason) = (url.to_owned(), format!("on the threat list: {entry}"));
     Some(Threat { tenant: link.tenant, link_id: link.link_id, position: link.position, url, reason })
 }
 
-/// Flags some links in one write. As with an operator's change, what is remembered of them is forgotten.
-async fn flag(app: &App, threats: Vec<Threat>) -> Result<(), DbError> {
-    let (threats, now) = (Arc::new(threats), app.clock.now());
-    let flagged = app
-        .db
-        .write::<_, DbError, _>({
-            let threats = Arc::clone(&threats);
-            move |mut tx| {
-                let threats = Arc::clone(&threats);
-                async move {
-                    let mut flagged = 0;
-                    for threat in &*threats {
-                        flagged += u32::from(link_status::flag(&mut tx, threat, now).await?);
-                    }
-                    Ok(flagged)
+/// Flags some links in one write. As with an operator's change, they are dropped from the cache.
+async fn flag(app: &Shared, threats: Vec<Threat>) -> Result<(), DbError> {
+    let now = app.clock.now();
+    let flagged = app.write(
+        threats,
+        move |tx, threats| {
+            async move {
+                let mut flagged = 0;
+                for threat in threats {
+                    flagged += u32::from(link_status::flag(tx, threat, now).await?);
                 }
-                .boxed()
+                Ok::<_, DbError>(flagged)
             }
-        })
-        .await?;
-    for threat in &*threats {
-        app.links.drop_link(threat.tenant.as_str(), &threat.link_id);
-    }
+            .boxed()
+        },
+        |app, threats, _| {
+            for threat in threats {
+                app.links.drop_link(threat.tenant.as_str(), &threat.link_id);
+            }
+        },
+    );
+    let flagged = flagged.await?;
     if flagged > 0 {
-        tracing::warn!(links = flagged, "links were flagged, because they lead to what the threat list names");
+        tracing::warn!(links = flagged, "links flagged by the threat list");
     }
     Ok(())
 }

@@ -8,32 +8,31 @@ use futures_util::FutureExt;
 use crate::db::{DbError, keys};
 use crate::state::App;
 
-/// How long uses gather.
-const GATHER: Duration = Duration::from_secs(1);
+/// Time between two writes.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(app: Weak<App>) {
     loop {
         let Some(uses) = app.upgrade().map(|app| Arc::clone(&app.uses)) else { return };
         uses.wait().await;
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(WRITE_INTERVAL).await;
         let Some(app) = app.upgrade() else { return };
         if let Err(error) = store(&app).await {
-            tracing::warn!(%error, "when keys were last used could not be stored; their next use is");
+            tracing::warn!(%error, "last-used times of keys could not be stored; the next use will be");
         }
     }
 }
 
 async fn store(app: &App) -> Result<(), DbError> {
-    let noted = Arc::new(app.uses.take());
+    let noted = app.uses.take();
     if noted.is_empty() {
         return Ok(());
     }
     app.db
-        .write(move |mut tx| {
-            let noted = Arc::clone(&noted);
+        .write(noted, |tx, noted| {
             async move {
-                for (key, at) in &*noted {
-                    keys::used(&mut tx, key, *at).await?;
+                for (key, at) in noted {
+                    keys::used(tx, key, *at).await?;
                 }
                 Ok(())
             }

@@ -1,6 +1,7 @@
 //! Operator commands, alone and beside a running server.
 
-use crate::process::{Home, eventually};
+use crate::process::{Home, PATIENCE};
+use deeplink_doubles::wait::eventually_blocking;
 
 #[test]
 fn an_account_is_opened_on_a_database_that_was_not_there() {
@@ -24,7 +25,7 @@ fn commands_work_beside_a_running_server() {
     assert_eq!(server.tap(&link), 302);
     for (word, status) in [("disable", 410), ("flag", 200), ("enable", 302)] {
         home.ok(&["link", word, &link, "--reason", "a test"]);
-        eventually(word, || server.tap(&link) == status);
+        eventually_blocking(word, PATIENCE, || server.tap(&link) == status);
     }
     let check = home.run(&["check"]);
     assert_eq!(check.code, Some(0), "{check:?}");
@@ -117,7 +118,7 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
     let home = Home::on_sqlite();
     let fresh = home.run(&["check"]);
     assert_eq!(fresh.code, Some(0), "{fresh:?}");
-    assert!(fresh.stdout.contains("the first start makes it"), "{fresh:?}");
+    assert!(fresh.stdout.contains("the first start creates it"), "{fresh:?}");
     assert!(!home.path("data").exists(), "check makes nothing");
 
     home.serve().stop();

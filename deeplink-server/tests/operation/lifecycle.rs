@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use deeplink_core::secret::Random;
 
-use crate::process::{Home, PATIENCE, Server, ask, eventually};
+use crate::process::{Home, PATIENCE, Server, ask};
+use deeplink_doubles::wait::eventually_blocking;
 
 #[test]
 fn the_first_run_gives_a_key_and_a_link_once() {
@@ -42,7 +43,7 @@ fn a_public_service_makes_no_account_by_itself() {
         home.set("DEEPLINK_MASTER_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     }
     let server = home.serve();
-    eventually("a hint", || server.log().contains("tenant create --email"));
+    eventually_blocking("a hint", PATIENCE, || server.log().contains("tenant create --email"));
     assert_eq!(server.stop(), "");
     assert!(home.ok(&["check"]).contains("accounts: 0"));
 }
@@ -78,6 +79,7 @@ fn a_bad_setting_stops_the_start_with_its_name() {
         ("DEEPLINK_LISTEN", "nowhere"),
         ("DEEPLINK_QUOTAS", "maybe"),
         ("DEEPLINK_MASTER_KEY", "short"),
+        ("DEEPLINK_MASTER_KEY", ","),
         // Half of what TLS needs.
         ("DEEPLINK_TLS_LISTEN", "127.0.0.1:0"),
         ("DEEPLINK_ACME_DIRECTORY", "https://acme.example.com/directory"),
@@ -230,7 +232,7 @@ fn f24_lost_streams_do_not_stop_the_service() {
             .spawn()
             .expect("the server starts");
         let address = address.parse().expect("an address");
-        eventually(case, || TcpStream::connect(address).is_ok());
+        eventually_blocking(case, PATIENCE, || TcpStream::connect(address).is_ok());
         let authorization = format!("Bearer {key}");
         let headers = [("Authorization", authorization.as_str()), ("Content-Type", "application/json")];
         for _ in 0..3 {
@@ -278,7 +280,9 @@ fn t4_metrics_are_on_the_admin_listener_only() {
     assert_eq!(server.get("/metrics").status, 404);
     let metrics = || ask(admin, "GET", "/metrics", &[], "");
     // A visit does not wait for long until its click is stored.
-    eventually("the click is stored", || metrics().body.contains("deeplink_clicks_stored_total 1\n"));
+    eventually_blocking("the click is stored", PATIENCE, || {
+        metrics().body.contains("deeplink_clicks_stored_total 1\n")
+    });
     let metrics = metrics();
     assert_eq!(metrics.status, 200);
     assert!(metrics.head.contains("text/plain; version=0.0.4"), "{}", metrics.head);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use deeplink_doubles::machine;
 use sqlx::Connection;
 
 /// Longer than anything takes on a busy machine with a slow disk, and than the waits between the first attempts of a mail.
@@ -30,25 +31,24 @@ pub(crate) struct Ended {
 impl Home {
     pub(crate) fn new() -> Self {
         let mut home = Self::on_sqlite();
-        #[expect(clippy::disallowed_methods, reason = "which database tests run on is no setting of the service")]
-        let server = std::env::var("TEST_DATABASE_URL").ok().filter(|url| !url.is_empty());
-        if let Some(server) = server {
-            let mut url: url::Url = server.parse().expect("TEST_DATABASE_URL is a URL");
-            let unique = home.folder.path().file_name().expect("a name").to_string_lossy().to_lowercase();
-            let unique: String = unique.chars().filter(char::is_ascii_alphanumeric).collect();
-            url.set_path(&format!("operation_{}_{unique}", std::process::id()));
-            home.set("DEEPLINK_DATABASE_URL", url.as_str());
+        if let Some(url) = machine::new_postgres_database("operation") {
+            home.set("DEEPLINK_DATABASE_URL", url);
         }
         home
     }
 
     /// For what concerns the file.
     pub(crate) fn on_sqlite() -> Self {
-        Self { folder: tempfile::tempdir().expect("a directory"), variables: Vec::new() }
+        Self { folder: machine::directory(), variables: Vec::new() }
     }
 
     pub(crate) fn is_sqlite(&self) -> bool {
         !self.variables.iter().any(|(name, _)| name == "DEEPLINK_DATABASE_URL")
+    }
+
+    /// A variable that was set.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The password of the database, if it has one.
@@ -254,15 +254,6 @@ fn ask_once(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &st
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
     let status = head.split(' ').nth(1).expect("a status").parse().expect("a number");
     Reply { status, head: head.to_owned(), body: body.to_owned() }
-}
-
-/// Tries until it is so.
-pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !so() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The mails in a directory, by their text.

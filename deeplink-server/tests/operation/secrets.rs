@@ -1,6 +1,7 @@
 //! Keys, tokens and mails: where they may be seen, and where not.
 
-use crate::process::{Home, Server, eventually, mails};
+use crate::process::{Home, PATIENCE, Server, mails};
+use deeplink_doubles::wait::eventually_blocking;
 
 fn sign_up(server: &Server, email: &str) -> String {
     let reply = server.post("/v1/auth/signup", None, &format!("{{\"email\":\"{email}\"}}"));
@@ -20,7 +21,7 @@ fn a_sign_up_is_mailed_as_one_file() {
     let server = home.serve();
     sign_up(&server, "New@Example.com");
     let folder = home.data("mail");
-    eventually("the mail", || mails(&folder).len() == 1);
+    eventually_blocking("the mail", PATIENCE, || mails(&folder).len() == 1);
     let mail = mails(&folder).remove(0);
     assert!(mail.lines().any(|line| line == "To: new@example.com"), "{mail}");
     let token = token_in(&mail);
@@ -44,11 +45,11 @@ fn a_mail_that_could_not_be_written_goes_out_after_a_restart() {
     home.set("DEEPLINK_MAIL_DIR", folder.to_str().expect("UTF-8"));
     let server = home.serve();
     sign_up(&server, "patient@example.com");
-    eventually("a warning", || server.log().contains("a mail could not be sent yet"));
+    eventually_blocking("a warning", PATIENCE, || server.log().contains("email could not be sent; will retry"));
     server.stop();
     std::fs::remove_file(&folder).expect("removed");
     let server = home.serve();
-    eventually("the mail", || mails(&folder).len() == 1);
+    eventually_blocking("the mail", PATIENCE, || mails(&folder).len() == 1);
     server.stop();
 }
 
@@ -107,7 +108,7 @@ fn x17_the_log_holds_no_secret() {
     let server = home.serve_with(&["--log", "trace"]);
     let key = sign_up(&server, "new@example.com");
     let folder = home.data("mail");
-    eventually("the mail", || mails(&folder).len() == 1);
+    eventually_blocking("the mail", PATIENCE, || mails(&folder).len() == 1);
     let token = token_in(&mails(&folder).remove(0));
     server.link(&key);
     let wrong = key.replace("dl_live_", "dl_wrong_");
@@ -170,13 +171,13 @@ fn x18_other_keys_stop_the_start_and_keys_rotate() {
     home.set("DEEPLINK_MASTER_KEY", NEW);
     let other = home.run(&[]);
     assert_eq!(other.code, Some(1), "{other:?}");
-    assert!(other.stderr.contains("are not those of this database"), "{other:?}");
+    assert!(other.stderr.contains("do not match this database"), "{other:?}");
     home.set("DEEPLINK_MASTER_KEY", format!("{NEW},{OLD}"));
     home.serve().stop();
     home.set("DEEPLINK_MASTER_KEY", NEW);
     std::fs::remove_file(&folder).expect("removed");
     let server = home.serve();
-    eventually("the mail that was sealed anew", || mails(&folder).len() == 1);
+    eventually_blocking("the mail that was sealed anew", PATIENCE, || mails(&folder).len() == 1);
     server.stop();
 }
 

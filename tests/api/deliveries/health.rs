@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::receiver::Say;
 use super::{HOST, Hook, PATIENCE, Scene};
-use crate::common::eventually;
+use deeplink_doubles::receiver::Say;
+use deeplink_testing::eventually;
 
 async fn has_status(scene: &Scene, hook: &Hook, status: &str) {
     eventually(&format!("the webhook is {status}"), PATIENCE, || async {
@@ -61,7 +61,7 @@ async fn a_webhook_that_fails_for_three_days_is_switched_off_and_its_owner_told_
     give_up(&scene, &hook).await;
     has_status(&scene, &hook, "paused").await;
     let mails = world.mails(1).await;
-    assert!(mails[0].contains("is switched off") && mails[0].contains(&receiver.url(HOST, "/in")), "{}", mails[0]);
+    assert!(mails[0].contains("was paused") && mails[0].contains(&receiver.url(HOST, "/in")), "{}", mails[0]);
     world.clock.advance(DAY);
     scene.change(a, &hook, &json!({"active": true})).await;
     has_status(&scene, &hook, "failing").await;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::receiver::{Receiver, Say};
 use super::{HOST, Scene};
-use crate::authority::{Authority, Identity};
-use crate::common::dns::How;
-use crate::common::eventually;
+use deeplink_doubles::authority::{Authority, Identity};
+use deeplink_doubles::receiver::{Receiver, Say};
+use deeplink_testing::dns::How;
+use deeplink_testing::eventually;
 
 /// W6: an attempt ends within ten seconds, whatever the receiver does, and what has begun as an answer is not waited for. The
 /// exact limit is held where the clock is the test's; here a busy machine may take longer to say so.

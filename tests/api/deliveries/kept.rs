@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::receiver::Say;
 use super::{HOST, PATIENCE, Scene};
-use crate::common::eventually;
+use deeplink_doubles::receiver::Say;
+use deeplink_testing::eventually;
 
 const DAY: Duration = Duration::from_hours(24);
 

@@ -7,10 +7,13 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::receiver::{Receiver, Say};
 use super::{HOST, PATIENCE, Scene};
-use crate::authority::Identity;
-use crate::common::eventually;
+use deeplink_doubles::authority::Identity;
+use deeplink_doubles::receiver::{Receiver, Say};
+use deeplink_testing::eventually;
+
+/// An answer after this time is late.
+const LATE: Duration = Duration::from_millis(2_001);
 
 /// Who answers after more than two seconds is sent as much at one time as before: only who does not answer is sent less.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,7 +29,7 @@ async fn who_answers_late_is_sent_as_much_at_one_time() {
     scene.world.clock.advance(Duration::from_millis(10));
     for round in 1..=3 {
         eventually("eight are under way", PATIENCE, || async { receiver.hits() == 8 * round }).await;
-        sleep(Duration::from_millis(2_200)).await;
+        sleep(LATE).await;
         assert_eq!(receiver.hits(), 8 * round);
         answers.notify_waiters();
     }

@@ -5,7 +5,6 @@ mod hostile;
 mod kept;
 mod late;
 mod nodes;
-mod receiver;
 mod schedule;
 mod shares;
 mod signing;
@@ -17,9 +16,9 @@ use deeplink_server::config::{Config, TrustedRoots};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use self::receiver::{Receiver, Say};
-use crate::authority::Authority;
-use crate::common::{Caller, World, eventually, spawn_nodes_with};
+use deeplink_doubles::authority::Authority;
+use deeplink_doubles::receiver::{Receiver, Say};
+use deeplink_testing::{Caller, World, eventually, spawn_nodes_with};
 
 /// How long something behind a reply may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);

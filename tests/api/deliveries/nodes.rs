@@ -6,9 +6,9 @@ use serde_json::json;
 use sqlx::postgres::PgListener;
 use tokio::time::timeout;
 
-use super::receiver::{Receiver, Say};
 use super::signing::is_signed_with;
 use super::{HOST, PATIENCE, Scene};
+use deeplink_doubles::receiver::{Receiver, Say};
 
 /// Hears what senders say to each other; `None` on SQLite.
 async fn listener(scene: &Scene) -> Option<PgListener> {

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::receiver::{Receiver, Say};
 use super::{PATIENCE, Scene};
-use crate::authority::Identity;
-use crate::common::eventually;
+use deeplink_doubles::authority::Identity;
+use deeplink_doubles::receiver::{Receiver, Say};
+use deeplink_testing::eventually;
 
 /// W8: one attempt and four more, 0, 1, 5 and 25 seconds after the one before; then it is given up. Every attempt has the
 /// same id and the same bytes.

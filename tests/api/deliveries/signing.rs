@@ -5,8 +5,8 @@ use std::time::Duration;
 use deeplink_core::signature::{Signer, WebhookSecret};
 use deeplink_server::config::Config;
 
-use super::receiver::{Heard, Say};
 use super::{HOST, Hook, Scene};
+use deeplink_doubles::receiver::{Heard, Say};
 
 fn signer(secret: &str) -> Signer {
     Signer::new(&WebhookSecret::new(secret)).expect("a secret")

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{Reading, deliveries, expect_deliveries, webhook};
-use crate::common::{Caller, World, spawn};
+use deeplink_testing::{Caller, World, spawn};
 
 const ALL: [&str; 4] = ["click", "attribute", "identify", "conversion"];
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::common::{Caller, World, eventually};
+use deeplink_testing::{Caller, World, eventually};
 
 pub(super) const STREAM: &str = "/v1/events/stream";
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Reading, deliveries, expect_deliveries, placed, webhook};
-use crate::common::{at_once, spawn, spawn_nodes, spawn_with};
+use deeplink_testing::{at_once, spawn, spawn_nodes, spawn_with};
 
 /// C2: fifty reports with one idempotency key are one conversion, one event, one delivery, one of the plan's events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

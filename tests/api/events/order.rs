@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Frame, Reading, click, placed};
-use crate::common::{at_once, spawn, spawn_nodes};
+use deeplink_testing::{at_once, spawn, spawn_nodes};
 
 /// Two nodes, clicks and reports at once: every reader sees the same, and one that comes again sees the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -89,7 +89,7 @@ async fn a_break_before_the_first_event_loses_nothing() {
     // Where nothing ever happened, and behind what has: the tap of the first round.
     for _ in 0..2 {
         let mut stream = Reading::of(&world.a).await;
-        assert_eq!(stream.comment().await, "the events begin");
+        assert_eq!(stream.comment().await, "stream started");
         click(&world, "spring-42").await;
         let body = json!({"install_id": "install-1", "user_id": "ann"});
         assert_eq!(world.a.put("/v1/lifecycle/identify", &body).await.status, 200);

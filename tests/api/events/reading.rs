@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use deeplink_client::{Client, EventKind, SecretKey};
 use deeplink_server::http::listen::Stop;
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{PATIENCE, Reading, STREAM, click, deliveries, placed, webhook};
-use crate::common::{Caller, eventually, spawn, spawn_nodes};
+use deeplink_doubles::meter::Meter;
+use deeplink_testing::{Caller, eventually, spawn, spawn_nodes};
 
 async fn identify(caller: &Caller, install: &str) {
     let body = json!({"install_id": install, "user_id": "ann"});
@@ -30,7 +32,7 @@ async fn the_answer_is_a_stream_that_nobody_keeps() {
     let mut reading = Reading::from(answer);
     identify(&world.a, "install-1").await;
     assert_eq!(reading.next().await.expect("an event").kind, "identify");
-    assert_eq!(reading.comments, ["the events begin"]);
+    assert_eq!(reading.comments, ["stream started"]);
 }
 
 #[tokio::test]
@@ -120,12 +122,12 @@ async fn a_comment_comes_while_nothing_happens() {
     let world = spawn().await;
     let mut stream = Reading::of(&world.a).await;
     let mut sales = Reading::from(Reading::ask(&world.a, "?events=conversion", "").await);
-    assert_eq!([stream.comment().await, sales.comment().await], ["the events begin"; 2]);
+    assert_eq!([stream.comment().await, sales.comment().await], ["stream started"; 2]);
     identify(&world.a, "install-1").await;
     stream.take(1).await;
     for _ in 0..2 {
         world.clock.advance(Duration::from_secs(15));
-        assert_eq!([stream.comment().await, sales.comment().await], ["nothing happened"; 2]);
+        assert_eq!([stream.comment().await, sales.comment().await], ["keep-alive"; 2]);
     }
     assert!(Reading::after(&world.a, &stream.place).await.rest(&world.a).await.is_empty());
 }
@@ -175,6 +177,12 @@ async fn i10_the_eleventh_reader_waits() {
     eventually("its place is free", PATIENCE, || async { Reading::ask(&world.a, "", "").await.status() == 200 }).await;
 }
 
+/// Within five seconds of a moment, and of what the machine took meanwhile.
+fn assert_soon(meter: &Meter, since: Instant) {
+    let (took, lost) = (since.elapsed(), meter.lost(since, Instant::now()));
+    assert!(took < Duration::from_secs(5) + lost, "{took:?}, of which {lost:?} were lost");
+}
+
 /// I10: a stream ends within five seconds when its key is deleted, on whichever node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i10_a_stream_ends_with_its_key() {
@@ -197,11 +205,11 @@ async fn i10_a_stream_ends_with_its_key() {
     let deleted = world.a.delete(&format!("/v1/auth/secret-keys/{}", made.member("id"))).await;
     assert_eq!(deleted.status, 204);
     world.clock.advance(Duration::from_secs(2));
-    let begin = Instant::now();
+    let (meter, begin) = (Meter::start(world.home().join("page")), Instant::now());
     for stream in &mut streams {
         assert_eq!(stream.next().await, None);
     }
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert_soon(&meter, begin);
 }
 
 /// When the service stops, streams end at once: sooner than it would cut them off, after six seconds.
@@ -211,11 +219,11 @@ async fn a_stream_ends_when_the_service_stops() {
     let mut stream = Reading::of(&world.a).await;
     identify(&world.a, "install-1").await;
     stream.take(1).await;
-    let begin = Instant::now();
+    let (meter, begin) = (Meter::start(world.home().join("page")), Instant::now());
     world.node(0).ask_to_stop(Stop::Gracefully);
     assert_eq!(stream.next().await, None);
-    assert_eq!(stream.comments.last().map(String::as_str), Some("the service stops"));
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert_eq!(stream.comments.last().map(String::as_str), Some("the service is stopping"));
+    assert_soon(&meter, begin);
 }
 
 /// Somebody who reads slowly gets everything in the end.
@@ -228,13 +236,14 @@ async fn a_slow_reader_misses_nothing() {
     let quick = tokio::spawn(async move { quick.take(1_500).await });
     let long = "y".repeat(500);
     let mut told = Vec::new();
-    for tapped in 1..=1_500 {
-        let ask = world.nobody.browse(http::Method::GET, "/r/spring-42");
-        ask.header("referer", format!("https://example.com/{long}")).send().await;
+    for _ in 0..15 {
+        join_all((0..100).map(|_| {
+            let ask = world.nobody.browse(http::Method::GET, "/r/spring-42");
+            ask.header("referer", format!("https://example.com/{long}")).send()
+        }))
+        .await;
         // Whoever takes nothing at all for half a minute is cut off.
-        if tapped % 100 == 0 {
-            told.extend(slow.take(1).await);
-        }
+        told.extend(slow.take(1).await);
     }
     told.extend(slow.take(1_485).await);
     assert_eq!(told, quick.await.expect("the quick one comes to its end"));

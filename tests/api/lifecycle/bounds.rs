@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{attribute, converted, count, credits, identify, stays_true};
-use crate::common::{eventually, spawn};
+use deeplink_testing::{eventually, spawn};
 use serde_json::json;
 
 const SOON: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::json;
 
 use super::{DOMAIN, attribute, click, convert, identify, page_of};
-use crate::common::{Caller, Reply, Role, World, eventually, spawn, spawn_nodes, spawn_with};
+use deeplink_testing::{Caller, Reply, Role, World, eventually, spawn, spawn_nodes, spawn_with};
 
 const SOON: Duration = Duration::from_secs(5);
 

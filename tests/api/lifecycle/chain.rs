@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{DOMAIN, attribute, bindings, click, converted, count, credits, identify, page_of};
-use crate::common::spawn;
+use deeplink_testing::spawn;
 
 #[tokio::test]
 async fn from_click_to_conversion_with_each_kind_of_key() {

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::json;
 
 use super::{DOMAIN, click, page_of};
-use crate::common::{Caller, at_once, spawn, spawn_nodes};
+use deeplink_testing::{Caller, at_once, spawn, spawn_nodes};
 
 const IPHONE: &str =
     "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Version/18.0 Safari/604.1";

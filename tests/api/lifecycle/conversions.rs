@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{DOMAIN, attribute, convert, converted, count, credits, identify, page_of};
-use crate::common::{World, spawn, spawn_with};
+use deeplink_testing::{World, spawn, spawn_with};
 
 fn purchase(user: &str) -> Value {
     json!({"user_id": user, "type": "purchase"})

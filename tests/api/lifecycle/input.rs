@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{attribute, convert, converted, identify, touch};
-use crate::common::{Reply, World, spawn};
+use deeplink_testing::{Reply, World, spawn};
 
 /// Puts a value where a path such as `context.os` leads; `Null` alone takes the member away.
 fn with(mut body: Value, path: &str, value: &Value) -> Value {

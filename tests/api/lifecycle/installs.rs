@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{attribute, attribute_on, bindings, count, identify, touch};
-use crate::common::{World, spawn};
+use deeplink_testing::{World, spawn};
 
 /// The touches of all installs in the order of their arrival: install, number, link, and when the link opened the install
 /// the time before, all in seconds from the beginning.

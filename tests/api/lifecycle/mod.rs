@@ -13,7 +13,7 @@ mod repeats;
 
 use serde_json::{Value, json};
 
-use crate::common::{Caller, Reply, Role, World};
+use deeplink_testing::{Caller, Reply, Role, World};
 
 const DOMAIN: &str = "keys.example.com";
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{attribute, attribute_on, bindings, convert, count, identify, page_of, stays_true};
-use crate::common::{Caller, World, at_once, insist, spawn_nodes, spawn_nodes_with};
+use deeplink_testing::{Caller, World, at_once, insist, spawn_nodes, spawn_nodes_with};
 
 fn split(world: &World, caller: &Caller) -> [Caller; 2] {
     [world.at(0, caller), world.at(1, caller)]

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{DOMAIN, page_of};
-use crate::common::{Ask, Caller, spawn, spawn_with};
+use deeplink_testing::{Ask, Caller, spawn, spawn_with};
 
 /// Each operation that takes a publishable key, with a body that it takes.
 const REPORTS: [(&str, &str); 6] = [

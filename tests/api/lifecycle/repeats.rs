@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{count, touch};
-use crate::common::{Caller, Reply, spawn};
+use deeplink_testing::{Caller, Reply, spawn};
 
 async fn keyed(caller: &Caller, path: &str, body: &Value) -> Reply {
     caller.ask(Method::POST, path).header("idempotency-key", "once").json(body).send().await

@@ -13,6 +13,7 @@ use deeplink_core::funnel::{FunnelReport, LinkStats};
 use deeplink_core::id::{SecretKeyId, TenantId};
 use deeplink_core::secret::{Random, SecretKey};
 use deeplink_core::time::Timestamp;
+use deeplink_doubles::machine::told;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use http::Method;
@@ -21,10 +22,10 @@ use tokio::time::Instant;
 
 use self::events::{AGENTS, Ask, Event, History, LINKS, REFERERS, clock, history};
 use self::truth::{Outcome, Truth, kind_name};
-use crate::common::{World, spawn};
+use deeplink_testing::{World, spawn};
 
-/// Histories of one run, and how many of them happen at one time.
-const HISTORIES: usize = 2_000;
+/// Histories of one run, unless `MODEL_HISTORIES` says how many, and how many of them happen at one time.
+const HISTORIES: usize = 400;
 const AT_ONCE: usize = 100;
 /// Steps of the clock in a history, and questions after it.
 const ROUNDS: usize = 12;
@@ -34,7 +35,9 @@ const ASKS: usize = 8;
 async fn any_history_is_reported_as_the_rules_say() {
     let seed = seed();
     let stage = Stage::new().await;
-    for batch in 0..HISTORIES / AT_ONCE {
+    let histories =
+        told("MODEL_HISTORIES").map_or(HISTORIES, |count| count.parse().expect("MODEL_HISTORIES is a number"));
+    for batch in 0..histories.div_ceil(AT_ONCE) {
         let mut random = Random::seeded(seed.wrapping_add(batch as u64));
         let times = clock(&mut random, stage.begin, ROUNDS);
         let histories: Vec<_> = (0..AT_ONCE).map(|_| history(&mut random, &times, ASKS)).collect();
@@ -47,9 +50,8 @@ async fn any_history_is_reported_as_the_rules_say() {
 }
 
 /// Another one for each run; a run is repeated with the one it printed.
-#[expect(clippy::disallowed_methods, reason = "how a test run is repeated")]
 fn seed() -> u64 {
-    let named = std::env::var("MODEL_SEED").ok().and_then(|seed| seed.parse().ok());
+    let named = told("MODEL_SEED").map(|seed| seed.parse().expect("MODEL_SEED is a number"));
     named.unwrap_or_else(|| Random::system().below(1 << 40))
 }
 

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{Visitor, secret_in, text_of, went};
-use crate::common::dns::How;
-use crate::common::{Role, spawn};
+use deeplink_testing::dns::How;
+use deeplink_testing::{Role, spawn};
 
 /// A domain from its form to its end; what DNS says is said on the page.
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn a_domain_is_added_verified_and_deleted() {
     assert!(token.len() == 64 && page.contains("_deeplink-verify.go.example.com") && page.contains("Not verified"));
     let looked = visitor.post("/account/domains/go.example.com", &[]).await;
     assert_eq!(looked.status, 200);
-    assert!(text_of(&looked).contains("It is not verified yet"), "{}", looked.text());
+    assert!(text_of(&looked).contains("Not verified yet"), "{}", looked.text());
     world.dns.txt("_deeplink-verify.go.example.com", &["<b>other</b>"]);
     let looked = visitor.post("/account/domains/go.example.com", &[]).await;
     assert!(looked.text().contains("&#60;b&#62;other&#60;/b&#62;"), "what others wrote is text: {}", looked.text());
@@ -38,7 +38,7 @@ async fn a_domain_is_added_verified_and_deleted() {
     let verified = visitor.post("/account/domains/go.example.com", &[]).await;
     assert_eq!(went(&verified), (303, "/account/domains/go.example.com?done=domain-verified"));
     let told = text_of(&visitor.get("/account/domains/go.example.com?done=domain-verified").await);
-    assert!(told.contains("The domain is verified.") && !told.contains("Your links live there"), "{told}");
+    assert!(told.contains("Domain verified.") && !told.contains("Your links live there"), "{told}");
     assert!(visitor.get("/account/domains").await.text().contains("Verified"));
     assert!(visitor.get("/account/keys").await.text().contains("<option value=\"go.example.com\">"));
     let gone = visitor.post("/account/domains/go.example.com/delete", &[]).await;
@@ -60,20 +60,17 @@ async fn a_verified_domain_is_looked_at_again() {
     let missing = visitor.post("/account/domains/go.example.com", &[]).await;
     let text = text_of(&missing);
     assert_eq!(missing.status, 200);
-    assert!(
-        text.contains("The TXT record is not there now.") && text.contains("<li><code>other</code></li>"),
-        "{text}"
-    );
-    assert!(!text.contains("not verified yet") && text.contains(">Verified<"), "{text}");
+    assert!(text.contains("The TXT record is missing.") && text.contains("<li><code>other</code></li>"), "{text}");
+    assert!(!text.contains("Not verified yet") && text.contains(">Verified<"), "{text}");
     world.dns.answer("_deeplink-verify.go.example.com", How::Refused);
     let unasked = text_of(&visitor.post("/account/domains/go.example.com", &[]).await);
-    assert!(unasked.contains("DNS could not be asked") && !unasked.contains("not verified yet"), "{unasked}");
+    assert!(unasked.contains("The DNS lookup failed") && !unasked.contains("Not verified yet"), "{unasked}");
     // What can never be verified is said in whole sentences.
     world.claim_domain(&world.a, "second.example.com", Role::Alternate).await;
     world.own_domain(&world.a, "alt.example.com", Role::Alternate).await;
     let refused = visitor.post("/account/domains/second.example.com", &[]).await;
     assert_eq!(refused.status, 409);
-    assert!(text_of(&refused).contains("<p>You have a verified alternate domain already, and there can be one.</p>"));
+    assert!(text_of(&refused).contains("<p>You already have a verified alternate domain. Only one is allowed.</p>"));
 }
 
 #[tokio::test]
@@ -124,7 +121,7 @@ async fn keys_end_at_their_limits() {
     for _ in 0..2 {
         let full = visitor.post("/account/keys", &[("form", "one-more")]).await;
         assert_eq!(full.status, 409);
-        assert!(text_of(&full).contains("as many keys as there can be"));
+        assert!(text_of(&full).contains("the maximum number of keys"));
     }
     let keys = world.a.get("/v1/auth/secret-keys").await.json();
     let ids: Vec<_> =
@@ -155,7 +152,7 @@ async fn keys_end_at_their_limits() {
     }
     let last = visitor.post(&format!("/account/keys/{}/delete", ids[4]), &[]).await;
     assert_eq!(last.status, 409);
-    assert!(text_of(&last).contains("This is the last key"));
+    assert!(text_of(&last).contains("This is your last key"));
     let fields = [("domain", "go.example.com"), ("form", "x")];
     for _ in 0..2 {
         let refused = visitor.post("/account/keys/publishable", &fields).await;
@@ -174,7 +171,7 @@ async fn the_team_grows_and_shrinks() {
     assert_eq!(visitor.post("/account/team", &[("email", "x")]).await.status, 400);
     let taken = visitor.post("/account/team", &[("email", "a@example.com")]).await;
     assert_eq!(taken.status, 409);
-    assert!(text_of(&taken).contains("They belong to your team already."));
+    assert!(text_of(&taken).contains("This person is already on your team."));
     let invited = visitor.post("/account/team", &[("email", "New@example.com")]).await;
     assert_eq!(went(&invited), (303, "/account/team?done=invited"));
     let users = world.a.get("/v1/auth/users").await.json();

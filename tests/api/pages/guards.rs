@@ -6,8 +6,8 @@ use http::Method;
 use serde_json::json;
 
 use super::{Visitor, all_forms, all_pages, form, secret_in, stored, text_of, went};
-use crate::common::{Reply, Role, spawn, spawn_with};
 use crate::visit::landing::shape;
+use deeplink_testing::{Reply, Role, spawn, spawn_with};
 
 /// S9, S11: what every page carries, and that nothing of it comes from elsewhere or runs.
 #[tokio::test]
@@ -235,13 +235,13 @@ async fn what_is_no_page_is_refused_with_one() {
 /// What was typed is not lost while the database is away: the form comes back with it, and says when to try again.
 #[tokio::test]
 async fn what_was_typed_outlives_an_outage() {
-    let world = spawn_with(|config| config.database_patience = Duration::from_secs(2)).await;
+    let world = spawn_with(|config| config.database_timeout = Duration::from_secs(2)).await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     visitor.get("/account").await;
     let away = world.db.take_away().await;
     let reply = visitor.post("/account/new-link", &[("web_url", "https://example.com/typed")]).await;
     assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{}", reply.text());
-    assert!(text_of(&reply).contains("Nothing was done."), "{}", reply.text());
+    assert!(text_of(&reply).contains("Nothing was saved."), "{}", reply.text());
     // Where not even sessions can be looked up, nobody knows whose form it is.
     let is_shown = reply.text().contains("value=\"https://example.com/typed\"");
     assert_eq!(is_shown, !world.db.is_postgres(), "{}", reply.text());

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Visitor, text_of, went};
-use crate::common::spawn;
+use deeplink_testing::spawn;
 
 /// A link from its form to its end.
 #[tokio::test]
@@ -34,10 +34,15 @@ async fn a_link_is_made_changed_and_deleted() {
     assert!(!text_of(&visitor.get("/account/links/spring-sale?done=%3Cb%3E").await).contains("notice"));
 
     for (change, status, at, text) in [
-        (vec![("form", "1"), ("web_url", " ")], 400, "web-url", "Say where it leads: a web page, an app or a store."),
-        (vec![("custom_id", "spring-sale")], 409, "custom-id", "This id is taken. Choose another one."),
+        (
+            vec![("form", "1"), ("web_url", " ")],
+            400,
+            "web-url",
+            "Enter at least one destination: a web page, an app or a store.",
+        ),
+        (vec![("custom_id", "spring-sale")], 409, "custom-id", "This slug is taken. Choose another one."),
         (vec![("custom_id", "-")], 400, "custom-id", ""),
-        (vec![("web_url", "shop"), ("custom_id", "kept-id")], 400, "web-url", "Write the whole address"),
+        (vec![("web_url", "shop"), ("custom_id", "kept-id")], 400, "web-url", "Enter the full URL"),
         (vec![("ios_store_url", "https://example.com/")], 400, "ios-store-url", "Must be an App Store address"),
         (vec![("agent_context.action", "steal")], 400, "agent-context-action", ""),
         (
@@ -85,7 +90,7 @@ async fn a_link_is_made_changed_and_deleted() {
     assert_eq!(code.header("content-disposition"), "attachment; filename=\"spring-sale.png\"");
     assert_eq!(visitor.get("/account/links/spring-sale/qr.gif").await.status, 400);
 
-    assert!(text_of(&visitor.get("/account/links/spring-sale/delete").await).contains("cannot be taken back"));
+    assert!(text_of(&visitor.get("/account/links/spring-sale/delete").await).contains("cannot be undone"));
     assert_eq!(world.a.get("/v1/links/spring-sale").await.status, 200, "asking is not doing");
     let gone = visitor.post("/account/links/spring-sale/delete", &[]).await;
     assert_eq!(went(&gone), (303, "/account/links?done=link-deleted"));
@@ -93,7 +98,7 @@ async fn a_link_is_made_changed_and_deleted() {
     let gone = visitor.post("/account/links/spring-sale/delete", &[]).await;
     assert_eq!(went(&gone), (303, "/account/links?done=gone"), "a second press does no harm");
     let told = text_of(&visitor.get("/account/links?done=gone").await);
-    assert!(told.contains("there is nothing left to delete"), "{told}");
+    assert!(told.contains("there was nothing to delete"), "{told}");
 }
 
 /// The list goes on by its cursors and counts the clicks of people.
@@ -124,7 +129,7 @@ async fn the_list_of_links_has_pages_and_counts() {
     assert!(second.contains("href=\"/account/links\"") && !second.contains("?cursor="));
     let broken = visitor.get("/account/links?cursor=nonsense").await;
     assert_eq!(broken.status, 400);
-    assert!(text_of(&broken).contains("This list has moved on"));
+    assert!(text_of(&broken).contains("This list has changed"));
     assert!(text_of(&broken).contains("<a class=\"main\" href=\"/account/links\">Go to the newest links</a>"));
     assert_eq!(visitor.get("/account/links/link-29").await.text().matches("<figcaption><b>3</b> clicks").count(), 1);
 }

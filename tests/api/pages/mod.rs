@@ -4,6 +4,7 @@ mod forms;
 mod guards;
 mod links;
 mod numbers;
+mod plan;
 mod signin;
 mod webhooks;
 
@@ -12,8 +13,8 @@ use std::collections::BTreeMap;
 use http::Method;
 use serde_json::json;
 
-use crate::common::{Ask, Caller, Reply, Role, World};
 use crate::webhooks::settled_delivery;
+use deeplink_testing::{Ask, Caller, Reply, Role, World};
 
 /// Somebody's browser.
 struct Visitor<'a> {
@@ -125,6 +126,7 @@ async fn all_pages(world: &World, caller: &Caller) -> Vec<String> {
         "/webhooks",
         "/affiliates",
         "/team",
+        "/plan",
     ]
     .iter()
     .map(|path| format!("/account{path}"))
@@ -170,6 +172,9 @@ fn all_forms(pages: &[String]) -> Vec<(String, Vec<(&'static str, &'static str)>
         ),
         ("/account/affiliates".to_owned(), vec![("name", "Q"), ("partner_key", "qq")]),
         ("/account/team".to_owned(), vec![("email", "other@example.com")]),
+        ("/account/plan/checkout".to_owned(), vec![("tier", "pro")]),
+        ("/account/plan/portal".to_owned(), vec![]),
+        ("/account/plan/cancel".to_owned(), vec![]),
     ];
     for page in pages {
         let fields = if page.ends_with("/edit") {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Visitor, secret_in, stored, text_of, went};
-use crate::common::{Role, eventually, spawn};
+use deeplink_testing::{Role, eventually, spawn};
 
 #[tokio::test]
 async fn a_source_is_added_shown_and_deleted() {
@@ -26,7 +26,7 @@ async fn a_source_is_added_shown_and_deleted() {
     // The same form again makes none and shows none.
     assert_eq!(went(&visitor.post("/account/sources", &fields).await), (303, "/account/sources?done=source-made"));
     let taken = visitor.post("/account/sources", &[("form", "2"), ("name", "Shop")]).await;
-    assert!(taken.status == 409 && text_of(&taken).contains("Another source of yours has this name"));
+    assert!(taken.status == 409 && text_of(&taken).contains("Another source already has this name"));
 
     let list = visitor.get("/account/sources").await.text();
     assert!(list.contains("Shop") && list.contains("/in/...") && !list.contains(token), "{list}");
@@ -75,7 +75,7 @@ async fn pages_draw_what_links_led_to() {
     world.own_domain(&world.a, "go.example.com", Role::Primary).await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let empty = visitor.get("/account").await;
-    assert!(!text_of(&empty).contains("The last 30 days"), "without a link there is nothing to count");
+    assert!(!text_of(&empty).contains("Last 30 days"), "without a link there is nothing to count");
     for id in ["one", "two", "three"] {
         world.a.make(id).await;
     }
@@ -132,7 +132,7 @@ async fn pages_draw_what_links_led_to() {
     assert_eq!(world.a.post("/v1/links/bulk", &many).await.status, 201);
     let page = text_of(&visitor.get("/account").await);
     assert!(
-        page.contains("Of your 100 newest links.") && page.contains("<figcaption><b>1</b> click</figcaption>"),
+        page.contains("Your 100 newest links only.") && page.contains("<figcaption><b>1</b> click</figcaption>"),
         "{page}"
     );
 
@@ -140,6 +140,6 @@ async fn pages_draw_what_links_led_to() {
     world.db.execute("ALTER TABLE touches RENAME TO hidden").await;
     for path in ["/account", "/account/links/one"] {
         let page = visitor.get(path).await;
-        assert!(page.status == 200 && text_of(&page).contains("The numbers cannot be had right now."), "{path}");
+        assert!(page.status == 200 && text_of(&page).contains("Statistics are temporarily unavailable."), "{path}");
     }
 }

@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::{Visitor, all_forms, all_pages, form, stored, text_of, went};
-use crate::common::{spawn, spawn_with, token_in};
+use deeplink_testing::{spawn, spawn_with, token_in};
 
 #[tokio::test]
 async fn every_error_has_its_text_and_none_is_echoed() {
@@ -14,13 +14,13 @@ async fn every_error_has_its_text_and_none_is_echoed() {
         ("link_expired", "15 minutes"),
         ("invite_invalid", "invitation"),
         ("invalid_request", "another website"),
-        ("oauth_denied", "did not allow"),
+        ("oauth_denied", "did not allow access"),
         ("oauth_state_invalid", "another browser"),
         ("oauth_provider_error", "could not sign you in"),
         ("oauth_email_unverified", "not confirmed"),
-        ("oauth_no_email", "no e-mail address"),
+        ("oauth_no_email", "no email address"),
         ("session_expired", "signed out"),
-        ("signup_closed", "opens no new ones"),
+        ("signup_closed", "not accepting new accounts"),
         ("something_new", "did not work"),
     ] {
         let reply = stranger.get(&format!("/signin?error={error}")).await;
@@ -49,9 +49,9 @@ async fn who_is_signed_in_is_told_as_well() {
     let world = spawn().await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     for (query, part) in [
-        ("error=invite_invalid&next=/account/team", "That invitation has been used"),
+        ("error=invite_invalid&next=/account/team", "That invitation has already been used"),
         ("error=invalid_request", "another website"),
-        ("error=oauth_denied", "did not allow"),
+        ("error=oauth_denied", "did not allow access"),
         ("error=a&error=b", "did not work"),
         ("invite=accepted", "You have joined the team."),
     ] {
@@ -83,7 +83,8 @@ async fn who_is_not_signed_in_signs_in_first() {
     let before = stored(&world).await;
     for (path, fields) in all_forms(&pages) {
         let reply = stranger.post(&path, &fields).await;
-        let page = ["/signout", "/publishable", "/credentials"].iter().find_map(|end| path.strip_suffix(end));
+        let inside = ["/signout", "/publishable", "/credentials", "/checkout", "/portal"];
+        let page = inside.iter().find_map(|end| path.strip_suffix(end));
         let page = page.unwrap_or(&path);
         let to = format!("/signin?{}", query(page));
         assert_eq!(went(&reply), (303, to.as_str()), "a form is not sent again by itself: {path}");
@@ -158,7 +159,8 @@ async fn signing_in_by_mail() {
     let page = wrong.text();
     assert_eq!(wrong.status, 400);
     assert!(
-        page.contains("id=\"email-error\">This is not an e-mail address.<") && page.contains("value=\"no address\"")
+        page.contains("id=\"email-error\">This is not a valid email address.<")
+            && page.contains("value=\"no address\"")
     );
     assert!(page.contains("aria-invalid=\"true\"") && page.contains("value=\"/account/keys\""), "{page}");
     assert_eq!(world.mails(2).await.len(), 2, "nothing was mailed for it");
@@ -187,14 +189,15 @@ async fn where_signing_in_is_not_set_up_the_page_says_so() {
     for reply in [stranger.get("/signin").await, stranger.post("/signin", &[("email", "a@example.com")]).await] {
         assert_eq!(reply.status, 503);
         assert!(text_of(&reply).contains("is not set up on this service") && !reply.text().contains("<form"));
+        assert!(text_of(&reply).contains("Sign in"), "the page to sign in on, not an error page: {}", text_of(&reply));
     }
     // Closed sign-up makes no difference to what is sent.
     let world = spawn_with(|config| config.signup_open = false).await;
     let stranger = Visitor::stranger(&world);
     assert_eq!(went(&stranger.post("/signin", &[("email", "a@example.com")]).await), (303, "/signin?sent=1"));
-    assert!(!text_of(&stranger.get("/signin").await).contains("new account"), "it promises what it gives");
+    assert!(!text_of(&stranger.get("/signin").await).contains("creates your account"), "it promises what it gives");
     let open = spawn().await;
-    assert!(text_of(&Visitor::stranger(&open).get("/signin").await).contains("a new address gets a new account"));
+    assert!(text_of(&Visitor::stranger(&open).get("/signin").await).contains("it creates your account"));
 }
 
 /// Sign-out ends the session: the cookie is cleared, and a saved copy is worth nothing.

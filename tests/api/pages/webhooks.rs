@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Visitor, secret_in, text_of, went};
-use crate::common::spawn;
 use crate::webhooks::settled_delivery;
+use deeplink_testing::spawn;
 
 const LIST: &str = "/account/webhooks";
 const URL: (&str, &str) = ("url", "https://hooks.example.com/deeplink");
@@ -17,7 +17,7 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
     let visitor = Visitor::signed_in(&world, &world.a).await;
     world.dns.addresses("inside.example.com", &["10.0.0.1"]);
     for (fields, text) in [
-        ([URL, ("x", "y")], "Choose at least one kind of event."),
+        ([URL, ("x", "y")], "Choose at least one event."),
         ([("url", "http://example.com/"), ("event_click", "yes")], "This must start with https://."),
         (
             [("url", "https://inside.example.com/"), ("event_click", "yes")],
@@ -62,12 +62,12 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
     // Receivers are cut off by a press too many, so it asks first.
     let secret_path = format!("{path}/secret");
     assert!(page.contains(&format!("href=\"{secret_path}\"")) && !page.contains(&format!("action=\"{secret_path}\"")));
-    assert!(text_of(&visitor.get(&secret_path).await).contains("Make a new secret?"));
+    assert!(text_of(&visitor.get(&secret_path).await).contains("Rotate the secret?"));
     let id = visitor.form_id(&secret_path).await;
     let form = [("form", &*id)];
     let rotated = visitor.post(&secret_path, &form).await;
     let new = secret_in(&rotated);
-    assert!(text_of(&rotated).contains("X-Service-Signature is made with it from now on"), "{}", rotated.text());
+    assert!(text_of(&rotated).contains("X-Service-Signature uses it from now on"), "{}", rotated.text());
     assert!(rotated.status == 200 && new.starts_with("whsec_") && new != secret);
     world.note_secret(&new);
     let again = visitor.post(&secret_path, &form).await;
@@ -99,7 +99,7 @@ async fn saving_keeps_the_filter_of_an_affiliate_that_is_deleted() {
     let path = format!("{LIST}/{}", world.a.post("/v1/webhooks", &webhook).await.member("id"));
     assert_eq!(world.a.delete(&format!("/v1/affiliates/{affiliate}")).await.status, 204);
     let page = visitor.get(&path).await.text();
-    let chosen = format!("<option value=\"{affiliate}\" selected>An affiliate that is deleted</option>");
+    let chosen = format!("<option value=\"{affiliate}\" selected>Deleted affiliate</option>");
     assert!(page.contains(&chosen), "{page}");
     let whose = "filters.affiliate_id";
     let save = async |whose_value: &str, url: &str| {
@@ -111,7 +111,7 @@ async fn saving_keeps_the_filter_of_an_affiliate_that_is_deleted() {
     assert_eq!((&now["url"], &now["filters"]["affiliate_id"]), (&json!("https://e.io/"), &json!(affiliate)));
     assert_eq!(save("", "https://e.io/").await, 303);
     assert!(stored().await.get("filters").is_none(), "somebody chose it");
-    assert!(!visitor.get(&path).await.text().contains("that is deleted"));
+    assert!(!visitor.get(&path).await.text().contains("Deleted affiliate"));
     assert_eq!(save(affiliate, "https://e.io/").await, 404, "it can be kept and not chosen");
 }
 
@@ -122,7 +122,7 @@ async fn what_may_not_be_meant_is_said() {
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let webhook = json!({"url": URL.1, "events": ["click"], "filters": {"affiliate_id": world.a1.affiliate_id()}});
     let path = format!("{LIST}/{}", world.a.post("/v1/webhooks", &webhook).await.member("id"));
-    let (filter, twin) = ("conversions are not sent to it", "Your other webhook has the same address");
+    let (filter, twin) = ("The affiliate filter has no effect", "Your other webhook has the same URL");
     let page = text_of(&visitor.get(&path).await);
     assert!(page.contains(filter) && !page.contains(twin), "{page}");
     let other = json!({"url": URL.1, "events": ["click", "conversion"]});
@@ -143,7 +143,7 @@ async fn a_full_account_is_asked_for_no_other_webhook() {
         assert_eq!(world.a.post("/v1/webhooks", &json!({"url": url, "events": ["click"]})).await.status, 201);
     }
     let list = visitor.get(LIST).await;
-    assert!(!list.text().contains("name=\"url\"") && text_of(&list).contains("as many webhooks as there can be"));
+    assert!(!list.text().contains("name=\"url\"") && text_of(&list).contains("the maximum number of webhooks"));
     let refused = visitor.post(LIST, &[("form", "1"), URL, ("event_click", "yes")]).await;
     assert!(refused.status == 400 && text_of(&refused).contains("There are 2 webhooks"), "{}", refused.text());
 }
@@ -167,12 +167,12 @@ async fn a_delivery_is_shown_and_sent_again() {
     let text = text_of(&page);
     for shown in [
         "Delivery: conversion",
-        "Status 500",
+        "HTTP 500",
         "No valid answer",
-        "Status 200",
+        "HTTP 200",
         "1 Jan 1970, 00:00:02",
         "&#60;b&#62;thanks&#60;/b&#62;",
-        "Send it again",
+        "Resend",
     ] {
         assert!(text.contains(shown), "{shown}: {text}");
     }
@@ -194,11 +194,11 @@ async fn a_delivery_is_shown_and_sent_again() {
     assert!(tested.header("location").ends_with("?done=event-sent"), "{}", tested.text());
     let shown = visitor.get(&list).await;
     assert_eq!(shown.text().matches("/deliveries/dlv_").count(), 3, "{}", shown.text());
-    for said in ["Last answer", "Status 200", "Test", "Test, sent again"] {
+    for said in ["Last response", "HTTP 200", "Test", "Test, resent"] {
         assert!(text_of(&shown).contains(said), "{said}: {}", shown.text());
     }
     let replayed = text_of(&visitor.get(&places[0]).await);
-    assert!(replayed.contains("the delivery before"), "{replayed}");
+    assert!(replayed.contains("original delivery"), "{replayed}");
     for (status, count) in [("delivered", 1), ("pending", 2), ("failed", 0), ("none", 3)] {
         let some = visitor.get(&format!("{list}?status={status}")).await.text();
         assert_eq!(some.matches("/deliveries/dlv_").count(), count, "{status}: {some}");
@@ -217,7 +217,7 @@ async fn a_delivery_is_shown_and_sent_again() {
     assert_eq!((first.matches("/deliveries/dlv_").count(), rest.matches("/deliveries/dlv_").count()), (25, 1));
     world.a.patch(&format!("/v1/webhooks/{id}"), &json!({"active": false})).await;
     let off = visitor.get(&format!("{list}/{delivery}")).await;
-    assert!(!text_of(&off).contains("Send it again"), "{}", off.text());
+    assert!(!text_of(&off).contains("Resend"), "{}", off.text());
     let refused = visitor.post(&format!("{list}/{delivery}"), &[("form", "other")]).await;
     assert!(refused.status == 400 && text_of(&refused).contains("The webhook is not active"), "{}", refused.text());
 }

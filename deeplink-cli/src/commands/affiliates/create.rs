@@ -3,12 +3,12 @@
 use clap::Args;
 use deeplink_core::affiliate::CreateAffiliate;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output::{self, Format};
 
-/// Make an affiliate and print its id
+/// Create an affiliate and print its id
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Links that name the affiliate count for it: dl links create --affiliate ID.",
@@ -18,10 +18,10 @@ use crate::output::{self, Format};
 ]
 ))]
 pub(crate) struct Create {
-    /// What people call the partner
+    /// Display name of the partner
     #[arg(long, value_name = "TEXT")]
     name: String,
-    /// What programs call the partner: 2 to 32 of a-z, 0-9 and '-', unique in the account
+    /// Name for programs: 2 to 32 of a-z, 0-9 and '-', unique in the account
     #[arg(long, value_name = "WORD")]
     partner_key: String,
 }
@@ -30,13 +30,13 @@ impl Create {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::AFFILIATES)?;
         let wanted = CreateAffiliate::new(self.name, self.partner_key);
-        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        // Before a key is needed: invalid input fails first.
         wanted.check()?;
         let client = ctx.client().await?;
         let made = client.affiliates().create(&wanted).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.created(&String::from_utf8_lossy(&made.raw))?;
         if ctx.out.format == Format::Table {
-            ctx.console.say(&format!("dl affiliates creds create {} makes a key for the partner", made.value.id));
+            ctx.console.say(&format!("dl affiliates creds create {} creates a key for the partner", made.value.id));
         }
         Ok(())
     }

@@ -3,10 +3,10 @@
 use clap::{Args, Subcommand};
 use deeplink_client::Client;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::once::{Kind, SecretOut};
+use crate::help::help;
+use crate::new_secret::{Kind, SecretOut};
 use crate::{escape, given, ids, output};
 
 /// Manage the credentials of an affiliate
@@ -27,9 +27,9 @@ enum Action {
         /// Id of the affiliate
         affiliate: String,
     },
-    /// Make a credential for an affiliate and print it, this once
+    /// Create a credential for an affiliate and print it; it is shown only once
     #[command(after_help = help(
-        "The key makes, lists and reads the links of this affiliate, and does nothing else. An affiliate has 3 at most.",
+        "The key creates, lists and reads the links of this affiliate, and does nothing else. An affiliate has 3 at most.",
         &[
         "dl affiliates creds create aff_0123456789abcdef01234567",
         "dl affiliates creds create aff_0123456789abcdef01234567 --out-file partner.txt",
@@ -63,8 +63,8 @@ impl Creds {
                 given::affiliate_id(&affiliate)?;
                 let call = ctx.client().await?.affiliates().credentials(&affiliate).list().full();
                 let found = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
-                if sheet.whole(&found.raw, |_| String::new())? == 0 {
-                    ctx.console.say(&format!("no credentials yet; dl affiliates creds create {affiliate} makes one"));
+                if sheet.whole(&found.raw)? == 0 {
+                    ctx.console.say(&format!("no credentials yet; dl affiliates creds create {affiliate} creates one"));
                 }
                 Ok(())
             }
@@ -73,10 +73,10 @@ impl Creds {
                 given::affiliate_id(&affiliate)?;
                 let client = ctx.client().await?;
                 let delete = format!("dl affiliates creds delete {affiliate}");
-                let place = out.prepare(ctx, &sheet, Kind::key("api_key", &delete))?;
+                let sink = out.prepare(ctx, &sheet, Kind::key("api_key", &delete))?;
                 let call = client.affiliates().credentials(&affiliate).create().full();
                 let made = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
-                place.take(&sheet, &made.raw, made.value.api_key.expose())
+                sink.take(&sheet, &made.raw, made.value.api_key.expose())
             }
             Action::Delete { affiliate, ids: named } => {
                 given::affiliate_id(&affiliate)?;
@@ -89,10 +89,10 @@ impl Creds {
                         let list = format!("affiliates creds list {affiliate}");
                         let key = found.ok_or_else(|| ids::unknown("no credential", id, &list))?;
                         let prefix = escape::one_line(&key.key_prefix);
-                        format!("Delete the credential {prefix}? Whatever uses it is refused at once.")
+                        format!("Delete the credential {prefix}? Anything that uses it is refused at once.")
                     }
-                    [id] => format!("Delete the credential {id}? Whatever uses it is refused at once."),
-                    _ => format!("Delete {} credentials? Whatever uses them is refused at once.", ids.len()),
+                    [id] => format!("Delete the credential {id}? Anything that uses it is refused at once."),
+                    _ => format!("Delete {} credentials? Anything that uses them is refused at once.", ids.len()),
                 };
                 let delete = |client: &Client, id: &str| client.affiliates().credentials(&affiliate).delete(id);
                 ids::delete(ctx, "affiliates creds", &named, &ids, Some(&question), delete).await

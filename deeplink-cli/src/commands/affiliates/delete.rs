@@ -2,15 +2,15 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::{given, output};
 
 /// Delete an affiliate and its credentials
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Its credentials are refused at once. Its links go on working and keep its id.",
+    "Its credentials are refused at once. Its links keep working and keep its id.",
     &[
     "dl affiliates delete aff_0123456789abcdef01234567 --yes",
     "dl affiliates delete aff_0123456789abcdef01234567 --dry-run",
@@ -33,7 +33,7 @@ impl Delete {
 
     /// A person who is asked types the name that programs call the partner by, which is worth a request.
     async fn confirm(&self, ctx: &Context) -> Outcome {
-        let warning = "Its credentials are refused at once; its links go on working.";
+        let warning = "Its credentials are refused at once; its links keep working.";
         if !ctx.will_ask() {
             return ctx.confirm_name(&format!("{} is deleted. {warning}", self.id), &self.id).await;
         }

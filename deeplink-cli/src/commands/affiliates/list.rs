@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output;
 
 /// List the affiliates
@@ -16,8 +16,8 @@ impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::AFFILIATES)?;
         let found = ctx.client().await?.affiliates().list().full().await.map_err(|error| ctx.stop(&error))?;
-        if sheet.whole(&found.raw, |_| String::new())? == 0 {
-            ctx.console.say("no affiliates yet; dl affiliates create makes one");
+        if sheet.whole(&found.raw)? == 0 {
+            ctx.console.say("no affiliates yet; dl affiliates create creates one");
         }
         Ok(())
     }

@@ -3,15 +3,15 @@
 use clap::{Args, ValueEnum};
 use deeplink_core::affiliate::{AffiliateStatus, UpdateAffiliate};
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::{given, output};
 
 /// Rename an affiliate, or stop and restart its credentials
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "While an affiliate is disabled its credentials are refused; its links go on working.",
+    "While an affiliate is disabled its credentials are refused; its links keep working.",
     &[
     "dl affiliates update aff_0123456789abcdef01234567 --status disabled",
     "dl affiliates update aff_0123456789abcdef01234567 --name 'New name'",
@@ -20,7 +20,7 @@ use crate::{given, output};
 pub(crate) struct Update {
     /// Id of the affiliate
     id: String,
-    /// What people call the partner
+    /// Display name of the partner
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
     /// Whether its credentials work: active or disabled

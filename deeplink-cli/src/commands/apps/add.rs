@@ -4,9 +4,9 @@ use clap::{Args, Subcommand};
 use deeplink_core::app::{AppDetail, CreateApp, fingerprint};
 use deeplink_core::error::{ErrorCode, Invalid};
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::output;
 
 /// Register an app, or replace the one of the same bundle or package
@@ -25,7 +25,7 @@ enum Platform {
 /// Register an iOS app and print its id
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The team id stands in the developer account under Membership. The app itself needs the entitlement \
+    "The team id is shown in the developer account under Membership. The app itself needs the entitlement \
      applinks:YOUR.DOMAIN.",
     &[
     "dl apps add ios --bundle-id com.example.app --team-id ABCDE12345",
@@ -46,7 +46,7 @@ struct Ios {
 /// Register an Android app and print its id
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The fingerprints stand in the Play Console under App integrity; that of a local build is printed by:\n\
+    "The fingerprints are shown in the Play Console under App integrity; that of a local build is printed by:\n\
      keytool -list -v -keystore release.keystore",
     &[
     "dl apps add android --package com.example.app --sha256 $(cat fingerprint.txt)",
@@ -67,7 +67,7 @@ struct Android {
 /// What the landing page shows of an app.
 #[derive(Debug, Args)]
 struct Looks {
-    /// What people call the app
+    /// Display name of the app
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
     /// Address of its icon
@@ -95,7 +95,7 @@ impl Add {
                 android.looks.put_on(CreateApp::android(android.package, android.fingerprints))
             }
         };
-        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        // Before a key is needed: invalid input fails first.
         app.validate()?;
         let apps = ctx.client().await?.apps();
         // The answer does not say whether it replaced an app, so what was there is looked at first.
@@ -134,7 +134,7 @@ fn tell_replaced(ctx: &Context, before: &AppDetail, now: &AppDetail) {
         }
     }
     if !gone.is_empty() {
-        ctx.console.warn(&format!("no longer there: {}; add it again with {}", gone.join(", "), flags.join(" ")));
+        ctx.console.warn(&format!("removed: {}; add it again with {}", gone.join(", "), flags.join(" ")));
     }
 }
 

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output;
 
 /// List the apps

@@ -14,14 +14,14 @@ pub(super) fn config(ctx: &Context) -> Check {
     let (file, dir) = (ctx.dirs.config_file(), &ctx.dirs.config);
     let check = |status, message: String, fix| Check::new("config.files", &ctx.profile, status, message, fix);
     if !dir.exists() {
-        return check(Status::Skip, "no configuration: all comes from flags and variables".to_owned(), None);
+        return check(Status::Skip, "no configuration: everything comes from flags and variables".to_owned(), None);
     }
     if let Some(mode) = open_to_others(dir) {
         let path = dir.to_string_lossy().into_owned();
         let fix = format!("chmod 700 {}", shell(&path));
         return check(Status::Warn, format!("{path} is open to others (mode {mode:04o})"), Some(fix));
     }
-    check(Status::Ok, format!("{} and its directory are yours alone", file.display()), None)
+    check(Status::Ok, format!("{} and its directory are private", file.display()), None)
 }
 
 #[cfg(unix)]

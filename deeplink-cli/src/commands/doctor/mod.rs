@@ -13,21 +13,21 @@ use deeplink_client::Client;
 use deeplink_client::doctor::{Check, Examination, Status};
 use futures_util::StreamExt;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::net::Reads;
 use crate::output;
 
-/// Longest that one check may take.
+/// Time limit of one check.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Look for what is wrong with configuration, key, domains, apps and links
+/// Diagnose configuration, key, domains, apps and links
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Each check says ok, warn, fail or skip, and what to do. Nothing is written, no click is counted, no redirect is \
-     followed. The publishable key is looked at where DL_PUBLISHABLE_KEY names one. Exits with 1 when a check fails. Beside the service, it asks the domains' name servers and hosts, Apple's \
+     followed. The publishable key is checked if DL_PUBLISHABLE_KEY names one. Exits with 1 when a check fails. Beside the service, it asks the domains' name servers and hosts, Apple's \
      and Google's association services, and the preview images of the links that are named.",
     &[
     "dl doctor",
@@ -35,30 +35,30 @@ const LIMIT: Duration = Duration::from_secs(10);
 ]
 ))]
 pub(crate) struct Doctor {
-    /// Host to look at; every verified domain when absent
+    /// Host to check; every verified domain if omitted
     #[arg(long = "host", value_name = "HOST", num_args = 1..)]
     hosts: Vec<String>,
-    /// Link to look at, as each sort of visitor
+    /// Link to check, as each kind of visitor
     #[arg(long = "link", value_name = "ID", num_args = 1..)]
     links: Vec<String>,
     /// Name server to ask instead of the system's
-    #[arg(long, value_name = "IP:PORT", help_heading = "Looking from elsewhere")]
+    #[arg(long, value_name = "IP:PORT", help_heading = "Other vantage points")]
     dns_server: Option<SocketAddr>,
     /// Address to connect to for a host, whatever DNS says
-    #[arg(long, value_name = "HOST=IP:PORT", value_parser = parse_place, help_heading = "Looking from elsewhere")]
+    #[arg(long, value_name = "HOST=IP:PORT", value_parser = parse_connect_to, help_heading = "Other vantage points")]
     connect_to: Vec<(String, SocketAddr)>,
     /// Certificate (PEM) to trust beside the system's
-    #[arg(long, value_name = "FILE", help_heading = "Looking from elsewhere")]
+    #[arg(long, value_name = "FILE", help_heading = "Other vantage points")]
     root_certificate: Vec<PathBuf>,
     /// Server to ask instead of Apple's for the association file it hands to iPhones
-    #[arg(long, value_name = "URL", help_heading = "Looking from elsewhere")]
+    #[arg(long, value_name = "URL", help_heading = "Other vantage points")]
     apple_cdn: Option<String>,
     /// Server to ask instead of Google's for the statements that Android reads
-    #[arg(long, value_name = "URL", help_heading = "Looking from elsewhere")]
+    #[arg(long, value_name = "URL", help_heading = "Other vantage points")]
     google_api: Option<String>,
 }
 
-fn parse_place(text: &str) -> Result<(String, SocketAddr), String> {
+fn parse_connect_to(text: &str) -> Result<(String, SocketAddr), String> {
     let wanted = || "a host and where it is, such as go.example.com=127.0.0.1:8443".to_owned();
     let (host, address) = text.split_once('=').filter(|(host, _)| !host.is_empty()).ok_or_else(wanted)?;
     Ok((host.to_owned(), address.parse().map_err(|_| wanted())?))
@@ -80,14 +80,14 @@ impl Doctor {
             Ok(base) => {
                 let client = ctx.client_for(&base, auth, Reads::Held)?;
                 if ctx.global.dry_run {
-                    // What would be asked depends on the answers; the first question stands for all.
+                    // Later requests depend on the answers, so only the first is printed.
                     return client.public().health().await.map(drop).map_err(|error| ctx.stop(&error));
                 }
                 Some(self.begin(ctx, &client).await?)
             }
         };
         let devices = examination.as_ref().map(Examination::device_commands).unwrap_or_default();
-        let mut shown = show::Shown::new(&sheet);
+        let mut shown = show::CheckPrinter::new(&sheet);
         for check in found {
             shown.push(check)?;
         }

@@ -1,4 +1,4 @@
-//! The publishable key, tried without reporting anything.
+//! Checks the publishable key without reporting anything.
 
 use std::time::Duration;
 

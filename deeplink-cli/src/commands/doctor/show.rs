@@ -13,16 +13,16 @@ use crate::output::{self, Format, Rows, Sheet};
 const INDENT: usize = 27;
 
 /// Writes checks and counts them.
-pub(super) struct Shown<'a> {
+pub(super) struct CheckPrinter<'a> {
     sheet: &'a Sheet<'a>,
     rows: Option<Rows<'a>>,
     subject: Option<String>,
-    /// Skipped checks that wait for others that say the same.
+    /// Skipped checks with the same message, to share a line.
     alike: Vec<Check>,
     counts: [usize; 4],
 }
 
-impl<'a> Shown<'a> {
+impl<'a> CheckPrinter<'a> {
     pub(super) fn new(sheet: &'a Sheet<'a>) -> Self {
         let out = sheet.out;
         let for_people = out.terminal && out.format == Format::Table && sheet.fields.is_none();
@@ -30,7 +30,7 @@ impl<'a> Shown<'a> {
     }
 
     pub(super) fn push(&mut self, check: Check) -> Outcome {
-        self.counts[place(check.status)] += 1;
+        self.counts[index_of(check.status)] += 1;
         let says = |check: &Check| (check.subject.clone(), check.message.clone());
         if self.alike.first().is_some_and(|first| says(first) != says(&check)) || check.status != Status::Skip {
             self.release()?;
@@ -47,7 +47,7 @@ impl<'a> Shown<'a> {
         self.sheet.out.format == Format::Table && self.sheet.fields.is_none()
     }
 
-    /// Writes the checks that waited.
+    /// Writes the collected checks.
     fn release(&mut self) -> Outcome {
         let alike = std::mem::take(&mut self.alike);
         let Some(first) = alike.first() else { return Ok(()) };
@@ -55,7 +55,7 @@ impl<'a> Shown<'a> {
         self.write(first, &ids)
     }
 
-    /// Writes what one check says, or several of these ids say alike.
+    /// Writes one check, or several ids with the same message.
     fn write(&mut self, check: &Check, ids: &[&str]) -> Outcome {
         if let Some(rows) = &mut self.rows {
             let mut record = serde_json::to_value(check).unwrap_or_default();
@@ -75,7 +75,7 @@ impl<'a> Shown<'a> {
         out.flush()
     }
 
-    /// Says how it went in all, and what to ask the devices.
+    /// Prints the totals, and commands to run on devices.
     pub(super) fn finish(mut self, ctx: &Context, devices: &[String]) -> Outcome {
         self.release()?;
         let [ok, warn, fail, skip] = self.counts;
@@ -126,7 +126,7 @@ fn named(ids: &[&str]) -> String {
     }
 }
 
-const fn place(status: Status) -> usize {
+const fn index_of(status: Status) -> usize {
     match status {
         Status::Ok => 0,
         Status::Warn => 1,

@@ -5,16 +5,16 @@ use std::net::IpAddr;
 use clap::{Args, ValueEnum};
 use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainRole};
 
-use crate::cli::help;
 use crate::commands::domains::record;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output::{self, Format};
 
-/// Claim a domain and print what to write into DNS
+/// Claim a domain and print the DNS records to create
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The TXT record proves that the domain is yours; the CNAME record brings its visitors here. \
+    "The TXT record proves that the domain is yours; the CNAME record routes its visitors here. \
      A claim that is not verified lapses after 7 days.",
     &[
     "dl domains add go.example.com",
@@ -24,16 +24,16 @@ use crate::output::{self, Format};
 pub(crate) struct Add {
     /// Name of the domain, such as go.example.com
     domain: String,
-    /// What it does: primary (links live on it) or alternate (a tap leads over it) [default: primary]
+    /// Role: primary (links use it) or alternate (taps are redirected through it) [default: primary]
     #[arg(long, value_name = "ROLE", hide_possible_values = true)]
     role: Option<Role>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Role {
-    /// Links live on it
+    /// Links use it
     Primary,
-    /// A tap on a landing page leads over it, so that iOS opens the app
+    /// Taps on a landing page go over it, so that iOS opens the app
     Alternate,
 }
 
@@ -45,7 +45,7 @@ impl Add {
             Role::Primary => DomainRole::Primary,
             Role::Alternate => DomainRole::Alternate,
         });
-        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        // Before a key is needed: invalid input fails first.
         claim.validate()?;
         let made = ctx.client().await?.domains().create(&claim).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.created(&String::from_utf8_lossy(&made.raw))?;
@@ -63,11 +63,11 @@ fn instructions(made: &CreatedDomain) -> String {
     match Route::to(&made.cname_target) {
         Route::By(kind) => {
             let route = record(kind, &made.domain, made.cname_target.trim_matches(['[', ']']));
-            format!("\nwrite these two records, name and value, into DNS:\n\n{txt}\n{route}\n{next}")
+            format!("\ncreate these two records, name and value, in DNS:\n\n{txt}\n{route}\n{next}")
         }
         Route::Nowhere => format!(
-            "\nwrite this record, name and value, into DNS:\n\n{txt}\nno record can bring visitors to {}, the public \
-             host of the service: its operator gives it a name\nthat the world can reach, with --public-url or \
+            "\ncreate this record, name and value, in DNS:\n\n{txt}\nno record can route visitors to {}, the public \
+             host of the service: its operator must give it a name\nthat is publicly reachable, with --public-url or \
              DEEPLINK_CNAME_TARGET\n\n{next}",
             made.cname_target
         ),

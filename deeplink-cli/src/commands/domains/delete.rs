@@ -3,17 +3,17 @@
 use clap::Args;
 use deeplink_core::domain::{DomainName, DomainRole};
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
 use crate::given;
+use crate::help::help;
 use crate::output;
 
-/// Give a domain up
+/// Remove a domain
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Every link on the domain stops working at once, and whoever proves to own the domain may claim it.",
+    "Every link on the domain stops working at once, and anybody who proves ownership of the domain may claim it.",
     &[
     "dl domains delete go.example.com --yes",
     "dl domains delete go.example.com --dry-run",
@@ -37,7 +37,7 @@ impl Delete {
     /// What would be lost. Only a person who is asked needs to know it exactly, and is worth a request.
     async fn warning(&self, ctx: &Context, name: &DomainName) -> Outcome<String> {
         if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
-            return Ok(format!("{name} is given up; where it is verified, every link on it stops working at once."));
+            return Ok(format!("{name} is released; if it is verified, every link on it stops working at once."));
         }
         let domains = ctx.client().await?.domains().list().await.map_err(|error| ctx.stop(&error))?;
         let found = domains.into_iter().find(|domain| domain.domain == name.as_str());
@@ -46,9 +46,9 @@ impl Delete {
             Failure::new(Exit::NotFound, format!("this account has no domain {name}")).code("not_found").hint(hint)
         })?;
         Ok(match found.role {
-            _ if !found.verified => format!("{name} is claimed but not verified: no link lives on it."),
+            _ if !found.verified => format!("{name} is claimed but not verified: it serves no links."),
             DomainRole::Alternate => {
-                format!("Landing pages no longer lead over {name}, so that iOS opens no app there.")
+                format!("Landing pages no longer go over {name}, so iOS opens no app from them.")
             }
             _ => format!("Every link on {name} stops working at once."),
         })

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output;
 
 /// List the domains
@@ -18,7 +18,7 @@ impl List {
         let domains = ctx.client().await?.domains().list().full().await.map_err(|error| ctx.stop(&error))?;
         sheet.array(&domains.raw)?;
         if domains.value.is_empty() {
-            ctx.console.say("no domains yet; dl domains add go.example.com claims one");
+            ctx.console.say("no domains yet; dl domains add go.example.com adds one");
         }
         let waiting: Vec<_> =
             domains.value.iter().filter(|domain| !domain.verified).map(|domain| &domain.domain).collect();

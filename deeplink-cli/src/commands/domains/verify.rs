@@ -6,24 +6,24 @@ use clap::Args;
 use deeplink_client::{Client, DomainVerification};
 use deeplink_core::domain::DomainName;
 
-use crate::cli::help;
 use crate::clock::parse_duration;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 use crate::exit::Exit;
 use crate::given;
+use crate::help::help;
 use crate::output::{self, Format};
 
-/// Before the second look; each later one waits twice as long.
+/// Wait before the second check; each later wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(15);
-/// Longest time between two looks.
-const LONGEST_WAIT: Duration = Duration::from_mins(2);
+/// Longest time between two checks.
+const MAX_WAIT: Duration = Duration::from_mins(2);
 
-/// Look for the proof of a claim in DNS
+/// Check DNS for the proof of a claim
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Exits with 12 while the TXT record is not there. With --wait it looks again after 15 s, then at longer intervals, \
+    "Exits with 12 while the TXT record is missing. With --wait it checks again after 15 s, then at longer intervals, \
      up to 2 minutes.",
     &[
     "dl domains verify go.example.com",
@@ -33,7 +33,7 @@ const LONGEST_WAIT: Duration = Duration::from_mins(2);
 pub(crate) struct Verify {
     /// Name of the domain
     domain: String,
-    /// Go on looking for so long
+    /// Keep checking for this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     wait: Option<Duration>,
 }
@@ -44,7 +44,7 @@ impl Verify {
         let name = given::domain(&self.domain)?;
         // People read the reason in the error, and what to write beside it.
         let is_told = ctx.out.format == Format::Table && sheet.fields.is_none();
-        let mut search = Search { ctx, client: ctx.client().await?, name, told: None };
+        let mut search = Search { ctx, client: ctx.client().await?, name, reported: None };
         let end = Instant::now() + self.wait.unwrap_or_default();
         let mut wait = FIRST_WAIT;
         loop {
@@ -54,7 +54,7 @@ impl Verify {
                 Ok((found, raw)) if found.verified => return sheet.one(&raw),
                 Ok((found, raw)) => {
                     if is_told {
-                        search.tell(&found).await;
+                        search.report(&found).await;
                     }
                     if last {
                         if !is_told {
@@ -64,25 +64,25 @@ impl Verify {
                     }
                     reason(&found)
                 }
-                // The service may be away for a moment; the next look decides.
+                // The service may be away for a moment; the next check decides.
                 Err(Stop::Failed(failure)) if failure.retryable && !last => failure.message,
                 Err(stop) => return Err(stop),
             };
             let pause = wait.min(left);
             ctx.console.say(&format!(
-                "{} is not verified yet: {why}; looking again in {} s, for another {}",
+                "{} is not verified yet: {why}; checking again in {} s, for another {}",
                 search.name,
                 pause.as_secs().max(1),
                 minutes(left)
             ));
             tokio::time::sleep(pause).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            wait = (wait * 2).min(MAX_WAIT);
         }
     }
 
     fn pending(&self, name: &DomainName, found: &DomainVerification) -> Failure {
         let hint = match self.wait {
-            None => format!("dl domains verify {name} --wait 30m goes on looking"),
+            None => format!("dl domains verify {name} --wait 30m keeps checking"),
             Some(_) => "dl domains list --fields domain,txt_record,verification_token shows what DNS should say".into(),
         };
         let what = format!("{name} is not verified: {}", reason(found));
@@ -90,13 +90,13 @@ impl Verify {
     }
 }
 
-/// A claim and what was said about it.
+/// A claim and what was reported about it.
 struct Search<'a> {
     ctx: &'a Context,
     client: Client,
     name: DomainName,
-    /// The values that the reader has been told of.
-    told: Option<Vec<String>>,
+    /// The values that were reported.
+    reported: Option<Vec<String>>,
 }
 
 impl Search<'_> {
@@ -106,12 +106,12 @@ impl Search<'_> {
         Ok((found.value, String::from_utf8_lossy(&found.raw).into_owned()))
     }
 
-    /// Says what DNS has and what it should have, when that is news.
-    async fn tell(&mut self, found: &DomainVerification) {
-        if self.ctx.console.quiet() || self.told.as_ref() == Some(&found.txt_found) {
+    /// Reports what DNS has and should have, when it changed.
+    async fn report(&mut self, found: &DomainVerification) {
+        if self.ctx.console.quiet() || self.reported.as_ref() == Some(&found.txt_found) {
             return;
         }
-        let is_first = self.told.replace(found.txt_found.clone()).is_none();
+        let is_first = self.reported.replace(found.txt_found.clone()).is_none();
         let record = self.name.txt_record();
         if !found.txt_found.is_empty() {
             let values: Vec<_> = found.txt_found.iter().map(|value| format!("  {}", escape::one_line(value))).collect();

@@ -3,17 +3,17 @@
 use clap::Args;
 
 use super::{check_code, code};
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::given;
-use crate::once::{Kind, SecretOut};
+use crate::help::help;
+use crate::new_secret::{Kind, SecretOut};
 use crate::output;
 
-/// Make a secret key with the mailed code and print it, this once
+/// Create a secret key with the mailed code and print it; it is shown only once
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The code is asked for, or read from stdin. Five wrong ones end it.",
+    "The code is asked for, or read from stdin. Five wrong codes invalidate it.",
     &[
     "dl keys confirm --email you@example.com --code-stdin < code.txt",
     "dl keys confirm --email you@example.com --code-stdin --out-file new.txt < code.txt",
@@ -37,8 +37,8 @@ impl Confirm {
         check_code(ctx, self.code_stdin)?;
         let client = ctx.client().await?;
         let confirm = code(ctx, &email, self.code_stdin).await?;
-        let place = self.out.prepare(ctx, &sheet, Kind::key("key", "dl keys delete"))?;
+        let sink = self.out.prepare(ctx, &sheet, Kind::key("key", "dl keys delete"))?;
         let made = client.keys().confirm(&confirm).full().await.map_err(|error| ctx.stop(&error))?;
-        place.take(&sheet, &made.raw, made.value.key.expose())
+        sink.take(&sheet, &made.raw, made.value.key.expose())
     }
 }

@@ -3,17 +3,17 @@
 use clap::Args;
 
 use super::among_keys;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
 use crate::given;
+use crate::help::help;
 use crate::output;
 
 /// Delete a secret key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Whatever uses the key is refused at once. A key cannot delete itself, and the last one stays.",
+    "Anything that uses the key is refused at once. A key cannot delete itself, and the last one stays.",
     &[
     "dl keys delete skid_0123456789abcdef01234567 --yes",
     "dl keys delete skid_0123456789abcdef01234567 --dry-run",
@@ -37,7 +37,7 @@ impl Delete {
     /// Which key it is. Only a person who is asked needs to know, and is worth a request.
     async fn warning(&self, ctx: &Context) -> Outcome<String> {
         if !ctx.will_ask() {
-            return Ok(format!("whatever uses the key {} is refused at once.", self.id));
+            return Ok(format!("anything that uses the key {} is refused at once.", self.id));
         }
         let keys = ctx.client().await?.keys().list().await.map_err(|error| ctx.stop(&error))?.keys;
         let found = keys.into_iter().find(|key| key.id.as_str() == self.id).ok_or_else(|| {
@@ -49,6 +49,6 @@ impl Delete {
             Some(moment) => format!("last used {}", crate::clock::relative(moment, crate::clock::now())),
             None => "never used".to_owned(),
         };
-        Ok(format!("Whatever uses the key {} ({used}) is refused at once.", found.key_prefix))
+        Ok(format!("Anything that uses the key {} ({used}) is refused at once.", found.key_prefix))
     }
 }

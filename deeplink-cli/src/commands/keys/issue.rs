@@ -2,17 +2,17 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::commands::session::{Given, refused};
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::once::{Kind, SecretOut};
+use crate::help::help;
+use crate::new_secret::{Kind, SecretOut};
 use crate::output;
 
-/// Make a secret key with a session and print it, this once
+/// Create a secret key with a session and print it; it is shown only once
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The session is one that began in a browser: the file holds the value of its cookie session_token.",
+    "The session was started in a browser: the file holds the value of its cookie session_token.",
     &[
     "dl keys issue --session-file session.txt",
     "dl keys issue --session-file session.txt --out-file new.txt -o json",
@@ -29,8 +29,8 @@ impl Issue {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::NEW_KEY)?;
         let client = self.session.client(ctx).await?;
-        let place = self.out.prepare(ctx, &sheet, Kind::key("key", "dl keys delete"))?;
+        let sink = self.out.prepare(ctx, &sheet, Kind::key("key", "dl keys delete"))?;
         let made = client.keys().issue().full().await.map_err(|error| refused(ctx, &error))?;
-        place.take(&sheet, &made.raw, made.value.key.expose())
+        sink.take(&sheet, &made.raw, made.value.key.expose())
     }
 }

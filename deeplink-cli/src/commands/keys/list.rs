@@ -3,9 +3,9 @@
 use clap::Args;
 use deeplink_client::Auth;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::net::Reads;
 use crate::output;
 
@@ -28,6 +28,6 @@ impl List {
             let in_use = key.cell("key_prefix").is_some_and(|prefix| prefix == own);
             format!(",\"in_use\":{in_use}")
         };
-        sheet.whole(&keys.raw, mark).map(drop)
+        sheet.whole_marked(&keys.raw, mark).map(drop)
     }
 }

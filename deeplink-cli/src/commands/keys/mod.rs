@@ -7,7 +7,6 @@ mod list;
 mod request;
 mod rotate;
 
-use clap::{Args, Subcommand};
 use deeplink_client::{Client, ConfirmSecretKey, RequestSecretKey};
 use deeplink_core::error::ErrorCode;
 use deeplink_core::user::Email;
@@ -17,42 +16,26 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::hints;
 
-/// Manage secret keys
-#[derive(Debug, Args)]
-pub(crate) struct Keys {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(Debug, Subcommand)]
-enum Action {
-    List(list::List),
-    Request(request::Request),
-    Confirm(confirm::Confirm),
-    Issue(issue::Issue),
-    Rotate(rotate::Rotate),
-    Delete(delete::Delete),
+commands! {
+    /// Manage secret keys
+    Keys {
+        List(list::List),
+        Request(request::Request),
+        Confirm(confirm::Confirm),
+        Issue(issue::Issue),
+        Rotate(rotate::Rotate),
+        Delete(delete::Delete),
+    }
 }
 
 impl Keys {
     /// A key that has been made must not be lost between its making and its keeping.
-    pub(crate) fn minds_signals(&self) -> bool {
+    pub(crate) fn handles_signals(&self) -> bool {
         matches!(self.action, Action::Rotate(_))
-    }
-
-    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        match self.action {
-            Action::List(command) => command.run(ctx).await,
-            Action::Request(command) => command.run(ctx).await,
-            Action::Confirm(command) => command.run(ctx).await,
-            Action::Issue(command) => command.run(ctx).await,
-            Action::Rotate(command) => command.run(ctx).await,
-            Action::Delete(command) => command.run(ctx).await,
-        }
     }
 }
 
-/// What has a code mailed.
+/// The request for a code by mail.
 fn wanted(email: &Email) -> RequestSecretKey {
     RequestSecretKey::new(email.as_str())
 }
@@ -70,17 +53,17 @@ async fn code(ctx: &Context, email: &Email, from_stdin: bool) -> Outcome<Confirm
     Ok(confirm)
 }
 
-/// A code can be had: somebody can type it, or it comes on stdin. Asked before anything is sent.
+/// Fails, before anything is sent, if a code can be neither typed nor read from stdin.
 fn check_code(ctx: &Context, from_stdin: bool) -> Outcome {
     if from_stdin || ctx.can_ask() {
         return Ok(());
     }
-    let what = "the mailed code is needed, and there is nobody to ask for it";
+    let what = "the mailed code is needed, and this session cannot prompt for it";
     Err(Failure::usage(what).code("needs_input").hint("--code-stdin reads it from stdin").into())
 }
 
-/// Asks for a code to be mailed. That one is on its way already is as good.
-async fn request_or_go_on(ctx: &Context, client: &Client, email: &Email) -> Outcome {
+/// Requests a code by mail. A code that was mailed already is as good.
+async fn request_code(ctx: &Context, client: &Client, email: &Email) -> Outcome {
     // A wait for the end of the earlier code would be ten minutes.
     let once = deeplink_client::Retry::none();
     match client.keys().request(&wanted(email)).retry(once).await {

@@ -3,13 +3,13 @@
 use clap::Args;
 
 use super::wanted;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::given;
+use crate::help::help;
 use crate::output::{self, Format};
 
-/// Have the code mailed that a new key is confirmed with
+/// Mail the code that confirms a new key
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The address must belong to somebody in the team who has confirmed it. The code works for 10 minutes.",

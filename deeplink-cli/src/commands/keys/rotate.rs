@@ -4,25 +4,25 @@ use clap::Args;
 use deeplink_client::{Auth, Client};
 use deeplink_core::id::SecretKeyId;
 
-use super::{check_code, code, request_or_go_on};
+use super::{check_code, code, request_code};
 use crate::base_url::BaseUrl;
-use crate::cli::help;
 use crate::commands::whoami::probe;
 use crate::context::Context;
-use crate::credentials::{Found, Source};
+use crate::credentials::{ResolvedKey, Source};
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::given;
+use crate::help::help;
 use crate::net::Reads;
-use crate::once::print_instead;
+use crate::new_secret::print_instead;
 use crate::output;
 use crate::signals::Signals;
 
 /// Replace the stored key by a new one
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A code is mailed and asked for; it makes a new key, which is kept and tried, and then deletes the old one. Until \
-     that is done the old key works.",
+    "A code is mailed and asked for; it creates a new key, which is stored and tested, and then deletes the old one. Until \
+     then the old key works.",
     &[
     "dl keys rotate --email you@example.com --code-stdin < code.txt",
     "dl keys rotate --email you@example.com --profile staging --code-stdin < code.txt",
@@ -52,7 +52,7 @@ impl Rotate {
         let ready = async {
             let choice = ctx.choose_store(None, &base).await?;
             let old = id_of(ctx, &client, &prefix).await?;
-            request_or_go_on(ctx, &client, &email).await?;
+            request_code(ctx, &client, &email).await?;
             Ok::<_, Stop>((choice, old, code(ctx, &email, self.code_stdin).await?))
         };
         let (choice, old, confirm) = tokio::select! {
@@ -60,12 +60,12 @@ impl Rotate {
             exit = signals.next() => return Err(Stop::Exit(exit)),
             ready = ready => ready?,
         };
-        // From here on a signal waits: the new key is in one answer and nowhere else.
+        // Signals are deferred from here on: the new key is in one answer only.
         let made = client.keys().confirm(&confirm).await.map_err(|error| ctx.stop(&error))?;
         ctx.console.hide(made.key.expose());
-        let source = ctx.keep(&choice, &base, &made.key).await.map_err(|unkept| {
+        let source = ctx.keep(&choice, &base, &made.key).await.map_err(|error| {
             let what = "the new key could not be stored; the old one still works";
-            print_instead(ctx, &made.key, made.id.as_str(), unkept, what)
+            print_instead(ctx, &made.key, made.id.as_str(), error, what)
         })?;
         let fresh = client.with_auth(made.key.clone()).map_err(|error| ctx.stop(&error))?;
         let swapped = tokio::select! {
@@ -74,7 +74,7 @@ impl Rotate {
             swapped = swap(ctx, &fresh, &old) => swapped,
         };
         swapped.inspect_err(|_| old_one_stays(ctx, &base, &prefix, &old))?;
-        ctx.console.say(&format!("key {} in {}; {prefix} is deleted", made.key, source.place()));
+        ctx.console.say(&format!("key {} in {}; {prefix} is deleted", made.key, source.location()));
         sheet.created(&output::object(&[
             ("id", made.id.as_str().into()),
             ("key_prefix", made.key_prefix.as_str().into()),
@@ -85,7 +85,7 @@ impl Rotate {
 }
 
 /// A key that came from elsewhere would come from there again next time.
-fn check_source(found: &Found) -> Outcome {
+fn check_source(found: &ResolvedKey) -> Outcome {
     if matches!(found.source, Source::File { .. } | Source::Keyring { .. }) {
         return Ok(());
     }
@@ -101,7 +101,7 @@ async fn id_of(ctx: &Context, client: &Client, prefix: &str) -> Outcome<SecretKe
     own.ok_or_else(|| Failure::new(Exit::NotFound, "the service does not list the key in use").into())
 }
 
-/// The new key shows that it works, and takes the old one away.
+/// Uses the new key, which proves that it works, to delete the old one.
 async fn swap(ctx: &Context, fresh: &Client, old: &SecretKeyId) -> Outcome {
     probe(ctx, fresh).await?;
     fresh.keys().delete(old).await.map_err(|error| ctx.stop_among(&error, "keys"))

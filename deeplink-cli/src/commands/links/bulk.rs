@@ -8,19 +8,19 @@ use deeplink_client::{Auth, Ids};
 use deeplink_core::bulk::MAX_ROWS;
 use deeplink_core::link::CreateLink;
 
-use crate::cli::help;
 use crate::commands::links::create::read_link;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
+use crate::help::help;
 use crate::import;
 use crate::net::Reads;
 use crate::output::{self, Format, Record};
 use crate::signals::Signals;
 
-/// Make the same link under many ids
+/// Create the same link under many ids
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Up to 100 links are one request: all are made, or none. More are made in batches, as by an import.",
+    "Up to 100 links are one request: all are created, or none. More are created in batches, as by an import.",
     &[
     "dl links bulk --template promo.json --ids spring-1,spring-2,spring-3",
     "dl links bulk --template promo.json --count 50 -o csv",
@@ -84,7 +84,7 @@ fn read_ids(ctx: &Context, given: &str) -> Outcome<Vec<String>> {
     };
     let ids: Vec<String> = text.lines().map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect();
     if ids.is_empty() {
-        return Err(Failure::invalid("there are no ids").code("batch_empty").field("custom_ids").into());
+        return Err(Failure::invalid("no ids given").code("batch_empty").field("custom_ids").into());
     }
     Ok(ids)
 }

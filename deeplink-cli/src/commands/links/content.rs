@@ -33,7 +33,7 @@ pub(crate) struct Content {
     /// Metadata as a JSON object, or @FILE with one
     #[arg(long, value_name = "JSON|@FILE")]
     meta_json: Option<String>,
-    /// What the link is for: purchase, subscribe, signup, download, read, book or open
+    /// Purpose of the link: purchase, subscribe, signup, download, read, book or open
     #[arg(long, value_name = "WORD")]
     action: Option<String>,
     /// Call to action, at most 120 characters

@@ -7,15 +7,15 @@ use deeplink_client::{Client, Kind};
 use deeplink_core::error::ErrorCode;
 use deeplink_core::link::CreateLink;
 
-use crate::cli::help;
 use crate::clock;
 use crate::commands::links::content::Content;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::output;
 
-/// Make a link and print its address
+/// Create a link and print its address
 #[derive(Debug, Args)]
 #[command(after_help = help("", &[
     "dl links create https://example.com/p/42",
@@ -26,7 +26,7 @@ pub(crate) struct Create {
     /// Web page the link leads to; the same as --web
     #[arg(value_name = "WEB_URL", conflicts_with = "web")]
     web_url: Option<String>,
-    /// Id of the link, 3 to 64 letters, digits and inner hyphens; made up when absent
+    /// Id of the link, 3 to 64 letters, digits and inner hyphens; generated if omitted
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// Affiliate the link counts for
@@ -35,7 +35,7 @@ pub(crate) struct Create {
     /// File with a link as JSON (API field names), or - for stdin; flags outrank it
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
-    /// Succeed when a link of this id and content is there already
+    /// Succeed when a link with this id and content already exists
     #[arg(long, requires = "id")]
     if_not_exists: bool,
     #[command(flatten)]
@@ -47,7 +47,7 @@ impl Create {
         let sheet = ctx.out.sheet(&output::CREATED)?;
         let if_not_exists = self.if_not_exists;
         let link = self.link(ctx)?;
-        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        // Before a key is needed: invalid input fails first.
         link.validate()?;
         let client = ctx.client().await?;
         let made = match client.links().create(&link).full().await {
@@ -59,7 +59,7 @@ impl Create {
         };
         if let Some(end) = made.value.expires_at {
             let when = clock::relative(end, clock::now());
-            ctx.console.note(&format!("the link ends {when} ({end}): the account has no verified domain"));
+            ctx.console.note(&format!("the link expires {when} ({end}): the account has no verified domain"));
         }
         sheet.created(&String::from_utf8_lossy(&made.raw))
     }
@@ -82,10 +82,10 @@ impl Create {
 pub(crate) fn read_link(ctx: &Context, path: &std::path::Path, flag: &'static str) -> Outcome<CreateLink> {
     let text = ctx.text_of(path, flag)?;
     serde_json::from_str(&text).map_err(|error| {
-        let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
+        let position = format!("{}:{}:{}", path.display(), error.line(), error.column());
         let why = error.to_string();
         let why = why.split(" at line ").next().unwrap_or(&why);
-        Failure::invalid(format!("{place}: {why}"))
+        Failure::invalid(format!("{position}: {why}"))
             .code("bad_request")
             .hint("the file holds one JSON object with the API's field names, such as {\"web_url\": …}")
             .into()
@@ -117,7 +117,7 @@ async fn existing(ctx: &Context, client: &Client, link: CreateLink, taken: Failu
     };
     let differs = deeplink_client::differences(&link.check()?, &there.value);
     if differs.is_empty() {
-        ctx.console.say(&format!("{id} is there already, with this content"));
+        ctx.console.say(&format!("{id} already exists with this content"));
         return sheet.created(&String::from_utf8_lossy(&there.raw));
     }
     for difference in &differs {

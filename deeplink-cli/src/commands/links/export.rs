@@ -13,12 +13,12 @@ use deeplink_core::link::{LinkDetail, LinkFilter};
 use deeplink_core::page::MAX_LIMIT;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::help;
 use crate::commands::links::list::Filter;
 use crate::context::{Context, is_stdin};
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::files;
+use crate::help::help;
 use crate::output::{Format, Out};
 use crate::progress::counted;
 
@@ -35,7 +35,7 @@ pub(crate) struct Export {
     /// File to write; it grows as FILE.part
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Go on with an export that was stopped
+    /// Resume an export that was stopped
     #[arg(long, requires = "out")]
     resume: bool,
     /// Put ' before cells that a spreadsheet would take for a formula; importing does not undo it
@@ -79,23 +79,23 @@ impl Export {
         if resumed { writer.resumed() } else { writer }
     }
 
-    /// Writes `path.part` and, after each page, where it stands; at the end the file gets its name.
+    /// Writes `path.part` and, after each page, a checkpoint; at the end the file gets its name.
     async fn to_file(&self, pages: &mut Pages<'_>, path: &Path, jsonl: bool) -> Outcome {
         let (part, mark) = (beside(path, ".part"), beside(path, ".cursor"));
-        let place = self.resume.then(|| Place::read(&mark)).flatten();
-        let resumed = place.is_some();
-        let (file, length) = open_part(&part, place.as_ref()).map_err(|error| broken(&error, &part))?;
-        if let Some(place) = place {
-            pages.ctx.console.note(&format!("going on after {}", counted(place.links, "link")));
-            (pages.cursor, pages.links) = (Some(place.cursor), place.links);
+        let checkpoint = self.resume.then(|| Checkpoint::read(&mark)).flatten();
+        let resumed = checkpoint.is_some();
+        let (file, length) = open_part(&part, checkpoint.as_ref()).map_err(|error| broken(&error, &part))?;
+        if let Some(checkpoint) = checkpoint {
+            pages.ctx.console.note(&format!("resuming after {}", counted(checkpoint.links, "link")));
+            (pages.cursor, pages.links) = (Some(checkpoint.cursor), checkpoint.links);
         }
         let length = Rc::new(Cell::new(length));
         let mut writer = self.writer(Counted { file, length: Rc::clone(&length) }, jsonl, resumed);
         while let Some(links) = pages.next().await? {
             put(&mut writer, &links).map_err(|error| broken(&error, &part))?;
             if let Some(cursor) = &pages.cursor {
-                let place = Place { cursor: cursor.clone(), length: length.get(), links: pages.links };
-                files::replace(&mark, serde_json::to_string(&place).unwrap_or_default().as_bytes())?;
+                let checkpoint = Checkpoint { cursor: cursor.clone(), length: length.get(), links: pages.links };
+                files::replace(&mark, serde_json::to_string(&checkpoint).unwrap_or_default().as_bytes())?;
             }
         }
         let done =
@@ -146,19 +146,19 @@ impl Pages<'_> {
 }
 
 /// Opens the file to write and says how long it is. What was written after the last page that counts is cut off.
-fn open_part(part: &Path, place: Option<&Place>) -> io::Result<(File, u64)> {
+fn open_part(part: &Path, checkpoint: Option<&Checkpoint>) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     options.write(true);
-    let Some(place) = place else {
+    let Some(checkpoint) = checkpoint else {
         options.create(true).truncate(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         return Ok((options.open(part)?, 0));
     };
     let mut file = options.open(part)?;
-    file.set_len(place.length)?;
+    file.set_len(checkpoint.length)?;
     file.seek(io::SeekFrom::End(0))?;
-    Ok((file, place.length))
+    Ok((file, checkpoint.length))
 }
 
 fn broken(error: &io::Error, path: &Path) -> Stop {
@@ -179,21 +179,21 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Where an export stands: all links before `cursor` are in the first `length` bytes.
+/// The checkpoint of an export: all links before `cursor` are in the first `length` bytes.
 #[derive(Debug, Serialize, Deserialize)]
-struct Place {
+struct Checkpoint {
     cursor: String,
     length: u64,
     links: u64,
 }
 
-impl Place {
+impl Checkpoint {
     fn read(path: &Path) -> Option<Self> {
         serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
     }
 }
 
-/// A file that knows how long it has become.
+/// A file that counts its length.
 struct Counted {
     file: File,
     length: Rc<Cell<u64>>,

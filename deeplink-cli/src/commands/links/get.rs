@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::given;
+use crate::help::help;
 use crate::ids::{self, Tally};
 use crate::output;
 
@@ -39,7 +39,7 @@ impl Get {
                 Err(error) => tally.failed(id, ctx.stop(&error))?,
             }
         }
-        if !tally.held_back() {
+        if !tally.not_sent() {
             rows.finish(None)?;
         }
         tally.finish()

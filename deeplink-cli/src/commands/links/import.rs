@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use clap::Args;
 use deeplink_client::bulk::{FileOptions, FileSource};
 
-use crate::cli::help;
 use crate::commands::links::create::read_link;
 use crate::context::{Context, is_stdin};
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::import::{self, Policy, Saved, SourceFlags, Want};
 
-/// Make links from a file of any size
+/// Create links from a file of any size
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Every row is checked before anything is sent. A run that was stopped goes on when the same command is given again, and no row is ever made twice. Columns: custom_id (or id, slug, link_id), web_url (web, url, destination), ios_deep_link, ios_store_url, android_deep_link, android_store_url, metadata or meta.KEY, agent.action, agent.cta, agent.description, social.title, social.description, social.image_url, affiliate_id.",
+    "Every row is checked before anything is sent. A run that was stopped resumes when the same command is given again, and no row is ever created twice. Columns: custom_id (or id, slug, link_id), web_url (web, url, destination), ios_deep_link, ios_store_url, android_deep_link, android_store_url, metadata or meta.KEY, agent.action, agent.cta, agent.description, social.title, social.description, social.image_url, affiliate_id.",
     &[
     "dl links import links.csv",
     "dl links import links.csv --check --rejects bad.csv",
@@ -33,7 +33,7 @@ pub(crate) struct Import {
     /// Check every row, and send nothing
     #[arg(long)]
     check: bool,
-    /// Begin anew instead of going on with an unfinished run
+    /// Start over instead of resuming an unfinished run
     #[arg(long)]
     restart: bool,
     /// Directory for the journal, instead of the usual one

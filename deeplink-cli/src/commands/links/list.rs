@@ -2,14 +2,14 @@
 
 use clap::Args;
 use deeplink_core::link::{LinkFilter, LinkStatus};
-use deeplink_core::page::DEFAULT_LIMIT;
 use deeplink_core::time::Timestamp;
 
-use crate::cli::help;
 use crate::clock::parse_moment;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
-use crate::{output, paging};
+use crate::help::help;
+use crate::output;
+use crate::paging::Paging;
 
 /// Which links are meant.
 #[derive(Debug, Clone, Default, Args)]
@@ -21,10 +21,10 @@ pub(crate) struct Filter {
     /// Links of this status: active, expired, flagged or disabled
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Links made after this moment: RFC 3339, a date, or how long ago (7d)
+    /// Links created after this time: RFC 3339, a date, or how long ago (7d)
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     created_after: Option<Timestamp>,
-    /// Links made before this moment
+    /// Links created before this time
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     created_before: Option<Timestamp>,
     /// Links whose id begins with this text
@@ -60,15 +60,8 @@ impl Filter {
     "dl links list --status expired --created-after 30d -o csv",
 ]))]
 pub(crate) struct List {
-    /// How many links at most; above 100 in pages of 100
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT.into(), value_parser = clap::value_parser!(u64).range(1..))]
-    limit: u64,
-    /// Every link
-    #[arg(long, conflicts_with = "limit")]
-    all: bool,
-    /// Go on where an earlier list ended
-    #[arg(long, value_name = "CURSOR")]
-    cursor: Option<String>,
+    #[command(flatten)]
+    paging: Paging,
     #[command(flatten)]
     filter: Filter,
 }
@@ -78,26 +71,14 @@ impl List {
         let sheet = ctx.out.sheet(&output::LINKS)?;
         let filter = self.filter.check()?;
         let client = ctx.client().await?;
-        let most = if self.all { u64::MAX } else { self.limit };
-        let mut rows = sheet.list();
-        let next = paging::through("links", (self.cursor, most), &mut rows, async |size, cursor| {
+        let fetch = async |size, cursor| {
             let mut list = client.links().list(&filter).page_size(size);
             if let Some(cursor) = cursor {
                 list = list.cursor(cursor);
             }
             let page = list.first_page().full().await.map_err(|error| ctx.stop(&error))?;
             Ok((page.raw.to_vec(), page.value.next_cursor))
-        })
-        .await?;
-        let count = rows.count();
-        rows.finish(next.as_deref())?;
-        match next {
-            _ if count == 0 => ctx.console.say("no links; dl links create URL makes one"),
-            Some(cursor) if ctx.out.terminal => {
-                ctx.console.say(&format!("there are more: --all, or --cursor {cursor}"));
-            }
-            _ => {}
-        }
-        Ok(())
+        };
+        self.paging.print(ctx, &sheet, "no links; dl links create URL creates one", fetch).await
     }
 }

@@ -5,10 +5,10 @@ use deeplink_client::{Auth, Call, Error, Kind, Resolution};
 use deeplink_core::link::LinkStatus;
 
 use crate::base_url::BaseUrl;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::given;
+use crate::help::help;
 use crate::net::Reads;
 use crate::output::{self, Format};
 
@@ -16,7 +16,7 @@ use crate::output::{self, Format};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Asks with HEAD, which is not counted as a click, and sends no key. Where that gives a page, a prefetch, which is \
-     not counted either, tells a landing page from a notice: see --fields status,shows. --as json asks with GET and is \
+     not counted either, distinguishes a landing page from a notice: see --fields status,shows. --as json asks with GET and is \
      counted.",
     &[
     "dl links resolve spring-42",
@@ -31,7 +31,7 @@ pub(crate) struct Resolve {
     /// Custom host to ask for, at the service's base URL
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Who asks: ios, android, desktop or json [default: desktop]
+    /// Visitor: ios, android, desktop or json [default: desktop]
     #[arg(long = "as", value_name = "VISITOR", hide_possible_values = true)]
     visitor: Option<Visitor>,
 }
@@ -88,8 +88,8 @@ impl Resolve {
             Some(Visitor::Json) => call(),
             visitor => call().as_visitor(visitor.unwrap_or(Visitor::Desktop).user_agent()).head(),
         };
-        let place = host.as_ref().map_or_else(|| base.origin(), ToString::to_string);
-        let reply = visit.full().await.map_err(|error| self.stop(ctx, &error, &place))?;
+        let host_name = host.as_ref().map_or_else(|| base.origin(), ToString::to_string);
+        let reply = visit.full().await.map_err(|error| self.stop(ctx, &error, &host_name))?;
         let (status, mut shows) = (reply.status.as_u16(), None);
         let location = match &reply.value {
             Resolution::Json(_) if as_json => {
@@ -144,8 +144,8 @@ impl Resolve {
         url.origin().ascii_serialization().parse().map_err(|why: String| Failure::invalid(why).into())
     }
 
-    /// A failure in the words of a visit: an answer to `HEAD` has no body that would say it.
-    fn stop(&self, ctx: &Context, error: &Error, place: &str) -> Stop {
+    /// The failure of a visit: an answer to `HEAD` has no body with a message.
+    fn stop(&self, ctx: &Context, error: &Error, host_name: &str) -> Stop {
         let mut failure = match ctx.stop(error) {
             Stop::Failed(failure) => failure,
             other => return other,
@@ -154,14 +154,14 @@ impl Resolve {
         match error.kind() {
             Kind::NotFound => {
                 failure.message = if is_address {
-                    format!("there is no link at {} (HTTP 404)", self.link)
+                    format!("no link at {} (HTTP 404)", self.link)
                 } else {
-                    format!("there is no link \"{}\" at {place} (HTTP 404)", self.link)
+                    format!("no link \"{}\" at {host_name} (HTTP 404)", self.link)
                 };
                 failure.code = Some("not_found".into());
                 failure.hint = Some(match &self.host {
                     None => "ids are case-sensitive; dl links list shows what this account has".to_owned(),
-                    Some(_) => format!("is {place} verified, and the link on it? dl domains list, dl links list"),
+                    Some(_) => format!("is {host_name} verified, and the link on it? dl domains list, dl links list"),
                 });
             }
             Kind::Connect if is_address => failure.hint = Some(self.other_way()),

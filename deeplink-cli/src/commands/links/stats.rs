@@ -3,13 +3,13 @@
 use clap::Args;
 use deeplink_core::funnel::{ConversionSum, LinkStats};
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::given;
+use crate::help::help;
 use crate::output::{self, Format, Line};
 
-/// Sum up what a link led to, ever
+/// Show all-time totals for a link
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Counts by the last touch. dl stats asks about a stretch of time, several links, or other touches.",

@@ -5,11 +5,11 @@ use deeplink_core::stats::{Granularity, TimeseriesQuery};
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::ClickKind;
 
-use crate::cli::help;
 use crate::clock::{self, parse_moment};
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::given;
+use crate::help::help;
 use crate::output::{self, Format, Record};
 
 /// Count a link's clicks over time
@@ -24,10 +24,10 @@ use crate::output::{self, Format, Record};
 pub(crate) struct Series {
     /// Id of the link
     id: String,
-    /// Start: RFC 3339, a date, or how long ago; 30 days before the end when absent
+    /// Start: RFC 3339, a date, or how long ago; 30 days before the end if omitted
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     from: Option<Timestamp>,
-    /// End; now when absent
+    /// End; now if omitted
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     to: Option<Timestamp>,
     /// Width of a bucket: daily or hourly
@@ -42,7 +42,7 @@ pub(crate) struct Series {
 }
 
 fn kind(text: &str) -> Result<ClickKind, String> {
-    ClickKind::from_name(text).ok_or_else(|| format!("{text:?} is none of human, preview, crawler and agent"))
+    ClickKind::from_name(text).ok_or_else(|| format!("{text:?} is not one of human, preview, crawler, agent"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

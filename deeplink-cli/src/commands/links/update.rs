@@ -4,11 +4,11 @@ use clap::{Args, ValueEnum};
 use deeplink_core::link::UpdateLink;
 use deeplink_core::patch::Patch;
 
-use crate::cli::help;
 use crate::commands::links::content::Content;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::given;
+use crate::help::help;
 use crate::output;
 
 /// Change a link

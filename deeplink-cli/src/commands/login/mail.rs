@@ -14,20 +14,20 @@ use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::mailed::{self, Purpose};
 use crate::net::Reads;
-use crate::once::print_instead;
+use crate::new_secret::print_instead;
 use crate::output::{self, Format};
 use crate::signals::Signals;
 use crate::{given, output::Sheet};
 
-/// Longest that ending the session may take: nothing else depends on it.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// Time limit for ending the session: nothing else depends on it.
+const SIGNOUT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What must not stay behind, however the sign-in ends.
+/// What must be cleaned up, however the sign-in ends.
 #[derive(Default)]
 struct Open {
     /// A client of the session.
     session: Option<Client>,
-    /// What there is to say of a key that is kept and was not tried yet.
+    /// The message about a key that is stored but not yet verified.
     kept: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn sign_in(ctx: &Context, login: Login) -> Outcome {
     let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
     let outcome = tokio::select! {
         biased;
-        exit = signals.next_harmless(&ctx.patience, &ctx.console) => Err(Stop::Exit(exit)),
+        exit = signals.next_harmless(&ctx.signal_hold, &ctx.console) => Err(Stop::Exit(exit)),
         outcome = steps(ctx, &sheet, login, &open) => outcome,
     };
     let open = open.into_inner();
@@ -67,14 +67,14 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     let sent = client.sessions().signin(&Signin::new(email.as_str())).await;
     sent.map_err(|error| match error.code() {
         Some(ErrorCode::SessionsNotConfigured) => {
-            ctx.stop(&error).hinting("dl login --with-key takes a key; the operator of the service can make one")
+            ctx.stop(&error).hinting("dl login --with-key takes a key; the operator of the service can create one")
         }
         _ => ctx.stop(&error),
     })?;
     if login.link_stdin {
-        ctx.console.say(&format!("mail sent to {email}; its link is awaited on stdin"));
+        ctx.console.say(&format!("mail sent to {email}; waiting for its link on stdin"));
     }
-    let question = "Mail sent. Paste the link, do not press Continue there: ";
+    let question = "Mail sent. Paste the link, without pressing Continue there: ";
     let spend = async |token| spend(ctx, &client, &token).await;
     let session = ctx.mailed(Purpose::SignIn, &base, login.link_stdin, question, spend).await?;
     let signed_in = client.with_auth(session).map_err(|error| ctx.stop(&error))?;
@@ -85,12 +85,12 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
         _ => ctx.stop(&error),
     })?;
     if me.user.email != email.as_str() {
-        let what = format!("the link was not mailed to {email}: it signs in somebody else; nothing was stored");
-        let hint = "whoever made you paste it would see what you do with this account";
+        let what = format!("the link was not mailed to {email}: it signs in another person; nothing was stored");
+        let hint = "whoever gave you this link would see what you do with this account";
         return Err(Failure::new(Exit::Auth, what).code("another_person").hint(hint).into());
     }
-    // From here on a signal waits: the key is in one answer and nowhere else.
-    let patient = ctx.patience.begin();
+    // Signals are deferred from here on: the key is in one answer only.
+    let hold = ctx.signal_hold.begin();
     let issued = signed_in.keys().issue().await.map_err(|error| match error.code() {
         Some(ErrorCode::KeyLimit) => {
             let hint = format!("delete a key at {base}/account, or with another key: dl keys list, dl keys delete ID");
@@ -99,17 +99,17 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
         _ => ctx.stop(&error),
     })?;
     ctx.console.hide(issued.key.expose());
-    let source = ctx.keep(&choice, &base, &issued.key).await.map_err(|unkept| {
+    let source = ctx.keep(&choice, &base, &issued.key).await.map_err(|error| {
         let what = "you are signed in, but the new key could not be stored";
-        print_instead(ctx, &issued.key, issued.id.as_str(), unkept, what)
+        print_instead(ctx, &issued.key, issued.id.as_str(), error, what)
     })?;
-    open.borrow_mut().kept = Some(format!("key {} is kept in {}", issued.key, source.place()));
-    drop(patient);
+    open.borrow_mut().kept = Some(format!("key {} is kept in {}", issued.key, source.location()));
+    drop(hold);
     note_replaced(ctx, &issued.key);
     let with_key = client.with_auth(issued.key.clone()).map_err(|error| ctx.stop(&error))?;
     probe(ctx, &with_key).await?;
     if ctx.out.format == Format::Table && sheet.fields.is_none() {
-        ctx.console.say(&format!("Signed in as {email}; key {} in {}", issued.key, source.place()));
+        ctx.console.say(&format!("Signed in as {email}; key {} in {}", issued.key, source.location()));
         return Ok(());
     }
     sheet.one(&kept(ctx, &base, &issued.key, &source).to_json())
@@ -129,10 +129,11 @@ async fn spend(ctx: &Context, client: &Client, token: &Token) -> Outcome<Token> 
 
 /// Ends the session: the key does not need it.
 async fn sign_out(ctx: &Context, session: &Client) {
-    let why = match tokio::time::timeout(GOODBYE, session.sessions().signout()).await {
+    let why = match tokio::time::timeout(SIGNOUT_TIMEOUT, session.sessions().signout()).await {
         Ok(Ok(())) => return,
         Ok(Err(error)) => ctx.failure(&error).message,
-        Err(_) => format!("no answer within {} s", GOODBYE.as_secs()),
+        Err(_) => format!("no answer within {} s", SIGNOUT_TIMEOUT.as_secs()),
     };
-    ctx.console.warn(&format!("the session of this sign-in goes on for up to 30 days: it could not be ended ({why})"));
+    ctx.console
+        .warn(&format!("the session of this sign-in stays valid for up to 30 days: it could not be ended ({why})"));
 }

@@ -7,12 +7,12 @@ use deeplink_client::Auth;
 use deeplink_core::secret::SecretKey;
 
 use crate::base_url::BaseUrl;
-use crate::cli::help;
 use crate::commands::whoami::{Identity, probe};
 use crate::context::Context;
 use crate::credentials::Source;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::net::Reads;
 use crate::output::{self, Format};
 use crate::store::StoreName;
@@ -20,10 +20,10 @@ use crate::store::StoreName;
 /// Sign in and keep a secret key for this service
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "dl login mails a link, asks for it without showing it, and makes a secret key of the account: paste the link here \
-     and do not press Continue in the browser, for it works once. A first sign-in opens an account. The key is sent to \
-     this service only. It is kept in the keyring, or where there is none in a file that only you can read; \
-     DL_KEYRING=off leaves the keyring alone, DL_KEYRING=require takes nothing else. With --with-key, a key that you \
+    "dl login mails a link, asks for it without showing it, and creates a secret key of the account: paste the link here \
+     without pressing Continue in the browser, because it works only once. A first sign-in opens an account. The key is sent to \
+     this service only. It is kept in the keyring, or without one in a file that only you can read; \
+     DL_KEYRING=off never uses the keyring, DL_KEYRING=require uses nothing else. With --with-key, a key that you \
      have is kept once the service has accepted it.",
     &[
     "dl login --email you@example.com --base-url https://dl.example.com",
@@ -33,7 +33,7 @@ use crate::store::StoreName;
 ]
 ))]
 pub(crate) struct Login {
-    /// Address to sign in with; asked for when absent
+    /// Address to sign in with; asked for if omitted
     #[arg(long, value_name = "ADDRESS", conflicts_with = "with_key")]
     email: Option<String>,
     /// Read the mailed link from stdin, once the mail is sent
@@ -42,14 +42,14 @@ pub(crate) struct Login {
     /// Sign in with a secret key that you have
     #[arg(long)]
     with_key: bool,
-    /// Where to keep the key: keyring or file [default: keyring, or file where there is none]
+    /// Where to keep the key: keyring or file [default: keyring, or file if there is no keyring]
     #[arg(long, value_name = "STORE", hide_possible_values = true)]
     store: Option<StoreName>,
 }
 
 impl Login {
-    /// A session that began is ended, whatever happens.
-    pub(crate) fn minds_signals(&self) -> bool {
+    /// The session is ended in any case.
+    pub(crate) fn handles_signals(&self) -> bool {
         !self.with_key
     }
 
@@ -58,7 +58,7 @@ impl Login {
             return self.take_key(ctx).await;
         }
         if ctx.global.api_key_file.is_some() {
-            let what = "--api-key-file names a key, and dl login makes a new one";
+            let what = "--api-key-file names a key, and dl login creates a new one";
             return Err(Failure::usage(what).hint("dl login --with-key keeps the key of the file").into());
         }
         mail::sign_in(ctx, self).await
@@ -89,7 +89,7 @@ impl Login {
         let source = ctx.keep(&choice, &base, &key).await?;
         note_replaced(ctx, &key);
         if ctx.out.format == Format::Table && sheet.fields.is_none() {
-            ctx.console.say(&format!("key {key} kept in {}", source.place()));
+            ctx.console.say(&format!("key {key} kept in {}", source.location()));
             return Ok(());
         }
         sheet.one(&kept(ctx, &base, &key, &source).to_json())
@@ -112,7 +112,7 @@ fn hinting_at_key(text: &str, stop: Stop) -> Stop {
     if !text.starts_with("dl_live_") {
         return stop;
     }
-    stop.hinting("this is a key, and it was shown as you typed: dl login --with-key takes one unseen")
+    stop.hinting("this is a key, and it was visible as you typed: dl login --with-key reads one without echo")
 }
 
 /// The key that the profile had before is not deleted by being replaced.
@@ -127,7 +127,7 @@ fn note_replaced(ctx: &Context, key: &SecretKey) {
     }
 }
 
-/// The key that the environment names would go on being used.
+/// The key that the environment names would still be used.
 pub(crate) fn warn_of_variable(ctx: &Context) {
     let variable = match (&ctx.env.api_key, &ctx.env.api_key_file) {
         (Some(_), _) => "DL_API_KEY",
@@ -137,7 +137,7 @@ pub(crate) fn warn_of_variable(ctx: &Context) {
     ctx.console.warn(&format!("{variable} is set and outranks a stored key, unless --profile names one"));
 }
 
-/// Who one is with a key that has just been kept.
+/// Prints the identity of a key that was just stored.
 fn kept(ctx: &Context, base: &BaseUrl, key: &SecretKey, source: &Source) -> Identity {
     Identity {
         profile: ctx.profile.clone(),
@@ -148,5 +148,6 @@ fn kept(ctx: &Context, base: &BaseUrl, key: &SecretKey, source: &Source) -> Iden
         accepted: true,
         scope: None,
         key_id: None,
+        plan: None,
     }
 }

@@ -3,13 +3,13 @@
 use clap::Args;
 use deeplink_core::publishable_key::CreatePublishableKey;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::once::{Kind, SecretOut};
+use crate::help::help;
+use crate::new_secret::{Kind, SecretOut};
 use crate::output;
 
-/// Make a publishable key for a verified domain and print it, this once
+/// Create a publishable key for a verified domain and print it; it is shown only once
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The key is for the apps and pages of the domain, and stops while the domain is not verified.",
@@ -26,11 +26,11 @@ impl Create {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::NEW_PUBLISHABLE_KEY)?;
         let wanted = CreatePublishableKey::new(self.domain);
-        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        // Before a key is needed: invalid input fails first.
         wanted.validate()?;
         let client = ctx.client().await?;
-        let place = self.out.prepare(ctx, &sheet, Kind::key("key", "dl pk delete"))?;
+        let sink = self.out.prepare(ctx, &sheet, Kind::key("key", "dl pk delete"))?;
         let made = client.publishable_keys().create(&wanted).full().await.map_err(|error| ctx.stop(&error))?;
-        place.take(&sheet, &made.raw, made.value.key.expose())
+        sink.take(&sheet, &made.raw, made.value.key.expose())
     }
 }

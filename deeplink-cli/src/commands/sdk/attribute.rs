@@ -3,16 +3,16 @@
 use clap::Args;
 use deeplink_core::lifecycle::{self, InstallContext};
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::{given, output};
 
 /// Record that a link opened an install
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The first time makes the install, every further one opens it again. The device's model tells a reinstall from a new \
-     device. Uses the publishable key of DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, else the secret key; --legacy takes \
+    "The first report records the install, every further one a reopening. The device's model distinguishes a reinstall from a \
+     new device. Uses the publishable key of DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, else the secret key; --legacy takes \
      the publishable key only and no flags of the device.",
     &[
     "dl sdk attribute spring-42 --install install-1 --app-version 2.4.0 --os iOS",
@@ -29,7 +29,7 @@ pub(crate) struct Attribute {
     /// The app's version
     #[arg(long, value_name = "VERSION")]
     app_version: String,
-    /// Ask for the earlier form of the operation
+    /// Use the earlier form of the operation
     #[arg(long)]
     legacy: bool,
     #[command(flatten)]
@@ -86,7 +86,7 @@ impl Attribute {
         opened.context = self.device.context();
         opened.validate()?;
         if self.legacy && opened.context.is_some() {
-            let what = "the earlier form knows nothing of the device";
+            let what = "the earlier form has no device fields";
             return Err(Failure::usage(what).hint("leave out --legacy, or the flags of the device").into());
         }
         let client = if self.legacy { super::publishable(ctx)? } else { super::client(ctx).await? };

@@ -3,12 +3,12 @@
 use clap::Args;
 use deeplink_core::lifecycle::TrackClick;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::{given, output};
 
-/// Record a click and show what the link says
+/// Record a click and show the link
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Uses the publishable key of DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, else the secret key. --legacy asks for the \
@@ -19,7 +19,7 @@ pub(crate) struct Click {
     /// Id of the link
     #[arg(value_name = "ID")]
     link: String,
-    /// Ask for the earlier form of the operation
+    /// Use the earlier form of the operation
     #[arg(long)]
     legacy: bool,
 }

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::commands::conversion::{self, Conversion};
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output;
 
 /// Record what a user did, and print the event's id
@@ -29,6 +29,6 @@ impl Convert {
         let client = super::client(ctx).await?;
         let converted = client.lifecycle().convert(&convert).full();
         let converted = converted.await.map_err(|error| super::stop(ctx, &client, &error))?;
-        conversion::tell(ctx, &sheet, &convert, &converted)
+        conversion::print(ctx, &sheet, &convert, &converted)
     }
 }

@@ -3,15 +3,15 @@
 use clap::Args;
 use deeplink_core::lifecycle;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output;
 
-/// Bind an install to a user, once and for all
+/// Bind an install to a user permanently
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Conversions of the user that came before are credited now. Uses the publishable key of DL_PUBLISHABLE_KEY or \
+    "Earlier conversions of the user are credited now. Uses the publishable key of DL_PUBLISHABLE_KEY or \
      DL_PUBLISHABLE_KEY_FILE, else the secret key; --legacy takes the secret key only.",
     &[
     "dl sdk identify --install install-1 --user user-7",
@@ -25,7 +25,7 @@ pub(crate) struct Identify {
     /// The app's own name for the user
     #[arg(long, value_name = "ID")]
     user: String,
-    /// Ask for the earlier form of the operation
+    /// Use the earlier form of the operation
     #[arg(long)]
     legacy: bool,
 }

@@ -5,7 +5,6 @@ mod click;
 mod convert;
 mod identify;
 
-use clap::{Args, Subcommand};
 use deeplink_client::{Auth, AuthKind, Client, Error};
 
 use crate::context::Context;
@@ -13,29 +12,13 @@ use crate::error::{Outcome, Stop};
 use crate::exit::Exit;
 use crate::net::Reads;
 
-/// Report clicks, installs, users and conversions, as an app's SDK does
-#[derive(Debug, Args)]
-pub(crate) struct Sdk {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(Debug, Subcommand)]
-enum Action {
-    Click(click::Click),
-    Attribute(Box<attribute::Attribute>),
-    Identify(identify::Identify),
-    Convert(Box<convert::Convert>),
-}
-
-impl Sdk {
-    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        match self.action {
-            Action::Click(command) => command.run(ctx).await,
-            Action::Attribute(command) => command.run(ctx).await,
-            Action::Identify(command) => command.run(ctx).await,
-            Action::Convert(command) => command.run(ctx).await,
-        }
+commands! {
+    /// Report clicks, installs, users and conversions, as an app's SDK does
+    Sdk {
+        Click(click::Click),
+        Attribute(Box<attribute::Attribute>),
+        Identify(identify::Identify),
+        Convert(Box<convert::Convert>),
     }
 }
 

@@ -3,21 +3,21 @@
 use clap::Args;
 use deeplink_core::source::CreateSource;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Outcome, Stop};
 use crate::exit::Exit;
-use crate::once::{Kind, SecretOut};
+use crate::help::help;
+use crate::new_secret::{Kind, SecretOut};
 use crate::output;
 
-/// Make a source and print its address
+/// Create a source and print its address
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Whoever knows the address can post conversions to it, so it is kept like a key.",
+    "Anyone who knows the address can post conversions to it, so it is kept like a key.",
     &["dl sources create Shop", "dl sources create Shop --out-file source.txt"]
 ))]
 pub(crate) struct Create {
-    /// What people call it, 1 to 64 characters
+    /// Display name, 1 to 64 characters
     name: String,
     #[command(flatten)]
     out: SecretOut,
@@ -27,10 +27,10 @@ impl Create {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::SOURCES)?;
         let wanted = CreateSource::custom(self.name);
-        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        // Before a key is needed: invalid input fails first.
         wanted.validate()?;
         let client = ctx.client().await?;
-        let place = self.out.prepare(ctx, &sheet, Kind::address())?;
+        let sink = self.out.prepare(ctx, &sheet, Kind::address())?;
         let made = client.sources().create(&wanted).full().await;
         let made = made.map_err(|error| match ctx.stop(&error) {
             Stop::Failed(failure) if failure.exit == Exit::Payment => {
@@ -39,6 +39,6 @@ impl Create {
             other => other,
         })?;
         ctx.hide_source(&made.value.webhook_url);
-        place.take(&sheet, &made.raw, made.value.webhook_url.expose())
+        sink.take(&sheet, &made.raw, made.value.webhook_url.expose())
     }
 }

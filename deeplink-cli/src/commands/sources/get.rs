@@ -3,15 +3,15 @@
 use clap::Args;
 
 use super::shown;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::{given, output};
 
 /// Show a source
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Whoever knows the address can post to it, so it is shown with --reveal only.",
+    "Anyone who knows the address can post to it, so it is shown with --reveal only.",
     &[
     "dl sources get src_0123456789abcdef01234567",
     "dl sources get src_0123456789abcdef01234567 --reveal --fields webhook_url",

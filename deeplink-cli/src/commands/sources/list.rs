@@ -3,15 +3,15 @@
 use clap::Args;
 
 use super::shown;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output::{self, Record};
 
 /// List the sources
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Whoever knows an address can post to it, so addresses are shown with --reveal only.",
+    "Anyone who knows an address can post to it, so addresses are shown with --reveal only.",
     &["dl sources list", "dl sources list --reveal -o jsonl"]
 ))]
 pub(crate) struct List {
@@ -29,8 +29,8 @@ impl List {
         let sources: Vec<_> =
             record.items("sources").iter().map(|source| shown(source.get(), self.reveal).into_owned()).collect();
         let body = record.with("sources", &format!("[{}]", sources.join(",")));
-        if sheet.whole(body.as_bytes(), |_| String::new())? == 0 {
-            ctx.console.say("no sources yet; dl sources create NAME makes one");
+        if sheet.whole(body.as_bytes())? == 0 {
+            ctx.console.say("no sources yet; dl sources create NAME creates one");
         }
         Ok(())
     }

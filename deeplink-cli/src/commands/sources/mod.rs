@@ -9,40 +9,19 @@ mod send;
 
 use std::borrow::Cow;
 
-use clap::{Args, Subcommand};
 use deeplink_core::source::SourceUrl;
 
-use crate::context::Context;
-use crate::error::Outcome;
 use crate::output::Record;
 
-/// Manage the addresses that conversions are posted to without a key
-#[derive(Debug, Args)]
-pub(crate) struct Sources {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(Debug, Subcommand)]
-enum Action {
-    List(list::List),
-    Create(create::Create),
-    Get(get::Get),
-    Delete(delete::Delete),
-    Rotate(rotate::Rotate),
-    Send(Box<send::Send>),
-}
-
-impl Sources {
-    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        match self.action {
-            Action::List(command) => command.run(ctx).await,
-            Action::Create(command) => command.run(ctx).await,
-            Action::Get(command) => command.run(ctx).await,
-            Action::Delete(command) => command.run(ctx).await,
-            Action::Rotate(command) => command.run(ctx).await,
-            Action::Send(command) => command.run(ctx).await,
-        }
+commands! {
+    /// Manage the addresses that conversions are posted to without a key
+    Sources {
+        List(list::List),
+        Create(create::Create),
+        Get(get::Get),
+        Delete(delete::Delete),
+        Rotate(rotate::Rotate),
+        Send(Box<send::Send>),
     }
 }
 

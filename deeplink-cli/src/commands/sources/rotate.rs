@@ -3,16 +3,16 @@
 use clap::Args;
 use deeplink_core::source::CreateSource;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Outcome, Stop};
-use crate::once::{Kind, SecretOut};
+use crate::help::help;
+use crate::new_secret::{Kind, SecretOut};
 use crate::{escape, given, output};
 
 /// Replace a source by one of the same name with a new address, and print that
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Deletes the source and makes it again: its id changes too, and between the two nothing can be posted.",
+    "Deletes the source and creates it again: its id changes too, and between the two nothing can be posted.",
     &[
     "dl sources rotate src_0123456789abcdef01234567 --yes",
     "dl sources rotate src_0123456789abcdef01234567 --yes --out-file source.txt",
@@ -29,7 +29,7 @@ impl Rotate {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::SOURCES)?;
         given::source_id(&self.id)?;
-        let question = |name: &str| format!("Give the source {name} a new address? The old one is dead at once.");
+        let question = |name: &str| format!("Give the source {name} a new address? The old one stops working at once.");
         if !ctx.will_ask() {
             ctx.confirm(&question(&self.id)).await?;
         }
@@ -45,25 +45,25 @@ impl Rotate {
         if ctx.will_ask() {
             ctx.confirm(&question(&escape::one_line(&old.name))).await?;
         }
-        // From here on a signal waits: between the two there is no source.
-        let place = self.out.prepare(ctx, &sheet, Kind::address())?;
+        // Signals are deferred from here on: between the two requests there is no source.
+        let sink = self.out.prepare(ctx, &sheet, Kind::address())?;
         let again = make_again(&old.name);
         let gone = format!("the source {} may be deleted", escape::one_line(&old.name));
-        ctx.patience.or_else_say(format!("{gone}; look whether it is there: dl sources list; if not: {again}"));
+        ctx.signal_hold.or_else_say(format!("{gone}; check whether it exists: dl sources list; if not: {again}"));
         sources.delete(&self.id).await.map_err(among)?;
         let made = sources.create(&CreateSource::custom(&old.name)).full().await;
         let made = made.map_err(|error| {
-            let create = format!("the old one is deleted; make it again: {again}");
+            let create = format!("the old one is deleted; create it again: {again}");
             match ctx.stop(&error) {
                 Stop::Failed(failure) if error.is_ambiguous() => {
-                    failure.hint(format!("look whether it is there: dl sources list; if not, {create}")).into()
+                    failure.hint(format!("check whether it exists: dl sources list; if not, {create}")).into()
                 }
                 other => other.hinting(&create),
             }
         })?;
         ctx.hide_source(&made.value.webhook_url);
         ctx.console.say(&format!("{} is now {}", self.id, made.value.id));
-        place.take(&sheet, &made.raw, made.value.webhook_url.expose())
+        sink.take(&sheet, &made.raw, made.value.webhook_url.expose())
     }
 }
 

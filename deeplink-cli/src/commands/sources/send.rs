@@ -5,11 +5,11 @@ use deeplink_client::Auth;
 use deeplink_core::source::SourceUrl;
 
 use crate::base_url::BaseUrl;
-use crate::cli::help;
 use crate::commands::conversion::{self, Conversion};
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::net::Reads;
 use crate::{given, output};
 
@@ -52,11 +52,11 @@ impl Send {
         let sent = client.sources().send(&url, &convert).full().await;
         let sent = sent.map_err(|error| match ctx.stop(&error) {
             Stop::Failed(failure) if failure.exit == Exit::NotFound => failure
-                .hint("the address of a deleted or rotated source is dead: dl sources list shows the others")
+                .hint("the address of a deleted or rotated source no longer works: dl sources list shows the others")
                 .into(),
             other => other,
         })?;
-        conversion::tell(ctx, &sheet, &convert, &sent)
+        conversion::print(ctx, &sheet, &convert, &sent)
     }
 }
 

@@ -13,7 +13,7 @@ const WIDE: usize = 60;
 /// Types of conversion that are shown: anybody may report any.
 const TYPES: usize = 20;
 /// A bar that is shorter than this says nothing.
-const SHORTEST: usize = 6;
+const MIN_BAR: usize = 6;
 
 /// The whole report. It ends with a line break.
 pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
@@ -121,7 +121,7 @@ fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
         }
     }
     let room = left.saturating_sub(2);
-    let room = if room < SHORTEST { 0 } else { room };
+    let room = if room < MIN_BAR { 0 } else { room };
     let longest = groups.iter().map(|group| group.clicks).max().unwrap_or(0);
     let head =
         columns.iter().fold(format!("{heading:keys_wide$}"), |head, (name, wide, _)| format!("{head}  {name:>wide$}"));
@@ -134,7 +134,7 @@ fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
         out.push(if bar.is_empty() { line } else { format!("{line}  {}", pen.bar_color(&bar)) });
     }
     if skipped {
-        out.extend([String::new(), "more columns: -o csv or a wider window".to_owned()]);
+        out.extend([String::new(), "more columns: -o csv or a wider terminal".to_owned()]);
     }
     out.push(String::new());
     out.join("\n")
@@ -193,7 +193,7 @@ mod tests {
              2026-11-01       0          0\n\
              2026-11-02       1          0  ██▎\n\
              2026-11-03       4          1  █████████\n\
-             \nmore columns: -o csv or a wider window\n"
+             \nmore columns: -o csv or a wider terminal\n"
         );
     }
 

@@ -6,18 +6,18 @@ use clap::Args;
 use deeplink_core::funnel::{Credit, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy};
 use deeplink_core::time::Timestamp;
 
-use crate::cli::help;
 use crate::clock::{self, parse_moment};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::output::{self, Format, Record, Sheet, object};
 use crate::{given, ids};
 
 /// Show what links led to: clicks, installs, users, conversions
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Counts of several links are of all of them together: who came by two of them is counted once, and so 100 links are the \
-     most. Each percentage is of the step above. Ids that the account does not have count nothing. Days and hours are UTC. \
+    "Counts of several links are of all of them together: a visitor of two of them is counted once, so the maximum is 100 \
+     links. Each percentage is of the step above. Ids that the account does not have count nothing. Days and hours are UTC. \
      -o csv has a column for each type of conversion.",
     &[
     "dl stats spring-42 --from 7d",
@@ -29,10 +29,10 @@ pub(crate) struct Stats {
     /// Ids of the links, or - for ids on stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
-    /// Start: RFC 3339, a date, or how long ago; 30 days before the end when absent
+    /// Start: RFC 3339, a date, or how long ago; 30 days before the end if omitted
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     from: Option<Timestamp>,
-    /// End; now when absent
+    /// End; now if omitted
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     to: Option<Timestamp>,
     /// Which touch is credited: last_touch, first_touch or touched

@@ -3,11 +3,11 @@
 use clap::Args;
 use deeplink_client::{Acceptance, Auth};
 
-use crate::cli::help;
 use crate::commands::login::base_url;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::mailed::{self, Purpose};
 use crate::net::Reads;
 use crate::output::{self, Format};
@@ -41,7 +41,7 @@ impl Accept {
         };
         ctx.mailed(Purpose::Invitation, &base, self.link_stdin, question, spend).await?;
         if ctx.out.format == Format::Table && sheet.fields.is_none() {
-            ctx.console.say("you belong to the team now; dl login signs in with the invited address");
+            ctx.console.say("you are now in the team; dl login signs in with the invited address");
             return Ok(());
         }
         sheet.one(&output::object(&[("status", "accepted".into())]))

@@ -3,15 +3,15 @@
 use clap::Args;
 use deeplink_core::user::{INVITE_DAYS, InviteUser};
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output::{self, Format};
 
 /// Invite somebody into the team by mail
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Who has been invited before gets a new link, and the old one ends.",
+    "Somebody who was invited before gets a new link, and the old one stops working.",
     &["dl team invite new@example.com", "dl team invite new@example.com -o json"]
 ))]
 pub(crate) struct Invite {
@@ -24,7 +24,7 @@ impl Invite {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::USERS)?;
         let invite = InviteUser::new(self.email);
-        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        // Before a key is needed: invalid input fails first.
         let email = invite.clone().check()?;
         let made = ctx.client().await?.team().invite(&invite).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.created(&String::from_utf8_lossy(&made.raw))?;

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output;
 
 /// List the people, invited ones included
@@ -16,6 +16,6 @@ impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::USERS)?;
         let users = ctx.client().await?.team().list().full().await.map_err(|error| ctx.stop(&error))?;
-        sheet.whole(&users.raw, |_| String::new()).map(drop)
+        sheet.whole(&users.raw).map(drop)
     }
 }

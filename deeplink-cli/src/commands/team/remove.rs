@@ -2,15 +2,15 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::{escape, given, ids};
 
 /// Remove people from the team
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Their sessions and invitations end at once. Secret keys that they made go on working: dl keys delete ends those.",
+    "Their sessions and invitations end at once. Secret keys that they made keep working: dl keys delete deletes them.",
     &[
     "dl team remove usr_0123456789abcdef01234567 --yes",
     "dl team remove usr_0123456789abcdef01234567 --dry-run",

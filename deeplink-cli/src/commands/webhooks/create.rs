@@ -5,14 +5,14 @@ use deeplink_core::event::EventKind;
 use deeplink_core::webhook::{CreateWebhook, WebhookFilters};
 
 use super::kinds;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::once::{Kind, SecretOut};
+use crate::help::help;
+use crate::new_secret::{Kind, SecretOut};
 use crate::output::Format;
 use crate::{given, output};
 
-/// Make a webhook and print its secret, this once
+/// Create a webhook and print its secret; it is shown only once
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("kinds").required(true).args(["event", "all_events"])))]
 #[command(after_help = help(
@@ -48,17 +48,17 @@ impl Create {
             given::affiliate_id(&affiliate)?;
             wanted = wanted.filters(WebhookFilters::new().affiliate_id(affiliate));
         }
-        // Before anything that needs a key: wrong input is wrong whoever sends it.
+        // Before a key is needed: invalid input fails first.
         wanted.validate()?;
         let client = ctx.client().await?;
-        let place = self.out.prepare(ctx, &sheet, Kind::signing_secret())?;
+        let sink = self.out.prepare(ctx, &sheet, Kind::signing_secret())?;
         let made = client.webhooks().create(&wanted).full().await.map_err(|error| ctx.stop(&error))?;
-        place.take(&sheet, &made.raw, made.value.secret.expose())?;
+        sink.take(&sheet, &made.raw, made.value.secret.expose())?;
         kinds::note_idle_filter(ctx, &made.value.webhook.events, &made.value.webhook.filters);
         // The secret has the one line of a create.
         if ctx.out.format == Format::Table {
             let id = &made.value.webhook.id;
-            ctx.console.say(&format!("made {id}; dl webhooks test {id} sends it a made-up event"));
+            ctx.console.say(&format!("created {id}; dl webhooks test {id} sends it a sample event"));
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! `dl webhooks deliveries`.
 
 use clap::Args;
-use deeplink_core::page::DEFAULT_LIMIT;
 use deeplink_core::webhook::DeliveryStatus;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
-use crate::{given, output, paging};
+use crate::help::help;
+use crate::paging::Paging;
+use crate::{given, output};
 
 /// List what was sent to a webhook, newest first
 #[derive(Debug, Args)]
@@ -22,15 +22,8 @@ use crate::{given, output, paging};
 pub(crate) struct Deliveries {
     /// Id of the webhook
     id: String,
-    /// How many at most; above 100 in pages of 100
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT.into(), value_parser = clap::value_parser!(u64).range(1..))]
-    limit: u64,
-    /// Every delivery
-    #[arg(long, conflicts_with = "limit")]
-    all: bool,
-    /// Go on where an earlier list ended
-    #[arg(long, value_name = "CURSOR")]
-    cursor: Option<String>,
+    #[command(flatten)]
+    paging: Paging,
     /// Deliveries of this status: pending, delivered, failed, canceled or dropped
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
@@ -43,14 +36,11 @@ impl Deliveries {
         let status = self.status.as_deref().map(DeliveryStatus::from);
         if let Some(DeliveryStatus::Unknown(word)) = &status {
             let word: String = word.chars().take(64).collect();
-            let what =
-                format!("there is no status {word:?}; there are pending, delivered, failed, canceled and dropped");
+            let what = format!("no status {word:?}; the statuses are pending, delivered, failed, canceled and dropped");
             return Err(Failure::invalid(what).code("invalid_status").field("status").into());
         }
-        let mut rows = sheet.list();
         let webhooks = ctx.client().await?.webhooks();
-        let most = if self.all { u64::MAX } else { self.limit };
-        let next = paging::through("deliveries", (self.cursor, most), &mut rows, async |size, cursor| {
+        let fetch = async |size, cursor| {
             let mut pages = webhooks.deliveries(&self.id).page_size(size);
             if let Some(status) = &status {
                 pages = pages.status(status.clone());
@@ -60,17 +50,7 @@ impl Deliveries {
             }
             let page = pages.first_page().full().await.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
             Ok((page.raw.to_vec(), page.value.next_cursor))
-        })
-        .await?;
-        let count = rows.count();
-        rows.finish(next.as_deref())?;
-        match next {
-            _ if count == 0 => ctx.console.say("no deliveries; dl webhooks test sends one"),
-            Some(cursor) if ctx.out.terminal => {
-                ctx.console.say(&format!("there are more: --all, or --cursor {cursor}"));
-            }
-            _ => {}
-        }
-        Ok(())
+        };
+        self.paging.print(ctx, &sheet, "no deliveries; dl webhooks test sends one", fetch).await
     }
 }

@@ -1,4 +1,4 @@
-//! Why a signature does not match: the slips that receivers make, tried out one after another. What is found is said, and
+//! Why a signature does not match: tries the usual mistakes of receivers one after another. The finding is reported, and
 //! nothing is accepted because of it.
 
 use std::borrow::Cow;
@@ -93,7 +93,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
-/// What somebody may have keyed the hex signature with.
+/// Keys that the hex signature may have been made with by mistake.
 fn keys(secret: &str) -> Tries<'_> {
     let bare = secret.trim();
     let was_given = (bare != secret).then_some(SPACE);
@@ -114,17 +114,17 @@ fn keys(secret: &str) -> Tries<'_> {
     tries
 }
 
-/// What may have become of the body.
+/// How the body may have been changed.
 fn bodies(body: &[u8]) -> Tries<'_> {
     let mut tries: Tries<'_> = vec![(Cow::Borrowed(body), None)];
     let shorter = body.strip_suffix(b"\n").map(|body| body.strip_suffix(b"\r").unwrap_or(body));
     if let Some(shorter) = shorter {
-        tries.push((Cow::Borrowed(shorter), Some("the body has an added newline at its end")));
+        tries.push((Cow::Borrowed(shorter), Some("the body has an extra newline at its end")));
     }
     let lost = "the body lacks the newline at its end";
     tries.push((Cow::Owned([body, b"\n"].concat()), Some(lost)));
     if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) {
-        let written = "the body was parsed and written again: its bytes differ";
+        let written = "the body was parsed and serialized again: its bytes differ";
         tries.push((Cow::Owned(json.to_string().into_bytes()), Some(written)));
     }
     tries

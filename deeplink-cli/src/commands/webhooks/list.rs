@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::output;
 
-/// List the webhooks, with how their deliveries go
+/// List the webhooks and the health of their deliveries
 #[derive(Debug, Args)]
 #[command(after_help = help("", &["dl webhooks list", "dl webhooks list --fields id,url,status -o csv"]))]
 pub(crate) struct List {}
@@ -16,8 +16,8 @@ impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::WEBHOOKS)?;
         let found = ctx.client().await?.webhooks().list().full().await.map_err(|error| ctx.stop(&error))?;
-        if sheet.whole(&found.raw, |_| String::new())? == 0 {
-            ctx.console.say("no webhooks yet; dl webhooks create makes one");
+        if sheet.whole(&found.raw)? == 0 {
+            ctx.console.say("no webhooks yet; dl webhooks create creates one");
         }
         Ok(())
     }

@@ -18,34 +18,28 @@ mod trigger;
 mod update;
 mod verify;
 
-use clap::{Args, Subcommand};
 use deeplink_client::{Error, Kind};
 
 use crate::context::Context;
-use crate::error::{Outcome, Stop};
+use crate::error::Stop;
 
-/// Manage the addresses that events are posted to, and try receivers out
-#[derive(Debug, Args)]
-pub(crate) struct Webhooks {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(Debug, Subcommand)]
-enum Action {
-    List(list::List),
-    Create(create::Create),
-    Update(update::Update),
-    Delete(delete::Delete),
-    RotateSecret(rotate::RotateSecret),
-    Deliveries(deliveries::Deliveries),
-    Replay(replay::Replay),
-    Test(test::Test),
-    Verify(verify::Verify),
-    Sign(sign::Sign),
-    Sample(sample::Sample),
-    Trigger(Box<trigger::Trigger>),
-    Listen(Box<listen::Listen>),
+commands! {
+    /// Manage the addresses that events are posted to, and test receivers
+    Webhooks {
+        List(list::List),
+        Create(create::Create),
+        Update(update::Update),
+        Delete(delete::Delete),
+        RotateSecret(rotate::RotateSecret),
+        Deliveries(deliveries::Deliveries),
+        Replay(replay::Replay),
+        Test(test::Test),
+        Verify(verify::Verify),
+        Sign(sign::Sign),
+        Sample(sample::Sample),
+        Trigger(Box<trigger::Trigger>),
+        Listen(Box<listen::Listen>),
+    }
 }
 
 /// Why nothing is sent to a webhook, with what to do: `shows` is the command that shows what there is.
@@ -62,26 +56,8 @@ fn unsent(ctx: &Context, error: &Error, id: &str, shows: &str) -> Stop {
 }
 
 impl Webhooks {
-    /// Whether the command looks after signals itself.
-    pub(crate) fn minds_signals(&self) -> bool {
+    /// Whether the command handles signals itself.
+    pub(crate) fn handles_signals(&self) -> bool {
         matches!(self.action, Action::Listen(_))
-    }
-
-    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        match self.action {
-            Action::List(command) => command.run(ctx).await,
-            Action::Create(command) => command.run(ctx).await,
-            Action::Update(command) => command.run(ctx).await,
-            Action::Delete(command) => command.run(ctx).await,
-            Action::RotateSecret(command) => command.run(ctx).await,
-            Action::Deliveries(command) => command.run(ctx).await,
-            Action::Replay(command) => command.run(ctx).await,
-            Action::Test(command) => command.run(ctx).await,
-            Action::Verify(command) => command.run(ctx).await,
-            Action::Sign(command) => command.run(ctx).await,
-            Action::Sample(command) => command.run(ctx),
-            Action::Trigger(command) => command.run(ctx).await,
-            Action::Listen(command) => command.run(ctx).await,
-        }
     }
 }

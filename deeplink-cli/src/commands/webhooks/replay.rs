@@ -2,15 +2,15 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::{given, output};
 
 /// Send a delivery's event once more, and print the new delivery
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The same bytes under the same webhook-id, so a receiver that took the event knows it again.",
+    "The same bytes under the same webhook-id, so that a receiver can recognize a duplicate.",
     &[
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567",
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567 -o json",

@@ -37,8 +37,8 @@ impl Received {
     pub(super) async fn read(&self, ctx: &Context) -> Outcome<Request> {
         if let Some(path) = &self.raw {
             let bytes = ctx.given_bytes(path, "--raw").await?;
-            let (head, body) = split(&bytes)
-                .ok_or_else(|| Failure::invalid("--raw: there is no empty line between headers and body"))?;
+            let (head, body) =
+                split(&bytes).ok_or_else(|| Failure::invalid("--raw: no empty line between headers and body"))?;
             // The first line is the request's own.
             let head = head.split_once('\n').map_or("", |(_, rest)| rest);
             return Ok(Request { headers: parse(head, "--raw")?, body: body.to_vec() });
@@ -54,7 +54,7 @@ impl Received {
                 parse(&text.map_err(|_| Failure::invalid("--headers: it is not UTF-8 text"))?, "--headers")?
             }
             (None, None) => {
-                let what = "no signature; there are --signature, --headers and --raw";
+                let what = "no signature; give --signature, --headers or --raw";
                 return Err(Failure::usage(what).code("no_signature").into());
             }
         };
@@ -73,7 +73,7 @@ fn split(bytes: &[u8]) -> Option<(&str, &[u8])> {
 fn parse(text: &str, asked_by: &str) -> Outcome<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wrong = || Failure::invalid(format!("{asked_by}: line {} is no header, such as \"Name: value\"", at + 1));
+        let wrong = || Failure::invalid(format!("{asked_by}: line {} is not a header such as \"Name: value\"", at + 1));
         let (name, text) = line.split_once(':').ok_or_else(wrong)?;
         let name: HeaderName = name.trim().parse().map_err(|_| wrong())?;
         headers.append(name, value(text.trim(), asked_by)?);

@@ -2,17 +2,17 @@
 
 use clap::Args;
 
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::once::{Kind, SecretOut};
+use crate::help::help;
+use crate::new_secret::{Kind, SecretOut};
 use crate::{given, output};
 
-/// Give a webhook a new secret and print it, this once
+/// Give a webhook a new secret and print it; it is shown only once
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "For 24 hours webhook-signature is made with the present secret too; X-Service-Signature with the new one at once. \
-     Two secrets sign at most: one that an earlier rotation has left signing ends at once.",
+     At most two secrets sign: one still signing from an earlier rotation stops at once.",
     &[
     "dl webhooks rotate-secret wh_0123456789abcdef01234567 --yes",
     "dl webhooks rotate-secret wh_0123456789abcdef01234567 --yes --out-file new.txt",
@@ -31,14 +31,14 @@ impl RotateSecret {
         given::webhook_id(&self.id)?;
         let question = format!(
             "Give the webhook {} a new secret? The present one signs for 24 hours more; the one before it, if it was changed \
-             less than 24 hours ago, ends at once.",
+             less than 24 hours ago, stops at once.",
             self.id
         );
         ctx.confirm(&question).await?;
         let client = ctx.client().await?;
-        let place = self.out.prepare(ctx, &sheet, Kind::signing_secret())?;
+        let sink = self.out.prepare(ctx, &sheet, Kind::signing_secret())?;
         let made = client.webhooks().rotate_secret(&self.id).full().await;
         let made = made.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
-        place.take(&sheet, &made.raw, made.value.secret.expose())
+        sink.take(&sheet, &made.raw, made.value.secret.expose())
     }
 }

@@ -1,4 +1,4 @@
-//! `dl webhooks sample`: made-up events.
+//! `dl webhooks sample`: sample events.
 
 use clap::Args;
 use deeplink_core::event::sample::{in_earlier_form, sample};
@@ -6,17 +6,17 @@ use deeplink_core::event::{Event, EventKind};
 use serde_json::Value;
 
 use super::kinds;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 
-/// How an event is made up.
+/// Options of a sample event.
 #[derive(Debug, Args)]
 pub(super) struct Made {
     /// The form that earlier versions sent
     #[arg(long)]
     legacy: bool,
-    /// Another value for a member, such as data.user_id=user-7
+    /// Set a member to another value, such as data.user_id=user-7
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
     /// The same number gives the same bytes
@@ -27,7 +27,7 @@ pub(super) struct Made {
 impl Made {
     /// The body of an event of this kind.
     pub(super) fn body(&self, ctx: &Context, kind: &EventKind) -> Outcome<String> {
-        let unknown = || Failure::invalid("there is no event of this kind").code("invalid_event");
+        let unknown = || Failure::invalid("no such kind of event").code("invalid_event");
         let event = sample(kind, self.seed).ok_or_else(unknown)?;
         let body = if self.legacy { in_earlier_form(&event).ok_or_else(unknown)? } else { event.raw };
         if self.set.is_empty() {
@@ -46,7 +46,7 @@ impl Made {
         }
         let body = json.to_string();
         Event::parse(body.as_bytes()).map_err(|why| {
-            Failure::invalid(format!("--set: what comes of it is {why}")).code("invalid_event").field("set")
+            Failure::invalid(format!("--set: the result is {why}")).code("invalid_event").field("set")
         })?;
         Ok(body)
     }
@@ -65,7 +65,7 @@ fn is_known(kind: &EventKind, json: &Value, path: &str) -> bool {
 
 /// Puts a value at a path: as the JSON that it is, unless there is a text already.
 fn set(json: &mut Value, path: &str, text: &str) -> Outcome {
-    let wrong = || Failure::usage(format!("--set: \"{path}\" is no member of an event")).field("set");
+    let wrong = || Failure::usage(format!("--set: \"{path}\" is not a member of an event")).field("set");
     let mut at = json;
     let mut parts = path.split('.').peekable();
     while let Some(part) = parts.next() {
@@ -84,7 +84,7 @@ fn set(json: &mut Value, path: &str, text: &str) -> Outcome {
     Ok(())
 }
 
-/// Print the body of a made-up event
+/// Print the body of a sample event
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The same kind and seed give the same bytes, in every version of this release.",
@@ -102,7 +102,8 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    pub(crate) fn run(self, ctx: &Context) -> Outcome {
+    #[expect(clippy::unused_async, reason = "the form of every command")]
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         kinds::check([&self.kind])?;
         let body = self.made.body(ctx, &self.kind)?;
         // No newline in a pipe: it would be a part of the body.

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome};
 
 /// Bytes that a secret should have at least.
-const SHORTEST: usize = 24;
+const MIN_SECRET_BYTES: usize = 24;
 
 /// Where the secret is.
 #[derive(Debug, Args)]
@@ -23,11 +23,11 @@ pub(super) struct SecretFile {
     secret_file: Option<PathBuf>,
 }
 
-/// The lines that were given, each as it stands there.
+/// The lines that were given, unchanged.
 pub(super) struct Given(Vec<Zeroizing<String>>);
 
 impl SecretFile {
-    /// The secrets, if any are given. What is named and holds none is an error: nobody means to do without.
+    /// The secrets, if any are given. A source that is named but empty is an error.
     pub(super) async fn find(&self, ctx: &Context) -> Outcome<Option<Given>> {
         let of_env = || ctx.env.webhook_secret.as_ref().map(|secret| Zeroizing::new(secret.expose().to_owned()));
         let question = "Secret of the webhook: ";
@@ -57,21 +57,24 @@ impl SecretFile {
     pub(super) async fn read(&self, ctx: &Context) -> Outcome<Given> {
         self.find(ctx).await?.ok_or_else(|| {
             let what = "no secret; tried --secret-file, DL_WEBHOOK_SECRET and DL_WEBHOOK_SECRET_FILE";
-            Failure::usage(what).code("no_secret").hint("dl webhooks create and rotate-secret print one, once").into()
+            Failure::usage(what)
+                .code("no_secret")
+                .hint("dl webhooks create and rotate-secret print one, and show it that once")
+                .into()
         })
     }
 }
 
-/// What is easy to guess signs as well as anything, and says nothing.
+/// Warns of a short secret: it is easy to guess.
 fn warn_of_short(ctx: &Context, secret: &str) {
     let bytes = secret.strip_prefix("whsec_").and_then(|encoded| STANDARD.decode(encoded).ok()).map(Zeroizing::new);
-    if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty() && bytes.len() < SHORTEST) {
+    if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty() && bytes.len() < MIN_SECRET_BYTES) {
         ctx.console.warn(&format!("a secret of {} bytes is short: Standard Webhooks asks for 24 to 64", bytes.len()));
     }
 }
 
 impl Given {
-    /// The lines as they stand there, with the space around them.
+    /// The lines unchanged, with the space around them.
     pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|line| line.as_str())
     }

@@ -9,10 +9,10 @@ use deeplink_core::time::Timestamp;
 use http::HeaderMap;
 
 use super::secrets::SecretFile;
-use crate::cli::help;
 use crate::clock::{now, parse_moment};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::output::{self, Format};
 
 /// Print the headers that the service would send with a body
@@ -60,7 +60,7 @@ impl Sign {
     }
 }
 
-/// A moment, or what stands in webhook-timestamp.
+/// A time, or the value of webhook-timestamp.
 fn parse_time(text: &str) -> Result<Timestamp, String> {
     match text.parse::<u32>() {
         Ok(seconds) => Ok(Timestamp::from_millis(i64::from(seconds) * 1_000)),

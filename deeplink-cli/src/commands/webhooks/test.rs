@@ -5,15 +5,15 @@ use deeplink_core::event::EventKind;
 use deeplink_core::webhook::TestWebhook;
 
 use super::kinds;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::help::help;
 use crate::{given, output};
 
-/// Let the service send a made-up event to a webhook, and print the delivery
+/// Have the service send a sample event to a webhook, and print the delivery
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "It is signed, sent and tried again like any other. dl webhooks deliveries shows what became of it.",
+    "It is signed, sent and retried like any other. dl webhooks deliveries shows the result.",
     &[
     "dl webhooks test wh_0123456789abcdef01234567",
     "dl webhooks test wh_0123456789abcdef01234567 --event conversion",

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use deeplink_client::receiver::{Answer, Fault, Post, Target};
 use deeplink_client::webhook::Verifier;
 use deeplink_core::event::{Event, EventKind};
-use deeplink_core::webhook::{ATTEMPT_MILLIS, WAITS_MILLIS};
+use deeplink_core::webhook::{ATTEMPT_TIMEOUT_MILLIS, RETRY_DELAYS_MILLIS};
 use http::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
 
@@ -17,15 +17,15 @@ use super::kinds;
 use super::sample::Made;
 use super::secrets::SecretFile;
 use super::sign::new_id;
-use crate::cli::help;
 use crate::clock::now;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 use crate::exit::Exit;
+use crate::help::help;
 use crate::output::{self, Rows};
 
-/// What is broken on purpose.
+/// What to corrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Tamper {
     /// The body, after it was signed
@@ -34,10 +34,10 @@ enum Tamper {
     Signature,
 }
 
-/// Sign a made-up event and post it to a receiver
+/// Sign a sample event and post it to a receiver
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Ends with 0 if the receiver answers 2xx; with --tamper, if it answers 4xx. -v shows what it says. An attempt takes 10 \
+    "Ends with 0 if the receiver answers 2xx; with --tamper, if it answers 4xx. -v shows its answer. An attempt takes 10 \
      seconds at most, as the service's do, and --timeout ends all of them, with 12. Redirects are not followed. SSL_CERT_FILE \
      names the authority of a certificate that you have made.",
     &[
@@ -56,10 +56,10 @@ pub(crate) struct Trigger {
     secret: SecretFile,
     #[command(flatten)]
     made: Made,
-    /// File with the body, byte for byte, in place of a made-up one; or - for stdin
+    /// File with the body, byte for byte, instead of a sample; or - for stdin
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["legacy", "set", "seed"])]
     body: Option<PathBuf>,
-    /// Post the same event so many times, as the service may
+    /// Post the same event this many times, as the service may
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
     /// Try again as the service does until it is taken: after 0, 1, 5 and 25 seconds
@@ -80,13 +80,15 @@ impl Trigger {
         if ctx.global.dry_run {
             return self.show_only(ctx, &signer, &body, &id);
         }
-        let post = Post::new(Duration::from_millis(ATTEMPT_MILLIS), &[]).map_err(|error| ctx.stop(&error))?;
+        let post = Post::new(Duration::from_millis(ATTEMPT_TIMEOUT_MILLIS), &[]).map_err(|error| ctx.stop(&error))?;
         let end = ctx.limit_set().map(|limit| Instant::now() + limit);
         let mut rows = sheet.several();
-        let tries = if self.simulate_retries { WAITS_MILLIS.len() } else { usize::try_from(self.repeat).unwrap_or(1) };
+        let tries =
+            if self.simulate_retries { RETRY_DELAYS_MILLIS.len() } else { usize::try_from(self.repeat).unwrap_or(1) };
         let mut worst: Option<Failure> = None;
         for number in 1..=tries {
-            let wait = WAITS_MILLIS.get(number - 1).filter(|_| self.simulate_retries).copied().unwrap_or_default();
+            let wait =
+                RETRY_DELAYS_MILLIS.get(number - 1).filter(|_| self.simulate_retries).copied().unwrap_or_default();
             let waited = within(end, tokio::time::sleep(Duration::from_millis(wait.unsigned_abs()))).await;
             let (headers, body) = self.attempt(&signer, &body, &id)?;
             let (start, asked) = (Instant::now(), async { self.ask(ctx, &post, &headers, &body).await });
@@ -114,7 +116,7 @@ impl Trigger {
         worst.map_or(Ok(()), |failure| Err(Stop::from(failure)))
     }
 
-    /// What is posted: a made-up event, or what a file holds. Says so where that is another event than is named, or none.
+    /// The body to post: a sample event, or a file. Warns if it is another kind of event, or none.
     async fn body(&self, ctx: &Context) -> Outcome<Bytes> {
         let Some(path) = &self.body else {
             let kind = self.kind.as_ref().unwrap_or(&EventKind::Click);
@@ -155,7 +157,7 @@ impl Trigger {
         ctx.out.flush()
     }
 
-    /// Posts once; `-v` shows what goes out and what comes back.
+    /// Posts once; `-v` shows request and response.
     async fn ask(&self, ctx: &Context, post: &Post, headers: &HeaderMap, body: &Bytes) -> Asked {
         let console = &ctx.console;
         if console.verbosity() > 0 {
@@ -181,7 +183,7 @@ impl Trigger {
         asked
     }
 
-    /// The headers and the body of an attempt, which is signed anew: its time is now.
+    /// The headers and the body of an attempt, which is signed again with the present time.
     fn attempt(&self, signer: &Verifier, body: &Bytes, id: &str) -> Outcome<(HeaderMap, Bytes)> {
         let wrong = || Failure::invalid("the event cannot be signed");
         let mut headers = signer.sign(body, id, now()).map_err(|_| wrong())?;
@@ -201,7 +203,7 @@ impl Trigger {
         Ok((headers, body))
     }
 
-    /// What is wrong with an answer that no good receiver gives.
+    /// The failure for an answer that a correct receiver would not give.
     fn judge(&self, asked: &Asked) -> Option<Failure> {
         let (answer, said) = match asked {
             Ok(answered) => answered,
@@ -219,14 +221,14 @@ impl Trigger {
         let failure = match (self.tamper, answer.status) {
             (None, 200..=299) | (Some(_), 400..=499) => return None,
             (Some(_), 200..=299) => {
-                let what = "the receiver took what the service did not sign";
+                let what = "the receiver accepted what the service did not sign";
                 return Some(Failure::new(Exit::CheckFailed, what).code("tampered_event_taken"));
             }
             (_, status @ 500..) => Failure::new(Exit::Unavailable, format!("the receiver answered {status}")),
             (_, status) => Failure::new(Exit::Failure, format!("the receiver answered {status}")),
         };
         let failure = failure.code("refused");
-        Some(if said.is_empty() { failure } else { failure.hint(format!("it says: {said}")) })
+        Some(if said.is_empty() { failure } else { failure.hint(format!("its answer: {said}")) })
     }
 }
 

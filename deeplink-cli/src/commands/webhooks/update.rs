@@ -6,16 +6,16 @@ use deeplink_core::patch::Patch;
 use deeplink_core::webhook::{UpdateWebhook, WebhookFilters};
 
 use super::kinds;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::help::help;
 use crate::{given, output};
 
 /// Change where a webhook's events go and which ones, or switch it off and on
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Only what is named changes. With --active false nothing is sent: what waited is given up, and what happens \
-     meanwhile is not sent later. --active true also ends a pause that the service began after three days of failures.",
+    "Only what is named changes. With --active false nothing is sent: pending deliveries are canceled, and events that \
+     happen meanwhile are not sent later. --active true also ends a pause that the service started after three days of failures.",
     &[
     "dl webhooks update wh_0123456789abcdef01234567 --active false",
     "dl webhooks update wh_0123456789abcdef01234567 --event click --event conversion",
@@ -27,7 +27,7 @@ pub(crate) struct Update {
     /// Where events are posted to: https, a public host
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Kinds of events to send, with commas between them, in place of those so far
+    /// Kinds of events to send, with commas between them, instead of the present ones
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     event: Vec<String>,
     /// Send events of every kind
@@ -76,7 +76,9 @@ impl Update {
         let now = call.await.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
         sheet.one(&String::from_utf8_lossy(&now.raw))?;
         if self.active == Some(false) {
-            ctx.console.note("nothing is sent to it; what waited is given up, and what happens now is not sent later");
+            ctx.console.note(
+                "nothing is sent to it; pending deliveries are canceled, and events that happen now are not sent later",
+            );
         }
         kinds::note_idle_filter(ctx, &now.value.events, &now.value.filters);
         Ok(())

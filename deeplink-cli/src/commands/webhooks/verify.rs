@@ -10,18 +10,18 @@ use super::diagnose::diagnose;
 use super::kinds;
 use super::request::{Received, Request};
 use super::secrets::{Given, SecretFile};
-use crate::cli::help;
 use crate::clock::parse_duration;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::output;
 
-/// Check the signature of a request that was received, and say what is wrong with it
+/// Verify the signature of a received request, and explain a failure
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The body is taken byte for byte. Ends with 0 if the service signed it, 11 if not, 2 if there is no signature, 3 if it \
-     signed what is no event.",
+     signed something that is not an event.",
     &[
     "dl webhooks verify --raw request.txt --secret-file s.txt",
     "dl webhooks verify --headers h.txt --body b.json --secret-file s.txt --print",
@@ -53,7 +53,7 @@ impl Verify {
             && let Some(name) = missing(&request)
         {
             let what = format!("--max-age needs the header {name}, which is not there");
-            return Err(Failure::usage(what).hint("--headers and --raw take it along").into());
+            return Err(Failure::usage(what).hint("--headers and --raw include it").into());
         }
         let all = self.strict(given.verifier()?);
         let exact = given.exact().map(|exact| self.strict(exact));
@@ -95,7 +95,7 @@ impl Verify {
         }
     }
 
-    /// Why the request is not believed. `all` takes the secrets without the space around them, and what only such a one signed
+    /// Why the request was rejected. `all` takes the secrets without the space around them, and what only such a one signed
     /// does not match.
     fn refused(all: &Verifier, given: &Given, request: &Request) -> Stop {
         let refused = all.verify_both(&request.headers, &request.body).err();
@@ -106,7 +106,7 @@ impl Verify {
                 Some(name) if request.headers.contains_key(WEBHOOK_SIGNATURE) => {
                     format!("webhook-signature needs the header {name}, which is not there")
                 }
-                _ => "there is no signature among the headers".to_owned(),
+                _ => "no signature in the headers".to_owned(),
             };
             let hint = "X-Service-Signature, or webhook-signature with webhook-id and webhook-timestamp";
             return Failure::usage(what).code("no_signature").hint(hint).into();
@@ -128,7 +128,7 @@ impl Verify {
         .into()
     }
 
-    /// One good signature is enough, and a bad one beside it is worth a word.
+    /// One good signature is enough, and an invalid one beside it is reported.
     fn warn_of_others(&self, ctx: &Context, verifier: &Verifier, request: &Request) {
         for name in [SERVICE_SIGNATURE, WEBHOOK_SIGNATURE] {
             let other = if name == SERVICE_SIGNATURE { WEBHOOK_SIGNATURE } else { SERVICE_SIGNATURE };

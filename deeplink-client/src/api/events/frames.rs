@@ -4,22 +4,22 @@ use std::collections::VecDeque;
 
 use crate::error::{Error, Kind, Result};
 
-/// Most bytes of a frame: far more than an event has.
+/// Maximum bytes of a frame: far more than an event has.
 const MAX_FRAME: usize = 1024 * 1024;
 
-/// An event's id and data; without data it says which place was reached.
+/// An event's id and data; without data it gives the position in the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Frame {
     pub(super) id: String,
     pub(super) data: String,
 }
 
-/// Cuts a stream into frames.
+/// Splits a stream into frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// A line whose end has not come.
+    /// An incomplete line.
     line: Vec<u8>,
-    /// The frame whose end has not come.
+    /// An incomplete frame.
     open: Frame,
     whole: VecDeque<Frame>,
 }
@@ -64,7 +64,7 @@ impl Frames {
                 }
                 self.open.data.push_str(value);
             }
-            // The kind stands in the data as well; comments have no name.
+            // The kind is in the data as well; comments have no name.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Events as they happen, for as long as somebody reads.
+//! Events as they happen, for as long as the stream is polled.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,9 +15,9 @@ use http::HeaderValue;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::call::{self, Draft, Target};
-use crate::client::Client;
+use crate::connection::Connection;
 use crate::error::{Error, Kind, Result};
-use crate::place;
+use crate::path;
 use crate::send;
 use crate::transport::BodyStream;
 
@@ -25,42 +25,42 @@ use frames::{Frame, Frames};
 
 mod frames;
 
-/// How long the service may be silent: it says something every 15 seconds.
+/// Timeout for the next bytes: the service sends something every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(45);
-/// The longest wait before coming again is drawn from this …
-const SHORTEST: Duration = Duration::from_secs(1);
-/// … up to this.
-const LONGEST: Duration = Duration::from_secs(30);
-/// A connection that lasts as long as this has been worth it: what comes after it is no greeting.
+/// The upper bound of the random wait before a reconnect starts at this …
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+/// … and doubles up to this.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// A connection that lasts this long counts as a success and resets the backoff.
 const LASTING: Duration = Duration::from_secs(10);
-/// Attempts before a stream that has never begun fails.
+/// Attempts before a stream that never connected fails.
 const FIRST_ATTEMPTS: u32 = 3;
 
-/// Events of the account; see [`Client::events`].
+/// Events of the account; see [`crate::Client::events`].
 #[derive(Debug, Clone)]
-pub struct Events(pub(crate) Client);
+pub struct Events(pub(crate) Connection);
 
 impl Events {
     /// Everything that happens from now on, event by event. Nothing is asked before the stream is polled.
     ///
-    /// A stream that has begun comes again whenever its connection breaks or is silent for 45 seconds: after a random wait of up
-    /// to one second at first, and up to 30 when that brings nothing, behind the place that it had reached. So it gives each
-    /// event once, in the service's order, and loses none as long as it is back within 24 hours. It ends with an error when the
-    /// service refuses it, such as for a key that was deleted, or when it never began.
+    /// Once connected, the stream reconnects whenever its connection breaks or is silent for 45 seconds: after a random wait of
+    /// up to one second at first and up to 30 seconds later, continuing after the last event. So it yields each event once, in
+    /// the service's order, and loses none as long as it reconnects within 24 hours. It ends with an error when the service
+    /// refuses it, for example because the key was deleted, or when it never connected.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
     /// use futures_util::StreamExt;
     /// let mut events = dl.events().stream();
-    /// while let Some(told) = events.next().await {
-    ///     let told = told?;
-    ///     println!("{} {}", told.id, told.event.kind);
+    /// while let Some(event) = events.next().await {
+    ///     let event = event?;
+    ///     println!("{} {}", event.id, event.event.kind);
     /// #   break;
     /// }
     /// # Ok(()) });
     /// ```
     pub fn stream(&self) -> EventStream {
-        EventStream { client: self.0.clone(), kinds: Vec::new(), last: None, watch: None, told: None }
+        EventStream { connection: self.0.clone(), kinds: Vec::new(), last: None, watch: None, messages: None }
     }
 }
 
@@ -74,35 +74,35 @@ pub struct StreamedEvent {
     pub event: Event,
 }
 
-/// What became of a stream's connection; see [`EventStream::watch`].
+/// The state of a stream's connection; see [`EventStream::watch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamState {
-    /// The service gives events, for the first time.
-    Begun,
-    /// It broke or was silent for too long; the stream comes again by itself.
-    Lost,
-    /// It is there again, and goes on behind the place that was reached.
-    Again,
+    /// Connected for the first time.
+    Connected,
+    /// The connection broke or was silent for too long; the stream reconnects by itself.
+    Disconnected,
+    /// Connected again, continuing after the last event.
+    Reconnected,
 }
 
 type Watch = Arc<dyn Fn(StreamState) + Send + Sync>;
 
-/// Events as they happen; see [`Events::stream`]. It is refined before it is polled.
-#[must_use = "nothing is asked before a stream is polled"]
+/// Events as they happen; see [`Events::stream`]. Configure it before polling.
+#[must_use = "nothing is sent before a stream is polled"]
 pub struct EventStream {
-    client: Client,
+    connection: Connection,
     kinds: Vec<EventKind>,
     last: Option<EventId>,
     watch: Option<Watch>,
-    told: Option<Pin<Box<dyn Stream<Item = Result<Told>> + Send>>>,
+    messages: Option<Pin<Box<dyn Stream<Item = Result<Message>> + Send>>>,
 }
 
-/// What the service says.
-enum Told {
+/// A message of the service.
+enum Message {
     Event(StreamedEvent),
-    /// No event, but the place behind which the next ones come.
-    Place(EventId),
+    /// No event, but the position after which the next ones come.
+    Position(EventId),
 }
 
 impl EventStream {
@@ -112,21 +112,20 @@ impl EventStream {
         self
     }
 
-    /// Goes on behind this event, as far back as 24 hours.
+    /// Continues after this event, at most 24 hours back.
     pub fn after(mut self, id: EventId) -> Self {
         self.last = Some(id);
         self
     }
 
-    /// Calls this whenever the connection comes, is lost, or comes again. For people who watch; a program needs none of it, since
-    /// nothing is lost.
+    /// Calls this whenever the stream connects, disconnects or reconnects. For display only: no event is lost either way.
     pub fn watch(mut self, watch: impl Fn(StreamState) + Send + Sync + 'static) -> Self {
         self.watch = Some(Arc::new(watch));
         self
     }
 
-    /// The last event that was given, or the place that the service has named since, such as where it began: a later stream that
-    /// goes on [`after`](Self::after) it misses nothing.
+    /// The id of the last event, or of a later position that the service sent: a later stream that continues
+    /// [`after`](Self::after) it misses nothing.
     pub fn last_id(&self) -> Option<&EventId> {
         self.last.as_ref()
     }
@@ -137,16 +136,16 @@ impl Stream for EventStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let me = &mut *self;
-        let told = me.told.get_or_insert_with(|| {
-            let reading = Reading::new(&me.client, &me.kinds, me.last.clone(), me.watch.clone());
+        let messages = me.messages.get_or_insert_with(|| {
+            let reading = Reading::new(&me.connection, &me.kinds, me.last.clone(), me.watch.clone());
             stream::unfold(reading, Reading::next).boxed()
         });
         loop {
-            match ready!(told.as_mut().poll_next(cx)) {
-                Some(Ok(Told::Place(place))) => me.last = Some(place),
-                Some(Ok(Told::Event(told))) => {
-                    me.last = Some(told.id.clone());
-                    return Poll::Ready(Some(Ok(told)));
+            match ready!(messages.as_mut().poll_next(cx)) {
+                Some(Ok(Message::Position(position))) => me.last = Some(position),
+                Some(Ok(Message::Event(event))) => {
+                    me.last = Some(event.id.clone());
+                    return Poll::Ready(Some(Ok(event)));
                 }
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => return Poll::Ready(None),
@@ -161,20 +160,20 @@ impl fmt::Debug for EventStream {
     }
 }
 
-/// A stream under way.
+/// A running stream.
 struct Reading {
-    client: Client,
+    connection: Connection,
     kinds: Vec<EventKind>,
-    /// The last event, or the last place that was said without one.
+    /// The last event, or the last position sent without one.
     last: Option<EventId>,
     watch: Option<Watch>,
     body: Option<BodyStream>,
-    /// When that was opened.
+    /// When `body` was opened.
     opened: Instant,
     frames: Frames,
-    /// It has been open once.
+    /// It was connected at least once.
     has_begun: bool,
-    /// Times in a row that it was tried and brought nothing: no event, and no connection that lasted.
+    /// Attempts in a row without an event or a lasting connection.
     failed: u32,
     is_over: bool,
 }
@@ -186,15 +185,15 @@ fn draft(kinds: &[EventKind]) -> Result<Draft> {
     let mut draft = call::draft(&routes::EVENT_STREAM, &[])?;
     if let (Target::Path(path), false) = (&mut draft.target, kinds.is_empty()) {
         let names: Vec<&str> = kinds.iter().map(EventKind::as_str).collect();
-        place::append_query(path, &[("events".to_owned(), names.join(","))]);
+        path::append_query(path, &[("events".to_owned(), names.join(","))]);
     }
     Ok(draft)
 }
 
 impl Reading {
-    fn new(client: &Client, kinds: &[EventKind], last: Option<EventId>, watch: Option<Watch>) -> Self {
+    fn new(connection: &Connection, kinds: &[EventKind], last: Option<EventId>, watch: Option<Watch>) -> Self {
         Self {
-            client: client.clone(),
+            connection: connection.clone(),
             kinds: kinds.to_vec(),
             last,
             watch,
@@ -207,27 +206,27 @@ impl Reading {
         }
     }
 
-    async fn next(mut self) -> Option<(Result<Told>, Self)> {
+    async fn next(mut self) -> Option<(Result<Message>, Self)> {
         if self.is_over {
             return None;
         }
-        let told = self.read().await;
-        // Whoever gets an error decides whether to begin again.
-        self.is_over = told.is_err();
-        Some((told, self))
+        let message = self.read().await;
+        // After an error the caller decides whether to start again.
+        self.is_over = message.is_err();
+        Some((message, self))
     }
 
-    async fn read(&mut self) -> Result<Told> {
+    async fn read(&mut self) -> Result<Message> {
         loop {
             match self.frames.next() {
                 Some(frame) if frame.data.is_empty() => match frame.id.parse::<EventId>() {
-                    Ok(place) => {
-                        self.last = Some(place.clone());
-                        return Ok(Told::Place(place));
+                    Ok(position) => {
+                        self.last = Some(position.clone());
+                        return Ok(Message::Position(position));
                     }
                     Err(_) => continue,
                 },
-                Some(frame) => return self.told(&frame).map(Told::Event),
+                Some(frame) => return self.event(&frame).map(Message::Event),
                 None => {}
             }
             let Some(body) = &mut self.body else {
@@ -236,54 +235,54 @@ impl Reading {
             };
             match timeout(SILENCE, body.next()).await {
                 Ok(Some(Ok(bytes))) => {
-                    // The service speaks before it reads anything, so that it speaks at all says little.
+                    // The service sends a greeting before it reads anything, so the first bytes prove little.
                     if self.opened.elapsed() >= LASTING {
                         self.failed = 0;
                     }
                     self.frames.feed(&bytes)?;
                 }
-                // It ended, it broke, or nothing came.
+                // The body ended, broke, or timed out.
                 ended => {
-                    // A connection that is cut before the service's next word may have been there for long.
+                    // A connection that is cut between two messages may have lasted long.
                     if ended.is_ok() && self.opened.elapsed() >= LASTING {
                         self.failed = 0;
                     }
                     self.body = None;
                     self.frames = Frames::default();
-                    self.tell(StreamState::Lost);
+                    self.notify(StreamState::Disconnected);
                     self.wait(None).await;
                 }
             }
         }
     }
 
-    fn tell(&self, state: StreamState) {
+    fn notify(&self, state: StreamState) {
         if let Some(watch) = &self.watch {
             watch(state);
         }
     }
 
-    fn told(&mut self, frame: &Frame) -> Result<StreamedEvent> {
+    fn event(&mut self, frame: &Frame) -> Result<StreamedEvent> {
         let wrong = |why: &str| Error::from_source(Kind::Decode, format!("not an event: {why}"), why.to_owned());
-        let id: EventId = frame.id.parse().map_err(|_| wrong("its id is none"))?;
+        let id: EventId = frame.id.parse().map_err(|_| wrong("its id is malformed"))?;
         let event = Event::parse(frame.data.as_bytes()).map_err(|why| wrong(&why.to_string()))?;
         self.last = Some(id.clone());
         self.failed = 0;
         Ok(StreamedEvent { id, event })
     }
 
-    /// Opens the stream behind the place that was reached, or waits to try it again.
+    /// Opens the stream after the last position, or waits before the next attempt.
     async fn open(&mut self) -> Result<()> {
         let mut draft = draft(&self.kinds)?;
         if let Some(value) = self.last.as_ref().and_then(|id| HeaderValue::from_str(id.as_str()).ok()) {
             draft.headers.insert("last-event-id", value);
         }
-        match send::open(&self.client, &draft).await {
+        match send::open(&self.connection, &draft).await {
             Ok(body) => {
                 self.body = Some(body);
                 self.opened = Instant::now();
                 let has_begun = std::mem::replace(&mut self.has_begun, true);
-                self.tell(if has_begun { StreamState::Again } else { StreamState::Begun });
+                self.notify(if has_begun { StreamState::Reconnected } else { StreamState::Connected });
                 Ok(())
             }
             Err(error) if !error.is_retryable() || (!self.has_begun && self.failed + 1 >= FIRST_ATTEMPTS) => Err(error),
@@ -294,12 +293,12 @@ impl Reading {
         }
     }
 
-    /// Waits at random, longer from time to time; what the service asked for is a floor.
+    /// Waits a random time that grows with each failure, but at least what the service asked for.
     async fn wait(&mut self, asked: Option<Duration>) {
-        let most = SHORTEST.saturating_mul(1_u32.checked_shl(self.failed).unwrap_or(u32::MAX)).min(LONGEST);
+        let most = MIN_BACKOFF.saturating_mul(1_u32.checked_shl(self.failed).unwrap_or(u32::MAX)).min(MAX_BACKOFF);
         self.failed = self.failed.saturating_add(1);
         let millis = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
-        let drawn = self.client.inner().shared.random(|random| random.below(millis.saturating_add(1)));
+        let drawn = self.connection.inner().shared.random(|random| random.below(millis.saturating_add(1)));
         sleep(Duration::from_millis(drawn).max(asked.unwrap_or_default())).await;
     }
 }

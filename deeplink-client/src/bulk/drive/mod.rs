@@ -1,9 +1,9 @@
-//! Sending: the loop that takes batches from the planner, writes down what is about to be sent, sends it, and turns
-//! replies into outcomes. Everything that decides is elsewhere; here it is carried out.
+//! Sending: the loop that takes batches from the planner, journals what is about to be sent, sends it, and turns replies
+//! into outcomes. Decisions are made elsewhere; this module executes them.
 
 mod post;
 mod replies;
-mod tell;
+mod settle;
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
@@ -29,7 +29,7 @@ use crate::client::Client;
 use crate::error::Error;
 use post::post;
 
-/// A batch that may be sent: what it is about to do has been written down.
+/// A batch that may be sent: its journal entry is written.
 #[derive(Clone)]
 struct Ready {
     batch: Arc<Batch>,
@@ -40,7 +40,7 @@ struct Ready {
     open: bool,
 }
 
-/// What a spawned job has come to.
+/// The result of a spawned job.
 enum Job {
     Committed(Ready, Result<(), JournalError>),
     Sent(Ready, Result<Vec<BulkLink>, Error>),
@@ -50,11 +50,11 @@ enum Job {
 /// A batch that a spawned job holds.
 struct UnderWay {
     batch: Arc<Batch>,
-    /// A request was sent for it; else its rows are only being compared.
+    /// A request was sent for it; otherwise its rows are only being compared.
     is_sent: bool,
 }
 
-/// What the loop tells the outside.
+/// State that the loop publishes.
 pub(crate) struct Shared {
     pub(crate) summary: Mutex<Summary>,
     pub(crate) progress: watch::Sender<Position>,
@@ -72,7 +72,7 @@ pub(crate) struct Start {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// The run is over because nobody listens any more.
+/// The run ends because the stream was dropped.
 struct Gone;
 
 pub(crate) struct Driver {
@@ -81,10 +81,10 @@ pub(crate) struct Driver {
     pace: Pace,
     comparer: Arc<Comparer>,
     counts: Counts,
-    /// Batches that were made from others and have to be written down.
+    /// Batches split from others, to be journaled.
     again: VecDeque<Batch>,
     ready: VecDeque<Ready>,
-    /// Requests that failed and are repeated at their time.
+    /// Failed requests waiting for their retry.
     delayed: Vec<(Instant, Ready)>,
     jobs: JoinSet<Job>,
     committing: u32,
@@ -123,9 +123,9 @@ impl Driver {
         }
     }
 
-    /// Runs to the end, or until nobody listens.
+    /// Runs to the end, or until the stream is dropped.
     pub(crate) async fn run(mut self) {
-        // Gone is an end like any other: the journal has what is needed to go on.
+        // A dropped stream is a normal end: the journal has what a resume needs.
         if self.work().await.is_ok() && self.abandon().await.is_ok() {
             self.conclude().await;
         }
@@ -206,7 +206,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Requests that wait for their repeat keep their place: a service in trouble is not asked for more.
+    /// Requests waiting for a retry count as in flight: a failing service gets no additional load.
     fn may_send(&self) -> bool {
         !self.pace.is_paused() && self.under_way.len() + self.delayed.len() < self.pace.limit() as usize
     }
@@ -215,7 +215,7 @@ impl Driver {
         self.committing as usize + self.ready.len() < self.pace.limit() as usize
     }
 
-    /// Sends a batch, unless it has become clear meanwhile that the service would refuse it.
+    /// Sends a batch, unless the service is known by now to refuse it.
     async fn send_or_drop(&mut self, ready: Ready) -> Result<(), Gone> {
         if ready.batch.form == Form::Links && self.links_refused {
             self.explode(&ready.batch);
@@ -241,7 +241,7 @@ impl Driver {
         }
     }
 
-    /// Writes down what is about to be sent.
+    /// Journals what is about to be sent.
     async fn commit(&mut self, batch: Batch) -> Result<(), Gone> {
         if batch.form == Form::Links && self.links_refused {
             self.explode(&batch);
@@ -305,7 +305,7 @@ impl Driver {
 }
 
 async fn stop_asked(stop: &mut watch::Receiver<bool>) {
-    // A run that nobody can stop goes on.
+    // Without a stopper the run continues.
     if stop.wait_for(|asked| *asked).await.is_err() {
         pending::<()>().await;
     }

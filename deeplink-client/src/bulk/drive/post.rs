@@ -22,12 +22,13 @@ pub(super) async fn post(client: &Client, ready: &Ready) -> Result<Vec<BulkLink>
     draft.body = Some(ready.body.clone());
     draft.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(crate::JSON));
     let options = Options {
-        timeout: Some(client.inner().limits.attempt),
+        payment: None,
+        timeout: Some(client.0.inner().limits.attempt),
         retry: Some(Retry::none()),
         idempotency_key: Some(call::idempotency_key(&ready.key)?),
         unpaused: true,
     };
-    let reply = send::perform(client, &draft, &options).await?;
+    let reply = send::perform(&client.0, &draft, &options).await?;
     if is_single {
         let made: CreatedLink = decode::json(&reply)?;
         return Ok(vec![BulkLink { link_id: made.link_id, url: made.url }]);
@@ -35,13 +36,13 @@ pub(super) async fn post(client: &Client, ready: &Ready) -> Result<Vec<BulkLink>
     decode::json::<BulkCreated>(&reply).map(|made| made.links)
 }
 
-/// The links must be those that were asked for: a reply to something else settles nothing.
+/// The links must be those that were asked for: a reply about other links settles nothing.
 pub(super) fn check_links(batch: &Batch, links: Vec<BulkLink>) -> Result<Vec<BulkLink>, Error> {
     let same =
         links.len() == batch.rows.len() && links.iter().zip(&batch.rows).all(|(link, row)| link.link_id == row.id);
     if same {
         return Ok(links);
     }
-    let why = "the reply names other links than the request";
+    let why = "the reply is about other links than the request";
     Err(Error::from_source(Kind::Decode, why, "link_id").after(1, false, true))
 }

@@ -1,4 +1,4 @@
-//! What replies mean for the batches that were sent.
+//! Applies replies to the batches that were sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::bulk::react::{Reaction, react, refuses_links};
 use crate::bulk::template::derived_id;
 use crate::error::{Error, Kind};
 
-/// Attempts of one request before it is given up.
+/// Maximum attempts of one request.
 const ATTEMPTS: u32 = 5;
-/// Requests in a row that may be given up before the run stops.
+/// Failed requests in a row before the run stops.
 const GIVEN_UP_IN_A_ROW: u32 = 3;
-/// Ids made for a row before it is given up.
+/// Maximum ids generated for a row.
 const TRIES: u32 = 16;
 
 impl Driver {
@@ -114,7 +114,7 @@ impl Driver {
         if ready.open {
             return self.give_up(&ready, &message).await;
         }
-        // Nothing of it has ever arrived: it is as good as new.
+        // No attempt of it arrived: it counts as unsent.
         ready.failures = 0;
         self.ready.push_back(ready);
         Ok(())
@@ -127,7 +127,7 @@ impl Driver {
         let batch = &ready.batch;
         self.close(batch);
         if batch.rows.len() > 1 && error.batch_errors().is_empty() {
-            // Which row it is was not said: each gets an answer of its own.
+            // The reply does not name the row: send each one separately.
             self.explode(batch);
             return Ok(());
         }
@@ -196,11 +196,11 @@ impl Driver {
         Ok(())
     }
 
-    /// The row with the next id that can be made for it.
+    /// The row with the next generated id.
     pub(super) fn next_id(&self, mut row: BatchRow) -> Result<BatchRow, (BatchRow, RowResult)> {
         let attempt = row.made.unwrap_or_default() + 1;
         if attempt >= TRIES {
-            let message = format!("{TRIES} ids were made for this row, and all were in use");
+            let message = format!("{TRIES} ids were generated for this row, and all were in use");
             return Err((row, RowResult::Rejected { code: ErrorCode::LinkIdTaken, message }));
         }
         let salt = self.start.settings.salt.as_deref().unwrap_or_default();

@@ -60,7 +60,7 @@ impl<W: Write> LinkWriter<W> {
         self
     }
 
-    /// Goes on with a file that already has its header.
+    /// Continues a file that already has its header.
     #[must_use]
     pub fn resumed(mut self) -> Self {
         self.begun = true;
@@ -96,7 +96,7 @@ impl<W: Write> LinkWriter<W> {
         }
     }
 
-    /// Writes out what is held back.
+    /// Writes out what is buffered.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.form {
             Form::Csv(csv) => csv.flush(),

@@ -1,4 +1,4 @@
-//! A file that can be read several times at once, from any place.
+//! A file that can be read several times at once, from any offset.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -50,7 +50,7 @@ impl Input {
     }
 }
 
-/// Reads a file without moving anybody else's place in it.
+/// Reads a file at its own offset, independent of other readers.
 #[derive(Debug)]
 pub(super) struct Reader {
     file: Arc<File>,

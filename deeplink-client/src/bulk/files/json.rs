@@ -14,27 +14,27 @@ use super::cells::{Draft, members};
 use super::fields::{Field, fold, unknown};
 use super::input::{Input, Reader};
 use super::records::{MAX_RECORD, not_utf8};
-use super::scan::{Found, Place, Scanner};
+use super::scan::{Position, Scanned, Scanner};
 use crate::bulk::{Row, RowFault, SourceError, SourceRow};
 
 /// Where the rows of a JSON file are.
 #[derive(Debug, Clone)]
 pub(super) enum Layout {
     /// A list of objects that begins here.
-    Links(Place),
+    Links(Position),
     /// A template, and a list of ids that begins here.
-    Ids(Arc<CreateLink>, Place),
+    Ids(Arc<CreateLink>, Position),
 }
 
 impl Layout {
     /// Looks at the outside of a JSON file.
     pub(super) fn read(input: &Input, mapping: &Arc<Mapping>) -> Result<Self, SourceError> {
-        let mut json = Scanner::new(input.from(0), Place::START);
+        let mut json = Scanner::new(input.from(0), Position::START);
         json.skip_mark()?;
         match json.token()? {
-            Some(b'[') => Ok(Self::Links(json.place)),
+            Some(b'[') => Ok(Self::Links(json.position)),
             Some(b'{') => Self::read_object(&mut json, mapping),
-            None => Err(json.place.wrong("the input is empty")),
+            None => Err(json.position.wrong("the input is empty")),
             Some(_) => Err(json.unexpected("a list or an object")),
         }
     }
@@ -42,12 +42,12 @@ impl Layout {
     fn read_object(json: &mut Scanner, mapping: &Arc<Mapping>) -> Result<Self, SourceError> {
         const FORMS: &str = "a list of links, or an object with `links`, or one with `template` and `custom_ids`";
         let (mut template, mut links, mut ids) = (None, None, None);
-        let begin = json.place;
+        let begin = json.position;
         json.expect(b'{', "'{'")?;
         while json.token()? != Some(b'}') {
             let key = json.value()?;
             let name = serde_json::from_str::<String>(key.text.as_deref().unwrap_or_default());
-            let name = name.map_err(|_| key.place.wrong("a key in quotes is expected"))?;
+            let name = name.map_err(|_| key.position.wrong("a key in quotes is expected"))?;
             json.expect(b':', "':'")?;
             match name.as_str() {
                 "template" => template = Some(json.value()?),
@@ -56,7 +56,7 @@ impl Layout {
                 _ if mapping.ignore_unknown => drop(json.skip()?),
                 _ => {
                     return Err(key
-                        .place
+                        .position
                         .wrong(format!("\"{}\" is not expected: the input is {FORMS}", name.escape_debug())));
                 }
             }
@@ -72,7 +72,7 @@ impl Layout {
             (None, Some(links), None) => Ok(Self::Links(links)),
             (Some(template), None, Some(ids)) => {
                 let link = Objects::new(mapping).link(template.text.as_deref().unwrap_or_default());
-                let wrong = |fault: Fault| template.place.wrong(format!("template: {}", fault.invalid.message));
+                let wrong = |fault: Fault| template.position.wrong(format!("template: {}", fault.invalid.message));
                 Ok(Self::Ids(Arc::new(link.map_err(wrong)?.1), ids))
             }
             _ => Err(begin.wrong(format!("the input is {FORMS}"))),
@@ -98,16 +98,16 @@ enum ListState {
 
 impl ListRows {
     pub(super) fn new(input: &Input, layout: &Layout, mapping: &Arc<Mapping>) -> Self {
-        let (place, template) = match layout {
-            Layout::Links(place) => (*place, None),
-            Layout::Ids(template, place) => (*place, Some(Arc::clone(template))),
+        let (position, template) = match layout {
+            Layout::Links(position) => (*position, None),
+            Layout::Ids(template, position) => (*position, Some(Arc::clone(template))),
         };
-        let json = Scanner::new(input.from(place.at), place);
+        let json = Scanner::new(input.from(position.at), position);
         Self { json, objects: Objects::new(mapping), template, next: 0, state: ListState::Before }
     }
 
     /// The next element, if there is one.
-    fn element(&mut self) -> Result<Option<Found>, SourceError> {
+    fn element(&mut self) -> Result<Option<Scanned>, SourceError> {
         if self.state == ListState::Before {
             self.json.expect(b'[', "a list")?;
             self.state = ListState::Inside;
@@ -122,7 +122,7 @@ impl ListRows {
         self.json.value().map(Some)
     }
 
-    fn end(&mut self) -> Result<Option<Found>, SourceError> {
+    fn end(&mut self) -> Result<Option<Scanned>, SourceError> {
         self.state = ListState::End;
         // What follows a list inside an object was looked at before.
         let rest = self.json.token()?;
@@ -133,30 +133,31 @@ impl ListRows {
         }
     }
 
-    fn row(&mut self, found: &Found) -> SourceRow {
+    fn row(&mut self, found: &Scanned) -> SourceRow {
         let line = self.next;
         self.next += 1;
-        let place = found.place;
+        let position = found.position;
         let whole = |message: String| {
-            let message = format!("{message} (line {}, column {})", place.line, place.column);
-            SourceRow::Fault(RowFault::new(line, place.at, None, Invalid::whole(ErrorCode::BadRequest, message)))
+            let message = format!("{message} (line {}, column {})", position.line, position.column);
+            SourceRow::Fault(RowFault::new(line, position.at, None, Invalid::whole(ErrorCode::BadRequest, message)))
         };
         let Some(text) = &found.text else { return whole("the element is longer than 1 MiB".to_owned()) };
         if let Some(template) = &self.template {
             return match serde_json::from_str::<String>(text) {
-                Ok(id) => SourceRow::Row(Row::new(line, place.at, Some(id), Arc::clone(template))),
-                Err(_) => whole("an id must be a text".to_owned()),
+                Ok(id) => SourceRow::Row(Row::new(line, position.at, Some(id), Arc::clone(template))),
+                Err(_) => whole("an id must be a string".to_owned()),
             };
         }
         match self.objects.shared(text) {
-            Ok((id, link)) => SourceRow::Row(Row::new(line, place.at, id, link)),
+            Ok((id, link)) => SourceRow::Row(Row::new(line, position.at, id, link)),
             Err(fault) => {
                 let mut invalid = fault.invalid;
-                if let Some((down, right)) = fault.place {
-                    let column = if down == 1 { place.column + right - 1 } else { right };
-                    invalid.message = format!("{} (line {}, column {column})", invalid.message, place.line + down - 1);
+                if let Some((down, right)) = fault.position {
+                    let column = if down == 1 { position.column + right - 1 } else { right };
+                    invalid.message =
+                        format!("{} (line {}, column {column})", invalid.message, position.line + down - 1);
                 }
-                SourceRow::Fault(RowFault::new(line, place.at, fault.id, invalid))
+                SourceRow::Fault(RowFault::new(line, position.at, fault.id, invalid))
             }
         }
     }
@@ -195,7 +196,7 @@ impl LineRows {
         Self { input, objects: Objects::new(mapping), text: Vec::new(), at: 0, line: 0, failed: false }
     }
 
-    /// Reads a line of at most so many bytes; what is longer is skipped. `false` at the end of the input.
+    /// Reads a line of up to this many bytes; a longer one is skipped. `false` at the end of the input.
     fn read_line(&mut self) -> Result<Option<(u64, bool)>, SourceError> {
         let at = self.at;
         self.text.clear();
@@ -236,7 +237,9 @@ impl LineRows {
                 Ok((id, link)) => SourceRow::Row(Row::new(line, at, id, link)),
                 Err(wrong) => {
                     let fault = fault(wrong.invalid, wrong.id);
-                    SourceRow::Fault(wrong.place.into_iter().fold(fault, |fault, (_, column)| fault.at_column(column)))
+                    SourceRow::Fault(
+                        wrong.position.into_iter().fold(fault, |fault, (_, column)| fault.at_column(column)),
+                    )
                 }
             }));
         }
@@ -261,12 +264,12 @@ impl Iterator for LineRows {
 pub(super) struct Fault {
     invalid: Invalid,
     id: Option<String>,
-    place: Option<(u64, u64)>,
+    position: Option<(u64, u64)>,
 }
 
 impl From<Invalid> for Fault {
     fn from(invalid: Invalid) -> Self {
-        Self { invalid, id: None, place: None }
+        Self { invalid, id: None, position: None }
     }
 }
 
@@ -337,7 +340,7 @@ impl Objects {
                 None => return Err(Invalid::whole(ErrorCode::BadRequest, unknown("field", key)).into()),
             };
             if field != Field::Ignored && fields.iter().any(|(other, _)| *other == field) {
-                return Err(Invalid::whole(ErrorCode::BadRequest, format!("{field} is named twice")).into());
+                return Err(Invalid::whole(ErrorCode::BadRequest, format!("duplicate field {field}")).into());
             }
             fields.push((field, value.get()));
         }
@@ -346,12 +349,12 @@ impl Objects {
         for (field, json) in fields {
             match field {
                 Field::Ignored => {}
-                Field::CustomId => id = typed::<String>(&field, json, "a text")?,
+                Field::CustomId => id = typed::<String>(&field, json, "a string")?,
                 Field::Metadata => draft.metadata(typed::<Metadata>(&field, json, "JSON")?),
-                Field::AgentContext => draft.agent_context(typed(&field, json, "an object of texts")?),
-                Field::SocialPreview => draft.social_preview(typed(&field, json, "an object of texts")?),
+                Field::AgentContext => draft.agent_context(typed(&field, json, "an object of strings")?),
+                Field::SocialPreview => draft.social_preview(typed(&field, json, "an object of strings")?),
                 Field::MetaKey(key, _) => draft.meta_json(&key, json),
-                field => draft.apply(&field, typed::<String>(&field, json, "a text")?.as_deref())?,
+                field => draft.apply(&field, typed::<String>(&field, json, "a string")?.as_deref())?,
             }
         }
         Ok((id, mapping.finish(draft)?))
@@ -367,7 +370,7 @@ fn parse(text: &str) -> Result<Vec<(String, &serde_json::value::RawValue)>, Faul
         // The parser counts bytes.
         let column = before.char_indices().take_while(|(at, _)| *at + 1 < column).count() + 1;
         let invalid = Invalid::whole(ErrorCode::BadRequest, format!("not a JSON object: {message}"));
-        Fault { invalid, id: None, place: Some((line as u64, column as u64)) }
+        Fault { invalid, id: None, position: Some((line as u64, column as u64)) }
     })
 }
 

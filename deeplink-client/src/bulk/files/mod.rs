@@ -1,4 +1,4 @@
-//! Files of rows (CSV, TSV, JSON, JSONL), files of what became of them, and exports that can be imported again.
+//! Files of rows (CSV, TSV, JSON, JSONL), files of results, and exports that can be imported again.
 
 mod cells;
 mod export;
@@ -32,7 +32,7 @@ use input::Input;
 use json::{Layout, LineRows, ListRows};
 use table::{Table, map_target, sniff};
 
-/// How much of a file decides what it is.
+/// Bytes that are read to detect the format.
 const HEAD: usize = 64 * 1024;
 
 /// The form of a file.
@@ -50,7 +50,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The form that a file's name tells, if it does.
+    /// The format by file name, if known.
     pub fn of_name(name: &str) -> Option<Self> {
         let (_, extension) = name.rsplit_once('.')?;
         Some(match extension.to_ascii_lowercase().as_str() {
@@ -62,7 +62,7 @@ impl Format {
         })
     }
 
-    /// The form that a file's beginning tells.
+    /// The format by the first bytes.
     fn of_content(head: &[u8]) -> Self {
         let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
         match head.trim_ascii_start().first() {
@@ -114,19 +114,19 @@ impl FileOptions {
         self
     }
 
-    /// What rows have unless they say otherwise.
+    /// Defaults for fields that a row does not set.
     pub fn template(mut self, template: CreateLink) -> Self {
         self.template = template;
         self
     }
 
-    /// What every row has, whatever it says; `\N` for nothing.
+    /// A value for every row, overriding the row; `\N` for null.
     pub fn set(mut self, field: impl Into<String>, value: impl Into<String>) -> Self {
         self.set.push((field.into(), value.into()));
         self
     }
 
-    /// Leaves columns out that no field is known for.
+    /// Ignores columns that match no field.
     pub fn ignore_unknown(mut self, ignore: bool) -> Self {
         self.ignore_unknown = ignore;
         self
@@ -233,7 +233,7 @@ impl RowSource for FileSource {
         self.name.clone()
     }
 
-    fn place(&self, line: u64, column: Option<u64>) -> String {
+    fn location(&self, line: u64, column: Option<u64>) -> String {
         let name = &self.name;
         match (&self.shape, column) {
             (Shape::List(_), _) => format!("{name}[{line}]"),

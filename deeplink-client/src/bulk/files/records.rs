@@ -1,7 +1,7 @@
 //! CSV and TSV records (RFC 4180), with the physical line and the byte on which each begins.
 //!
 //! One pass over the bytes finds the fields; a value is copied only where quotes inside it have to be undone. A record
-//! that cannot be read is a fault of its own, and reading goes on behind it.
+//! that cannot be read is a fault of its own, and reading continues after it.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -31,7 +31,7 @@ pub(super) struct Records {
 /// One record, valid until the next is read.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Record {
-    /// The record's bytes as they stand in the file.
+    /// The record's bytes, as in the file.
     raw: String,
     fields: Vec<Field>,
     pub(super) line: u64,
@@ -112,8 +112,8 @@ impl Records {
     /// Skips the mark that some programs put before UTF-8.
     pub(super) fn skip_mark(&mut self) -> io::Result<()> {
         const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
-        for (place, expected) in MARK.iter().enumerate() {
-            if self.byte(place)? != Some(*expected) {
+        for (offset, expected) in MARK.iter().enumerate() {
+            if self.byte(offset)? != Some(*expected) {
                 return Ok(());
             }
         }
@@ -123,7 +123,7 @@ impl Records {
     }
 
     /// Byte and line on which the next record begins.
-    pub(super) fn place(&self) -> (u64, u64) {
+    pub(super) fn position(&self) -> (u64, u64) {
         (self.at, self.line)
     }
 
@@ -137,15 +137,15 @@ impl Records {
         }
     }
 
-    /// The byte at a place behind `start`, reading more when needed; nothing at the end of the file.
-    fn byte(&mut self, place: usize) -> io::Result<Option<u8>> {
-        while self.start + place >= self.end {
+    /// The byte at an offset from `start`, reading more when needed; nothing at the end of the file.
+    fn byte(&mut self, offset: usize) -> io::Result<Option<u8>> {
+        while self.start + offset >= self.end {
             if self.ended {
                 return Ok(None);
             }
             self.refill()?;
         }
-        Ok(Some(self.buffer[self.start + place]))
+        Ok(Some(self.buffer[self.start + offset]))
     }
 
     fn refill(&mut self) -> io::Result<()> {
@@ -170,26 +170,26 @@ impl Records {
         (record.line, record.at) = (self.line, self.at);
         let mut state = State::FieldStart;
         let mut field = Field { range: 0..0, doubled: false };
-        let (mut place, mut lines, mut fault) = (0, 0, None);
+        let (mut offset, mut lines, mut fault) = (0, 0, None);
         // The column of the quote that is open, for a message if it never closes.
         let mut opened = 0;
         let mut skipped = 0_u64;
         let terminator = loop {
             // A record that is too long is read on to its end, but not kept.
-            if place > MAX_RECORD {
+            if offset > MAX_RECORD {
                 fault.get_or_insert((None, format!("the record is longer than 1 MiB{}", open_quote(state, opened))));
-                self.start += place;
-                skipped += place as u64;
-                place = 0;
+                self.start += offset;
+                skipped += offset as u64;
+                offset = 0;
                 record.fields.clear();
             }
-            let Some(byte) = self.byte(place)? else { break 0 };
+            let Some(byte) = self.byte(offset)? else { break 0 };
             if state == State::FieldStart {
-                field = Field { range: place..place, doubled: false };
+                field = Field { range: offset..offset, doubled: false };
                 if byte == b'"' {
-                    (state, opened) = (State::Quoted, place);
-                    field.range = place + 1..place + 1;
-                    place += 1;
+                    (state, opened) = (State::Quoted, offset);
+                    field.range = offset + 1..offset + 1;
+                    offset += 1;
                     continue;
                 }
                 state = State::Plain;
@@ -197,58 +197,58 @@ impl Records {
             match (state, byte) {
                 (State::Quoted, b'"') => state = State::Closed,
                 (State::Quoted, b'\n') => lines += 1,
-                (State::Quoted, b'\r') if self.byte(place + 1)? != Some(b'\n') => lines += 1,
+                (State::Quoted, b'\r') if self.byte(offset + 1)? != Some(b'\n') => lines += 1,
                 (State::Quoted, _) => {}
                 (State::Closed, b'"') => {
                     field.doubled = true;
                     state = State::Quoted;
                 }
                 (_, b'\n') => break 1,
-                (_, b'\r') => break if self.byte(place + 1)? == Some(b'\n') { 2 } else { 1 },
+                (_, b'\r') => break if self.byte(offset + 1)? == Some(b'\n') { 2 } else { 1 },
                 (_, byte) if byte == self.delimiter => {
-                    field.range.end = place - usize::from(state == State::Closed);
+                    field.range.end = offset - usize::from(state == State::Closed);
                     record.fields.push(field.clone());
                     state = State::FieldStart;
                     // A delimiter at the very end is followed by one more empty value.
-                    field = Field { range: place + 1..place + 1, doubled: false };
+                    field = Field { range: offset + 1..offset + 1, doubled: false };
                 }
                 (State::Closed, _) => {
                     let why = "text follows the closing quote; inside quotes, write \"\" for a quote";
-                    fault.get_or_insert((Some(place), why.to_owned()));
+                    fault.get_or_insert((Some(offset), why.to_owned()));
                     state = State::Plain;
                 }
                 _ => {}
             }
-            place += 1;
+            offset += 1;
         };
-        if self.ended && place == 0 && skipped == 0 && terminator == 0 && record.fields.is_empty() {
+        if self.ended && offset == 0 && skipped == 0 && terminator == 0 && record.fields.is_empty() {
             return Ok(Next::End);
         }
         if state == State::Quoted {
             fault.get_or_insert((Some(opened), "the quote is never closed".to_owned()));
         }
-        field.range.end = place - usize::from(state == State::Closed && place > 0);
+        field.range.end = offset - usize::from(state == State::Closed && offset > 0);
         record.fields.push(field);
-        let bad = self.finish(record, place, fault)?;
-        self.start += place + terminator;
-        self.at += skipped + (place + terminator) as u64;
+        let bad = self.finish(record, offset, fault)?;
+        self.start += offset + terminator;
+        self.at += skipped + (offset + terminator) as u64;
         self.line += lines + u64::from(terminator > 0);
         Ok(bad.map_or(Next::Record, Next::Bad))
     }
 
-    /// Checks the text of a record that lies between `start` and `place`.
+    /// Checks the text of a record that lies between `start` and `offset`.
     fn finish(
         &self,
         record: &mut Record,
-        place: usize,
+        offset: usize,
         fault: Option<(Option<usize>, String)>,
     ) -> Result<Option<BadRecord>, SourceError> {
-        let bytes = &self.buffer[self.start..self.start + place];
+        let bytes = &self.buffer[self.start..self.start + offset];
         record.raw.clear();
-        let place_of = |at: usize| place_in(&bytes[..at.min(bytes.len())], record.line);
+        let position_of = |at: usize| position_in(&bytes[..at.min(bytes.len())], record.line);
         if let Some((at, message)) = fault {
             let (line, column) = at.map_or((record.line, None), |at| {
-                let (line, column) = place_of(at);
+                let (line, column) = position_of(at);
                 (line, Some(column))
             });
             let is_later = line != record.line;
@@ -267,7 +267,7 @@ impl Records {
                 Ok(None)
             }
             Err(wrong) => {
-                let (line, column) = place_of(wrong.valid_up_to());
+                let (line, column) = position_of(wrong.valid_up_to());
                 Err(not_utf8(line, column))
             }
         }
@@ -283,7 +283,7 @@ fn open_quote(state: State, opened: usize) -> String {
 }
 
 /// Line and column of the end of some text.
-fn place_in(before: &[u8], line: u64) -> (u64, u64) {
+fn position_in(before: &[u8], line: u64) -> (u64, u64) {
     let (mut line, mut begin) = (line, 0);
     for (at, byte) in before.iter().enumerate() {
         let lone = *byte == b'\r' && before.get(at + 1) != Some(&b'\n');

@@ -1,4 +1,4 @@
-//! The rows that were refused, as the input had them.
+//! Rejected rows, as the input had them.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use super::fields::fold;
 use super::json::Layout;
 use super::records::Record;
 use super::results::{Part, is_jsonl, write_record};
-use super::scan::{Place, Scanner};
+use super::scan::{Position, Scanner};
 use super::{FileSource, Shape};
 use crate::bulk::SourceError;
 
 /// The column that says what is wrong; imports ignore it.
 const ERROR: &str = "_error";
 
-/// Writes the rows that were refused, as the input had them and with `_error`, so that they can be imported after
+/// Writes the rejected rows, as the input had them and with `_error`, so that they can be imported after
 /// repair. Rows of tables make a table, those of JSON make JSONL. It grows as `NAME.part`, readable by its owner alone.
 #[derive(Debug)]
 pub struct RejectsWriter {
@@ -49,7 +49,7 @@ impl RejectsWriter {
         let input = self.source.input.from(at);
         match &self.source.shape {
             Shape::Table(table) => {
-                // A record that cannot be read has no values to repeat; its place is in the message.
+                // A record that cannot be read has no values to repeat; its position is in the message.
                 if !table.record(input, at, &mut self.record).map_err(failed)? {
                     self.record = Record::default();
                 }
@@ -62,7 +62,7 @@ impl RejectsWriter {
                 })
             }
             Shape::Lines | Shape::List(Layout::Links(_)) => {
-                let found = Scanner::new(input, Place { at, ..Place::START }).value();
+                let found = Scanner::new(input, Position { at, ..Position::START }).value();
                 // What is no object at all is kept as a text.
                 let text = found.ok().and_then(|found| found.text).unwrap_or_default();
                 let line = with_error(&text, error)
@@ -70,7 +70,7 @@ impl RejectsWriter {
                 self.line(&line)
             }
             Shape::List(Layout::Ids(template, _)) => {
-                let found = Scanner::new(input, Place { at, ..Place::START }).value().map_err(failed)?;
+                let found = Scanner::new(input, Position { at, ..Position::START }).value().map_err(failed)?;
                 let id = found.text.unwrap_or_default();
                 let mut template = (**template).clone();
                 template.custom_id = None;
@@ -102,7 +102,7 @@ fn failed(error: SourceError) -> io::Error {
     io::Error::other(error)
 }
 
-/// An object with `_error` as its last member; its other members stay as they stand.
+/// An object with `_error` as its last member; its other members are unchanged.
 fn with_error(object: &str, error: &str) -> Option<String> {
     let mut line = String::from("{");
     for (key, value) in members(object).ok()?.into_iter().filter(|(key, _)| !is_error(key)) {

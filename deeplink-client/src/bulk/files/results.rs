@@ -1,4 +1,4 @@
-//! What became of each row, in the order in which it became known.
+//! The result of each row, in the order in which it is known.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -23,7 +23,7 @@ impl Part {
         let mut part = path.clone().into_os_string();
         part.push(".part");
         let part = PathBuf::from(part);
-        // What an earlier run has left unfinished begins anew: a resumed run tells all its rows again.
+        // An unfinished file is started over: a resumed run emits all its rows again.
         match std::fs::remove_file(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -45,7 +45,7 @@ pub(super) fn is_jsonl(path: &Path) -> bool {
     matches!(Format::of_name(&path.to_string_lossy()), Some(Format::Jsonl | Format::Json))
 }
 
-/// Writes what became of each row: CSV, or JSONL if the name ends so. It grows as `NAME.part`, readable by its owner
+/// Writes the result of each row: CSV, or JSONL if the name ends so. It grows as `NAME.part`, readable by its owner
 /// alone.
 #[derive(Debug)]
 pub struct ResultsWriter {

@@ -1,4 +1,4 @@
-//! Finds JSON values in a stream without holding more than one of them, with the place of each.
+//! Finds JSON values in a stream without holding more than one of them, with the position of each.
 
 use std::io::{self, Read};
 
@@ -8,25 +8,25 @@ use crate::bulk::SourceError;
 
 const READ: usize = 64 * 1024;
 
-/// Walks over JSON byte by byte.
+/// Scans JSON byte by byte.
 pub(super) struct Scanner {
     input: Reader,
     buffer: Vec<u8>,
     next: usize,
     end: usize,
     /// Where `next` is in the file.
-    pub(super) place: Place,
+    pub(super) position: Position,
 }
 
-/// A place in a file: byte from 0, line and column from 1, the column in characters.
+/// A position in a file: byte from 0, line and column from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) at: u64,
     pub(super) line: u64,
     pub(super) column: u64,
 }
 
-impl Place {
+impl Position {
     pub(super) const START: Self = Self { at: 0, line: 1, column: 1 };
 
     pub(super) fn wrong(self, message: impl Into<String>) -> SourceError {
@@ -43,15 +43,15 @@ impl Place {
     }
 }
 
-/// A value as it stands in the file; nothing of one that is too long.
-pub(super) struct Found {
+/// The text of a value and its position; no text if it is too long.
+pub(super) struct Scanned {
     pub(super) text: Option<String>,
-    pub(super) place: Place,
+    pub(super) position: Position,
 }
 
 impl Scanner {
-    pub(super) fn new(input: Reader, place: Place) -> Self {
-        Self { input, buffer: vec![0; READ], next: 0, end: 0, place }
+    pub(super) fn new(input: Reader, position: Position) -> Self {
+        Self { input, buffer: vec![0; READ], next: 0, end: 0, position }
     }
 
     fn peek(&mut self) -> io::Result<Option<u8>> {
@@ -72,7 +72,7 @@ impl Scanner {
 
     fn bump(&mut self, byte: u8) {
         self.next += 1;
-        self.place.step(byte);
+        self.position.step(byte);
     }
 
     /// Skips a byte order mark at the very beginning.
@@ -80,7 +80,7 @@ impl Scanner {
         self.peek()?;
         if self.buffer[self.next..self.end].starts_with(&[0xef, 0xbb, 0xbf]) {
             self.next += 3;
-            self.place.at += 3;
+            self.position.at += 3;
         }
         Ok(())
     }
@@ -105,43 +105,43 @@ impl Scanner {
         Ok(is_there)
     }
 
-    /// Takes it, or says what is there instead.
+    /// Takes it, or fails with what is there instead.
     pub(super) fn expect(&mut self, wanted: u8, what: &str) -> Result<(), SourceError> {
         if self.take(wanted)? { Ok(()) } else { Err(self.unexpected(what)) }
     }
 
     pub(super) fn unexpected(&mut self, expected: &str) -> SourceError {
         match self.peek() {
-            Ok(None) => self.place.wrong(format!("the input ends where {expected} is expected")),
+            Ok(None) => self.position.wrong(format!("the input ends where {expected} is expected")),
             Ok(Some(byte)) => {
                 let found = char::from(byte).escape_debug();
-                self.place.wrong(format!("{expected} is expected, not '{found}'"))
+                self.position.wrong(format!("{expected} is expected, not '{found}'"))
             }
             Err(error) => error.into(),
         }
     }
 
-    /// Takes the next value. Whether it is well-formed inside is for a parser to say.
-    pub(super) fn value(&mut self) -> Result<Found, SourceError> {
+    /// Takes the next value. A parser checks later whether it is well-formed.
+    pub(super) fn value(&mut self) -> Result<Scanned, SourceError> {
         self.scan(true)
     }
 
-    /// Walks over the next value, however long.
-    pub(super) fn skip(&mut self) -> Result<Place, SourceError> {
-        self.scan(false).map(|found| found.place)
+    /// Skips the next value, however long.
+    pub(super) fn skip(&mut self) -> Result<Position, SourceError> {
+        self.scan(false).map(|found| found.position)
     }
 
-    fn scan(&mut self, keep: bool) -> Result<Found, SourceError> {
+    fn scan(&mut self, keep: bool) -> Result<Scanned, SourceError> {
         if matches!(self.token()?, None | Some(b',' | b':' | b']' | b'}')) {
             return Err(self.unexpected("a value"));
         }
-        let start = self.place;
+        let start = self.position;
         let mut bytes = Vec::new();
         let (mut depth, mut inside, mut escaped) = (0_u32, false, false);
         loop {
             let Some(byte) = self.peek()? else {
                 if depth > 0 || inside {
-                    return Err(self.place.wrong(format!(
+                    return Err(self.position.wrong(format!(
                         "the input ends inside the value that begins on line {}, column {}",
                         start.line, start.column
                     )));
@@ -178,14 +178,14 @@ impl Scanner {
             }
         }
         if bytes.len() > MAX_RECORD {
-            return Ok(Found { text: None, place: start });
+            return Ok(Scanned { text: None, position: start });
         }
         match String::from_utf8(bytes) {
-            Ok(text) => Ok(Found { text: Some(text), place: start }),
+            Ok(text) => Ok(Scanned { text: Some(text), position: start }),
             Err(wrong) => {
-                let mut place = start;
-                wrong.as_bytes()[..wrong.utf8_error().valid_up_to()].iter().for_each(|byte| place.step(*byte));
-                Err(not_utf8(place.line, place.column))
+                let mut position = start;
+                wrong.as_bytes()[..wrong.utf8_error().valid_up_to()].iter().for_each(|byte| position.step(*byte));
+                Err(not_utf8(position.line, position.column))
             }
         }
     }

@@ -39,7 +39,7 @@ impl Table {
         let fields = columns(&header, options).map_err(|(column, message)| {
             SourceError::new(message).at(record.line, column.and_then(|column| record.column(column)))
         })?;
-        let (at, line) = records.place();
+        let (at, line) = records.position();
         Ok(Self { delimiter, header, fields: fields.into(), at, line })
     }
 
@@ -55,7 +55,7 @@ impl Table {
         }
     }
 
-    /// The record that begins at a byte, as it stands in the file.
+    /// The record that begins at a byte, as in the file.
     pub(super) fn record(&self, input: Reader, at: u64, record: &mut Record) -> Result<bool, SourceError> {
         let mut records = Records::new(input, self.delimiter, at, 1);
         Ok(matches!(records.read(record)?, Next::Record))
@@ -70,7 +70,7 @@ fn columns(header: &[String], options: &FileOptions) -> Result<Vec<Field>, Refus
     for (column, field) in &options.map {
         let Some(at) = header.iter().position(|name| fold(name) == fold(column)) else {
             let names = header.join(", ");
-            return Err((None, format!("there is no column \"{}\" to map; there are {names}", column.escape_debug())));
+            return Err((None, format!("no column \"{}\" to map; the columns are {names}", column.escape_debug())));
         };
         mapped.push((at, map_target(field).map_err(|message| (None, message))?));
     }
@@ -88,7 +88,7 @@ fn columns(header: &[String], options: &FileOptions) -> Result<Vec<Field>, Refus
     for (at, field) in fields.iter().enumerate() {
         let earlier = fields[..at].iter().position(|other| same(other, field));
         if let Some(earlier) = earlier {
-            let message = format!("columns \"{}\" and \"{}\" both mean {field}", header[earlier], header[at]);
+            let message = format!("columns \"{}\" and \"{}\" both map to {field}", header[earlier], header[at]);
             return Err((Some(at), message));
         }
     }
@@ -103,7 +103,7 @@ fn same(one: &Field, other: &Field) -> bool {
     }
 }
 
-/// What a mapping leads to.
+/// The field that a mapping gives.
 pub(super) fn map_target(field: &str) -> Result<Field, String> {
     if fold(field) == "ignore" {
         return Ok(Field::Ignored);

@@ -1,4 +1,4 @@
-//! Trouble on the way: each row is in the account once, whatever is lost.
+//! Faults between client and service: each row is in the account once, whatever is lost.
 
 use super::*;
 

@@ -47,7 +47,7 @@ impl Fault {
     ];
 }
 
-type Trouble = Box<dyn FnMut(&str, &mut Random) -> Option<Fault> + Send>;
+type Disruption = Box<dyn FnMut(&str, &mut Random) -> Option<Fault> + Send>;
 
 pub(crate) struct State {
     /// Links of the caller.
@@ -65,7 +65,7 @@ pub(crate) struct State {
     /// The affiliate of the key.
     pub(crate) scoped_to: Option<String>,
     pub(crate) most_bytes: usize,
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) trouble: Option<Disruption>,
     random: Random,
     /// Method, path, key and body of every request.
     pub(crate) log: Vec<(String, String, String, Bytes)>,
@@ -117,7 +117,7 @@ impl Model {
         self.edit(|state| state.trouble = Some(Box::new(trouble)));
     }
 
-    /// Trouble with one in so many requests that make links, of every kind.
+    /// Disturbs one in this many requests that create links, in every way.
     pub(crate) fn mixed_trouble(&self, one_in: u64) {
         self.trouble(move |path, random| {
             let makes = path == "/v1/links/bulk" || path == "/v1/links";
@@ -306,8 +306,8 @@ impl State {
                 Ok(patch) => patch,
                 Err(why) => return invalid(why),
             };
-            patch.ios_deep_link.apply(&mut link.ios_deep_link);
-            patch.web_url.apply(&mut link.web_url);
+            patch.destinations.ios_deep_link.apply(&mut link.ios_deep_link);
+            patch.destinations.web_url.apply(&mut link.web_url);
             patch.metadata.apply(&mut link.metadata);
             patch.agent_context.apply(&mut link.agent_context);
             patch.social_preview.apply(&mut link.social_preview);

@@ -1,12 +1,11 @@
 //! The decision table, row by row and column by column, and what goes with it.
 
 mod properties;
-mod table;
 mod urls;
 
 use super::*;
 use crate::visitor::{AgentTraits, Class};
-use table::{
+use deeplink_doubles::decisions::{
     AL, ALT, ANDROID, AS, CAMPAIGN, FIREFOX, IPHONE, IS, LINK_ID, LINK_URL, LINUX, LISTED, MAC, Row, TABLE, W, WINDOWS,
     as_listed, destinations, symbol,
 };
@@ -17,15 +16,10 @@ pub(super) fn visitor(agent: &str) -> Visitor {
 
 /// An active link with the destinations named in `has`.
 pub(super) fn link(has: &str) -> LinkView<'static> {
-    let [ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url] = destinations(has);
     LinkView {
         link_id: LINK_ID,
         url: LINK_URL,
-        ios_deep_link,
-        ios_store_url,
-        android_deep_link,
-        android_store_url,
-        web_url,
+        to: Destinations::from_array(destinations(has)),
         has_social_preview: false,
         has_agent_context: false,
         is_active: true,
@@ -60,12 +54,12 @@ fn describe(outcome: &Outcome<'_>) -> String {
 
 /// One visit: the agent, the link's destinations, the alternate host (if any), and more of the query.
 fn visit(agent: &str, has: &str, alternate: Option<&str>, query: &str) -> String {
-    visit_link(agent, &link(has), Surroundings { alternate, ..Surroundings::default() }, query)
+    visit_link(agent, &link(has), HostContext { alternate, ..HostContext::default() }, query)
 }
 
-fn visit_link(agent: &str, link: &LinkView<'_>, around: Surroundings<'_>, query: &str) -> String {
+fn visit_link(agent: &str, link: &LinkView<'_>, host: HostContext<'_>, query: &str) -> String {
     let query = format!("{CAMPAIGN}&{query}");
-    describe(&decide(link, &around, visitor(agent), Some(&query)))
+    describe(&decide(link, &host, visitor(agent), Some(&query)))
 }
 
 #[test]
@@ -97,9 +91,9 @@ fn a_client_is_treated_as_a_browser() {
 fn a_plain_redirect_is_the_stored_text_itself() {
     for query in [None, Some(""), Some("x=1")] {
         let link = link("W");
-        match decide(&link, &Surroundings::default(), visitor(IPHONE), query) {
+        match decide(&link, &HostContext::default(), visitor(IPHONE), query) {
             Outcome::Redirect(Cow::Borrowed(to)) => {
-                assert!(link.web_url.is_some_and(|stored| std::ptr::eq(to, stored)));
+                assert!(link.to.web_url.is_some_and(|stored| std::ptr::eq(to, stored)));
             }
             other => panic!("{other:?}"),
         }
@@ -111,12 +105,12 @@ fn a_listed_visitor_sees_the_page_of_a_web_link_that_has_something_to_tell() {
     for name in LISTED {
         let mut web = link("W");
         web.has_social_preview = true;
-        assert_eq!(visit_link(name, &web, Surroundings::default(), ""), "LP open=W′", "{name}");
-        assert_eq!(visit_link(IPHONE, &web, Surroundings::default(), ""), "302 W′", "people are sent on");
+        assert_eq!(visit_link(name, &web, HostContext::default(), ""), "LP open=W′", "{name}");
+        assert_eq!(visit_link(IPHONE, &web, HostContext::default(), ""), "302 W′", "people are sent on");
         web.has_social_preview = false;
         web.has_agent_context = true;
-        assert_eq!(visit_link(name, &web, Surroundings::default(), ""), "LP open=W′", "{name}");
-        assert_eq!(visit_link(WINDOWS, &web, Surroundings::default(), ""), "302 W′", "people are sent on");
+        assert_eq!(visit_link(name, &web, HostContext::default(), ""), "LP open=W′", "{name}");
+        assert_eq!(visit_link(WINDOWS, &web, HostContext::default(), ""), "302 W′", "people are sent on");
     }
 }
 
@@ -125,9 +119,9 @@ fn an_inactive_link_is_a_notice_for_everybody_everywhere() {
     for Row(_, agent, has, alternate, _) in TABLE {
         for on_alternate in [false, true] {
             let link = LinkView { is_active: false, ..link(has) };
-            let around = Surroundings { alternate: *alternate, on_alternate, ..Surroundings::default() };
+            let host = HostContext { alternate: *alternate, on_alternate, ..HostContext::default() };
             for agent in [*agent, LISTED[0], LISTED[1], LISTED[2], "curl/8.5"] {
-                assert_eq!(visit_link(agent, &link, around, "redirect=1"), "notice");
+                assert_eq!(visit_link(agent, &link, host, "redirect=1"), "notice");
             }
         }
     }
@@ -159,8 +153,8 @@ fn the_alternate_host_goes_to_the_store() {
         (LISTED[0], "IS AS W", "", "LP open=W′ ios-store=IS android-store=AS′"),
         (LISTED[1], "W", "", "302 W′"),
     ] {
-        let around = Surroundings { alternate: ALT, on_alternate: true, ..Surroundings::default() };
-        assert_eq!(visit_link(agent, &link(has), around, query), expected, "{agent} to {has}, {query}");
+        let host = HostContext { alternate: ALT, on_alternate: true, ..HostContext::default() };
+        assert_eq!(visit_link(agent, &link(has), host, query), expected, "{agent} to {has}, {query}");
     }
 }
 
@@ -194,7 +188,7 @@ fn only_the_first_redirect_parameter_counts_and_only_as_1() {
 fn wechat_gets_a_hint_and_ios_a_copied_link() {
     let plan = |agent: &str, has: &str| {
         let link = link(has);
-        match decide(&link, &Surroundings::default(), visitor(agent), None) {
+        match decide(&link, &HostContext::default(), visitor(agent), None) {
             Outcome::Landing(plan) => (plan.hint, plan.copies_link()),
             other => panic!("no page: {other:?}"),
         }
@@ -211,8 +205,8 @@ fn wechat_gets_a_hint_and_ios_a_copied_link() {
 #[test]
 fn counting() {
     let (active, inactive) = (link("W"), LinkView { is_active: false, ..link("W") });
-    let here = Surroundings { alternate: ALT, ..Surroundings::default() };
-    let alternate = Surroundings { on_alternate: true, ..here };
+    let here = HostContext { alternate: ALT, ..HostContext::default() };
+    let alternate = HostContext { on_alternate: true, ..here };
     for (agent, kind) in [
         (IPHONE, ClickKind::Human),
         ("curl/8.5", ClickKind::Agent),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{AS, IS, W, decide, link, visitor};
 use crate::resolve::query::Query;
 use crate::resolve::target::{pass_on, play_referrer};
-use crate::resolve::{LinkView, Outcome, Surroundings};
+use crate::resolve::{HostContext, Outcome};
 
 /// Addresses as they are stored: whatever the parser makes of arbitrary text.
 fn stored(base: &'static str) -> impl Strategy<Value = String> {
@@ -39,11 +39,14 @@ proptest! {
     fn a_location_is_plain_ascii_whatever_the_query(
         web in stored("https://example.com"), store in stored("https://play.google.com/d"), query in queries(), agent in 0..AGENTS.len(), on_alternate: bool,
     ) {
-        let link = LinkView { web_url: Some(&web), android_store_url: Some(&store), ..link("IS") };
-        for link in [link, LinkView { ios_store_url: None, android_store_url: None, ..link }] {
-            let around = Surroundings { on_alternate, ..Surroundings::default() };
+        let mut link = link("IS");
+        (link.to.web_url, link.to.android_store_url) = (Some(&*web), Some(&*store));
+        let mut without_stores = link;
+        (without_stores.to.ios_store_url, without_stores.to.android_store_url) = (None, None);
+        for link in [link, without_stores] {
+            let host = HostContext { on_alternate, ..HostContext::default() };
             for query in [Some(query.as_str()), Some(&*format!("redirect=1&{query}")), None] {
-                if let Outcome::Redirect(to) = decide(&link, &around, visitor(AGENTS[agent]), query) {
+                if let Outcome::Redirect(to) = decide(&link, &host, visitor(AGENTS[agent]), query) {
                     prop_assert!(to.bytes().all(|byte| (0x21..0x7f).contains(&byte)), "{to}");
                     prop_assert!(to.len() <= 2048 + 60 * 9 + 1100 + 2048);
                 }
@@ -99,7 +102,7 @@ proptest! {
     #[test]
     fn no_query_parameter_names_a_destination(query in queries()) {
         for agent in AGENTS {
-            if let Outcome::Redirect(to) = decide(&link("IS AS W"), &Surroundings::default(), visitor(agent), Some(&query)) {
+            if let Outcome::Redirect(to) = decide(&link("IS AS W"), &HostContext::default(), visitor(agent), Some(&query)) {
                 prop_assert!([IS, W, AS].iter().any(|stored| to.starts_with(stored)), "{}", to);
             }
         }

@@ -3,7 +3,7 @@
 use super::super::query::Query;
 use super::super::target::*;
 use super::{AS, CAMPAIGN, decide, link, visitor};
-use crate::resolve::{LinkView, Outcome, Surroundings};
+use crate::resolve::{HostContext, LinkView, Outcome};
 
 fn passed(web: &str, query: &str) -> String {
     pass_on(web, &Query::read(Some(query))).into_owned()
@@ -244,8 +244,8 @@ fn intents() {
 
 /// What the button of an Android visit leads to.
 fn android_button(agent: &str, link: &LinkView<'_>, package: Option<&str>) -> String {
-    let around = Surroundings { only_android_package: package, ..Surroundings::default() };
-    match decide(link, &around, visitor(agent), None) {
+    let host = HostContext { only_android_package: package, ..HostContext::default() };
+    match decide(link, &host, visitor(agent), None) {
         Outcome::Landing(plan) => plan.open().unwrap_or("none").to_owned(),
         other => panic!("no page: {other:?}"),
     }
@@ -267,7 +267,8 @@ fn an_intent_falls_back_to_store_then_web_then_nothing() {
 
 #[test]
 fn no_intent_without_package_or_with_a_fragment_or_in_firefox() {
-    let fragment = LinkView { android_deep_link: Some("shop://promo#part"), ..link("AS") };
+    let mut fragment = link("AS");
+    fragment.to.android_deep_link = Some("shop://promo#part");
     assert_eq!(android_button(super::ANDROID, &fragment, None), "shop://promo#part");
     assert_eq!(android_button(super::FIREFOX, &link("AL AS"), None), super::AL);
     assert_eq!(android_button(super::ANDROID, &link("AL"), None), super::AL);

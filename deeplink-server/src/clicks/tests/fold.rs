@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::{Home, NOW, Other, click_at};
 use crate::clicks::{Click, Retention};
-use crate::db::clicks::{self, By, Hash, Head, Kinds, NewClick, NewText, Place, Scope};
+use crate::db::clicks::{self, AppendPosition, By, Hash, Head, Kinds, NewClick, NewText, Scope};
 use crate::db::{Db, on};
 
 const HOUR: i64 = 3_600_000;
@@ -33,9 +33,9 @@ pub(super) async fn fold(db: &Db, limit: i64, months: bool) -> Folded {
     let batch = clicks::next_fold(&mut reader.conn(), i64::MAX, limit, months).await.expect("a batch");
     drop(reader);
     let Some(batch) = batch.map(Arc::new) else { return Folded::Nothing };
-    let stored = db.write(move |mut tx| {
+    let stored = db.write((), move |tx, ()| {
         let batch = Arc::clone(&batch);
-        async move { clicks::store_fold(&mut tx, &batch).await }.boxed()
+        async move { clicks::store_fold(tx, &batch).await }.boxed()
     });
     if stored.await.expect("a fold") { Folded::Some } else { Folded::Elsewhere }
 }
@@ -290,11 +290,11 @@ async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps:
                 // What is stored late, and what the clock says then, must not matter.
                 let rows: Arc<[NewClick]> = clicks.iter().map(Made::row).collect();
                 let latest = clicks.iter().map(|made| made.at).max().map_or(now, |at| at.max(now));
-                let to = Place { after: clicks::place(START + latest), gap: 0 };
+                let to = AppendPosition { after: clicks::position_at(START + latest), gap: 0 };
                 let head = Arc::clone(head);
-                db.write(move |mut tx| {
+                db.write((), move |tx, ()| {
                     let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
-                    async move { clicks::insert(&mut tx, &head, to, &rows).await }.boxed()
+                    async move { clicks::insert(tx, &head, to, &rows).await }.boxed()
                 })
                 .await
                 .expect("stored clicks");
@@ -308,7 +308,7 @@ async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps:
                 home.clock.set(Timestamp::from_millis(START + hours * HOUR + 2 * 86_400_000));
                 super::super::fold::sweep(db, home.clock.now(), Retention::Days(1)).await.expect("a sweep");
                 let kept = other.stored().await;
-                assert!(kept.iter().all(|click| click.0 > clicks::place(START + hours * HOUR)));
+                assert!(kept.iter().all(|click| click.0 > clicks::position_at(START + hours * HOUR)));
                 // Whole hours and days stay exact without the log.
                 for (from, to) in [(0, 200), (3, 40), (20, 21)] {
                     check_counts(db, &all, &[1, 2, 3, 4], (from * HOUR, to * HOUR - 1), true).await;
@@ -319,12 +319,12 @@ async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps:
 }
 
 async fn store_referers(db: &Db) {
-    db.write(|mut tx| {
+    db.write((), |tx, ()| {
         async move {
             let texts = REFERERS.iter().enumerate();
             let texts: Vec<_> = texts.map(|(nth, (text, _))| NewText { hash: hash(nth), text }).collect();
             // Used until far in the future, so that no sweep takes them.
-            clicks::insert_texts(&mut tx, &texts, NOW * 2).await
+            clicks::insert_texts(tx, &texts, NOW * 2).await
         }
         .boxed()
     })
@@ -364,11 +364,11 @@ async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
     let texts: Vec<(Hash, String)> =
         (0..500).map(|nth| (hash(nth), format!("https://h{nth:03}.example.com/"))).collect();
     let known = Arc::new(texts);
-    db.write(move |mut tx| {
+    db.write((), move |tx, ()| {
         let known = Arc::clone(&known);
         async move {
             let texts: Vec<_> = known.iter().map(|(hash, text)| NewText { hash: *hash, text }).collect();
-            clicks::insert_texts(&mut tx, &texts, NOW).await
+            clicks::insert_texts(tx, &texts, NOW).await
         }
         .boxed()
     })
@@ -387,10 +387,10 @@ async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
         };
         let rows: Arc<[NewClick]> = hosts.map(click).collect();
         let head = Arc::clone(&head);
-        db.write(move |mut tx| {
+        db.write((), move |tx, ()| {
             let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
-            let to = Place { after: clicks::place(at), gap: 0 };
-            async move { clicks::insert(&mut tx, &head, to, &rows).await }.boxed()
+            let to = AppendPosition { after: clicks::position_at(at), gap: 0 };
+            async move { clicks::insert(tx, &head, to, &rows).await }.boxed()
         })
         .await
         .expect("stored clicks");

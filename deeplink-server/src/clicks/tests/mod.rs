@@ -10,54 +10,42 @@ mod store;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
+use deeplink_doubles::machine;
+use deeplink_doubles::wait::{PATIENCE as LONG, eventually};
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use tokio::time::Instant;
 
 use super::{Click, Clicks, Status};
 use crate::clock::Clock;
-use crate::config::BUSY_MACHINE;
+use crate::config::TEST_DATABASE_TIMEOUT;
 use crate::db::{Access, Conn, Db, OpenError, on};
 
 const NOW: i64 = 1_795_167_000_000;
 
-/// Longer than anything takes on a busy machine.
-const LONG: Duration = Duration::from_mins(1);
-
 /// A database and a data directory, which outlive the process that uses them.
 struct Home {
     url: String,
-    server: Option<String>,
     directory: tempfile::TempDir,
     clock: Clock,
 }
 
 impl Home {
     fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        #[expect(clippy::disallowed_methods, reason = "which database tests run on is no setting of the service")]
-        let server = std::env::var("TEST_DATABASE_URL").ok().filter(|url| !url.is_empty());
-        let url = match &server {
-            None => format!("sqlite://{}", directory.path().join("test.db").display()),
-            Some(server) => {
-                let mut url: url::Url = server.parse().expect("TEST_DATABASE_URL is a URL");
-                url.set_path(&format!("clicks_{}", hex::encode(Random::system().bytes::<8>())));
-                url.into()
-            }
-        };
-        Self { url, server, directory, clock: Clock::fixed(Timestamp::from_millis(NOW)) }
+        let directory = machine::directory();
+        let url = machine::new_database("clicks", directory.path());
+        Self { url, directory, clock: Clock::fixed(Timestamp::from_millis(NOW)) }
     }
 
     fn is_sqlite(&self) -> bool {
-        self.server.is_none()
+        self.url.starts_with("sqlite:")
     }
 
     /// Opens the database once whoever had it is gone: tasks that were ended let go of it a moment later.
     async fn open(&self) -> Db {
         let end = Instant::now() + LONG;
         loop {
-            match Db::open(&self.url, Access::Serve, BUSY_MACHINE).await {
+            match Db::open(&self.url, Access::Serve, TEST_DATABASE_TIMEOUT).await {
                 Err(OpenError::InUse { .. }) if Instant::now() < end => {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
@@ -78,9 +66,9 @@ impl Home {
     }
 
     /// A process whose visits wait so long for the database.
-    async fn start_with(&self, patience: Duration) -> (Db, Arc<Clicks>) {
+    async fn start_with(&self, store_timeout: Duration) -> (Db, Arc<Clicks>) {
         let db = self.open().await;
-        let clicks = Clicks::start_with(db.clone(), self.clock.clone(), self.directory.path(), false, patience);
+        let clicks = Clicks::start_with(db.clone(), self.clock.clone(), self.directory.path(), false, store_timeout);
         (db, clicks.expect("a start"))
     }
 
@@ -99,13 +87,13 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        let Some(server) = self.server.clone() else { return };
+        let Some(server) = machine::postgres() else { return };
         let name = self.url.rsplit('/').next().unwrap_or_default().to_owned();
         // Dropping the database has to be waited for, and a test's runtime cannot be, here.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
-                let mut conn = PgConnection::connect(&server).await.expect("a connection");
+                let mut conn = PgConnection::connect(server.as_str()).await.expect("a connection");
                 let sql = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
                 sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut conn).await.expect("a dropped database");
             });
@@ -183,15 +171,6 @@ fn click_at(texts: &super::Texts, link: i64, at: i64) -> Click {
     let referer = (link % 3 == 0).then(|| format!("https://example.com/{}", link % 5));
     let referer = texts.referer(referer.as_deref().map(str::as_bytes));
     Click { link, at, kind: u8::try_from(link % 4).expect("small"), platform: 1, agent, referer }
-}
-
-/// Waits until `done` holds; fails after a minute.
-async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + LONG;
-    while !done() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 fn status(clicks: &Clicks) -> Status {

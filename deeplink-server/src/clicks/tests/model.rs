@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::super::queue::lock;
 use super::super::{Intake, Recorded, replay, spill};
 use super::{Home, NOW, Other, click_at};
-use crate::db::{Db, DbError, Job, Lane, Ran};
+use crate::db::{ClickSource, Db, DbError, Job, Ran};
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
@@ -79,10 +79,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Default)]
 struct Door(Mutex<Option<Arc<Intake>>>);
 
-impl Lane for Door {
+impl ClickSource for Door {
     fn ready(&self) -> BoxFuture<'_, ()> {
         async {
-            while lock(&self.0).as_ref().is_none_or(|intake| lock(&intake.aside).is_empty()) {
+            while lock(&self.0).as_ref().is_none_or(|intake| lock(&intake.low_durability).is_empty()) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
@@ -90,7 +90,7 @@ impl Lane for Door {
     }
 
     fn take(&self) -> Option<Box<dyn Job>> {
-        lock(&self.0).as_ref().and_then(|intake| lock(&intake.aside).take(false))
+        lock(&self.0).as_ref().and_then(|intake| lock(&intake.low_durability).take(false))
     }
 
     fn may_grow(&self) -> bool {
@@ -126,7 +126,7 @@ impl World<'_> {
             Step::Write(outcome) => self.write(outcome).await,
             Step::GiveUp => {
                 self.intake.begin_spilling();
-                self.intake.give_up();
+                self.intake.abandon_all();
             }
             Step::Full(full) => lock(&self.intake.spill).is_full = full,
             Step::Replay(killed) => self.replay(killed).await,
@@ -154,13 +154,13 @@ impl World<'_> {
             return store.answer(Err(DbError::Full));
         }
         if matches!(outcome, Outcome::GivenUpBefore) {
-            self.intake.give_up();
+            self.intake.abandon_all();
         }
         self.other.run("BEGIN").await;
         let ran = store.run(self.other.conn()).await;
         assert_eq!(matches!(ran, Ran::Undo), matches!(outcome, Outcome::GivenUpBefore));
         if let Outcome::GivenUpAtCommit { .. } | Outcome::KilledAtCommit { given_up: true, .. } = outcome {
-            self.intake.give_up();
+            self.intake.abandon_all();
             self.look();
         }
         let stored = match outcome {
@@ -184,7 +184,7 @@ impl World<'_> {
         let files = || spill::files(self.home.directory.path()).expect("a directory");
         lock(&self.intake.spill).close();
         let before: Vec<_> = files().into_iter().map(|file| (std::fs::read(&file).expect("a file"), file)).collect();
-        replay::replay(&self.intake, self.db, &mut replay::Told::default()).await.expect("a replay");
+        replay::replay(&self.intake, self.db, &mut replay::ReportedFiles::default()).await.expect("a replay");
         self.intake.end_spilling();
         assert!(files().is_empty());
         if killed {
@@ -259,7 +259,7 @@ fn what_was_answered_is_stored_exactly_once_whatever_happens() {
     let home = Home::new();
     let (db, mut other) = runtime.block_on(async { (home.open().await, home.other().await) });
     let door = Arc::new(Door::default());
-    db.attach_lane(Arc::clone(&door) as Arc<dyn Lane>);
+    db.attach_click_source(Arc::clone(&door) as Arc<dyn ClickSource>);
     let other = std::cell::RefCell::new(&mut other);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: 60,

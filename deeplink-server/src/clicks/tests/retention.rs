@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use super::fold::{fold, fold_all, total};
 use super::{Home, NOW, click_at};
 use crate::clicks::{Click, Retention};
-use crate::db::clicks::{self, Head, NewClick, Place};
+use crate::db::clicks::{self, AppendPosition, Head, NewClick};
 use crate::db::on;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,6 +91,44 @@ async fn retention_goes_by_the_plan_of_each_account() {
     db.close().await;
 }
 
+/// The plan that holds decides: the operator's grant, and the subscription's only while it grants one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bl1_retention_goes_by_the_plan_that_holds() {
+    const DAY: i64 = 86_400_000;
+    let home = Home::new();
+    let (db, clicks) = home.start_patient().await;
+    let mut other = home.other().await;
+    let accounts = [
+        ("'free', 'pro', NULL, NULL", true),
+        ("'pro', NULL, 'active', NULL", true),
+        ("'pro', NULL, 'past_due', 6", true),
+        ("'pro', NULL, 'past_due', 8", false),
+        ("'pro', NULL, 'canceled', NULL", false),
+        ("'pro', 'business', 'canceled', NULL", true),
+    ];
+    for (link, (plan, _)) in (1..).zip(accounts) {
+        let (plan, days) = plan.rsplit_once(", ").expect("columns");
+        let since = days.parse().map_or("NULL".to_owned(), |days: i64| (NOW - days * DAY).to_string());
+        let sql = format!(
+            "INSERT INTO tenants (id, created_at, plan_tier, comp_tier, subscription_status, past_due_since)
+             VALUES ('tenant-{link}', 0, {plan}, {since});
+             INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at) VALUES ({link}, 'tenant-{link}', 'a', 0)"
+        );
+        other.run_all(sql).await;
+    }
+    home.clock.set(Timestamp::from_millis(NOW - 200 * DAY));
+    for (link, _) in (1..).zip(accounts) {
+        clicks.record(Click { kind: 0, ..click_at(clicks.texts(), link, NOW - 200 * DAY) }).await;
+    }
+    fold_all(&db).await;
+    home.clock.set(Timestamp::from_millis(NOW));
+    clicks.sweep(Retention::Plans).await.expect("a sweep");
+    let left: Vec<i64> = other.stored().await.into_iter().map(|click| click.1).collect();
+    let kept: Vec<i64> = (1..).zip(accounts).filter(|(_, (_, stays))| *stays).map(|(link, _)| link).collect();
+    assert_eq!(left, kept);
+    db.close().await;
+}
+
 /// Hours are counted by platform and host for some weeks, and days for as long as clicks are kept; what counts neither stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_visitors_name_does_not_stay_for_ever() {
@@ -150,10 +188,10 @@ async fn folded_clicks_count_to_the_month_of_their_account() {
             .map(|(link, at, kind)| NewClick { link, at, kind, platform: 0, agent: None, referer: None })
             .collect();
         let head = Arc::clone(&head);
-        db.write(move |mut tx| {
+        db.write((), move |tx, ()| {
             let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
-            let to = Place { after: clicks::place(NOW), gap: 0 };
-            async move { clicks::insert(&mut tx, &head, to, &rows).await }.boxed()
+            let to = AppendPosition { after: clicks::position_at(NOW), gap: 0 };
+            async move { clicks::insert(tx, &head, to, &rows).await }.boxed()
         })
         .await
         .expect("stored clicks");

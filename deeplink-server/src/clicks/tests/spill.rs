@@ -8,16 +8,16 @@ use tokio::time::Instant;
 use super::super::queue::lock;
 use super::super::spill::{Spill, files};
 use super::super::texts::Texts;
-use super::{Home, NOW, click, click_at, eventually, status};
+use super::{Home, LONG, NOW, click, click_at, eventually, status};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_database_holds_up_no_visit_and_loses_no_click() {
     let home = Home::new();
-    let patience = Duration::from_millis(300);
-    let (db, clicks) = home.start_with(patience).await;
+    let store_timeout = Duration::from_millis(300);
+    let (db, clicks) = home.start_with(store_timeout).await;
     clicks.record(click(&clicks, 0)).await;
     let is_well = || !status(&clicks).spilling && home.spill_files() == 0;
-    eventually("the first click is stored", || status(&clicks).stored_total == 1 && is_well()).await;
+    eventually("the first click is stored", LONG, || async { status(&clicks).stored_total == 1 && is_well() }).await;
     let mut other = home.other().await;
     other.lock().await;
     let mut waits = Vec::new();
@@ -27,19 +27,19 @@ async fn a_locked_database_holds_up_no_visit_and_loses_no_click() {
         waits.push(began.elapsed());
     }
     // The first finds out; the others do not wait at all.
-    assert!(waits[0] + Duration::from_millis(20) >= patience && waits[0] < 60 * patience, "{:?}", waits[0]);
-    assert!(waits[1..].iter().sum::<Duration>() < 60 * patience, "{waits:?}");
+    assert!(waits[0] + Duration::from_millis(20) >= store_timeout && waits[0] < 60 * store_timeout, "{:?}", waits[0]);
+    assert!(waits[1..].iter().sum::<Duration>() < 60 * store_timeout, "{waits:?}");
     assert!(status(&clicks).spilling && home.spill_files() > 0);
     other.unlock().await;
-    eventually("the spilled clicks are stored", || status(&clicks).stored_total == 201).await;
-    eventually("the files are gone, and none are made", is_well).await;
+    eventually("the spilled clicks are stored", LONG, || async { status(&clicks).stored_total == 201 }).await;
+    eventually("the files are gone, and none are made", LONG, || async { is_well() }).await;
     assert_eq!(other.links().await, (0..=200).collect::<Vec<_>>());
     let (began, spilled) = (Instant::now(), status(&clicks).spilled_total);
     clicks.record(click(&clicks, 201)).await;
-    if began.elapsed() < patience {
+    if began.elapsed() < store_timeout {
         assert_eq!(status(&clicks).spilled_total, spilled, "clicks are stored directly again");
     }
-    eventually("the last click is stored", || status(&clicks).stored_total == 202).await;
+    eventually("the last click is stored", LONG, || async { status(&clicks).stored_total == 202 }).await;
     assert_eq!(other.links().await.len(), 202);
     clicks.drain(Duration::from_secs(5)).await;
     db.close().await;
@@ -65,7 +65,7 @@ async fn spilled_clicks_survive_the_death_of_the_process() {
     db.close().await;
     drop(db);
     let (db, _clicks) = home.start().await;
-    eventually("the files are gone", || home.spill_files() == 0).await;
+    eventually("the files are gone", LONG, || async { home.spill_files() == 0 }).await;
     let stored = other.stored().await;
     assert!(stored.iter().all(|click| click.5.is_some() && (click.6.is_some() || click.8)), "every text is there");
     assert_eq!(other.links().await, (0..3_000).collect::<Vec<_>>());
@@ -75,7 +75,7 @@ async fn spilled_clicks_survive_the_death_of_the_process() {
 /// A file with one click, which is locked until what is given is dropped.
 fn locked_file(home: &Home) -> std::fs::File {
     let mut spill = Spill::new(home.directory.path());
-    spill.keep(&[click_at(&Texts::new(), 1, NOW)], None);
+    spill.add(&[click_at(&Texts::new(), 1, NOW)], None);
     let syncing = spill.unsynced().expect("a handle of the file");
     spill.close();
     syncing
@@ -91,7 +91,7 @@ async fn a_file_that_is_locked_for_a_while_is_stored_without_another_click() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!((home.spill_files(), status(&clicks).stored_total), (1, 0));
     drop(syncing);
-    eventually("the file is gone", || home.spill_files() == 0).await;
+    eventually("the file is gone", LONG, || async { home.spill_files() == 0 }).await;
     assert_eq!(home.other().await.links().await, [1]);
     clicks.drain(Duration::from_secs(5)).await;
     db.close().await;
@@ -110,7 +110,7 @@ async fn a_file_that_was_locked_and_then_met_a_failure_is_stored_without_another
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert_eq!((home.spill_files(), status(&clicks).stored_total), (1, 0));
     home.other().await.run("ALTER TABLE away RENAME TO click_spills").await;
-    eventually("the file is gone", || home.spill_files() == 0).await;
+    eventually("the file is gone", LONG, || async { home.spill_files() == 0 }).await;
     assert_eq!(home.other().await.links().await, [1]);
     clicks.drain(Duration::from_secs(5)).await;
     db.close().await;
@@ -123,7 +123,7 @@ async fn a_file_that_outlived_its_clicks_commit_is_not_stored_twice() {
     let mut spill = Spill::new(home.directory.path());
     let texts = Texts::new();
     let clicks: Vec<_> = (0..2_500).map(|link| click_at(&texts, link, NOW)).collect();
-    spill.keep(&clicks, None);
+    spill.add(&clicks, None);
     spill.close();
     let file = files(home.directory.path()).expect("a directory").pop().expect("a file");
     let bytes = std::fs::read(&file).expect("a file");
@@ -135,7 +135,7 @@ async fn a_file_that_outlived_its_clicks_commit_is_not_stored_twice() {
             other.run("UPDATE click_spills SET stored = 1024").await;
         }
         let (db, clicks) = home.start().await;
-        eventually("the file is gone", || home.spill_files() == 0).await;
+        eventually("the file is gone", LONG, || async { home.spill_files() == 0 }).await;
         assert_eq!(home.other().await.links().await, (0..2_500).collect::<Vec<_>>());
         assert_eq!(status(&clicks).stored_total, stored_now);
         clicks.drain(Duration::from_secs(5)).await;
@@ -157,7 +157,7 @@ async fn with_a_full_disk_clicks_wait_in_memory_and_beyond_that_are_counted() {
     assert_eq!(home.spill_files(), 0);
     // The database comes back first: clicks are stored from memory.
     other.unlock().await;
-    eventually("the clicks are stored", || status(&clicks).stored_total == 100_000).await;
+    eventually("the clicks are stored", LONG, || async { status(&clicks).stored_total == 100_000 }).await;
     assert_eq!(other.links().await, (0..100_000).collect::<Vec<_>>());
     assert_eq!(status(&clicks).in_memory, 0);
     db.close().await;
@@ -184,7 +184,7 @@ async fn when_the_disk_has_room_again_memory_moves_to_a_file() {
     db.close().await;
     drop((clicks, db));
     let (db, clicks) = home.start().await;
-    eventually("the files are gone", || home.spill_files() == 0).await;
+    eventually("the files are gone", LONG, || async { home.spill_files() == 0 }).await;
     assert_eq!(other.links().await, (0..510).collect::<Vec<_>>());
     drop(clicks);
     db.close().await;
@@ -199,7 +199,7 @@ async fn what_is_no_spill_file_stays_and_what_another_process_writes_is_left_alo
     let other_process = {
         let mut spill = Spill::new(home.directory.path());
         let texts = Texts::new();
-        spill.keep(&[click_at(&texts, 1, NOW)], None);
+        spill.add(&[click_at(&texts, 1, NOW)], None);
         spill
     };
     let (db, clicks) = home.start_patient().await;
@@ -209,7 +209,7 @@ async fn what_is_no_spill_file_stays_and_what_another_process_writes_is_left_alo
     // It dies; whoever looks next stores its clicks.
     drop(other_process);
     clicks.intake.wake_replay.notify_one();
-    eventually("its file is stored", || home.spill_files() == 1).await;
+    eventually("its file is stored", LONG, || async { home.spill_files() == 1 }).await;
     assert_eq!(home.other().await.links().await, [1, 2]);
     assert!(odd.exists());
     db.close().await;

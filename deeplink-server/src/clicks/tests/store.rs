@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{Home, LONG, NOW, click, eventually, status};
-use crate::db::clicks::place;
+use crate::db::clicks::position_at;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_visit_goes_on_once_its_click_is_a_row() {
@@ -40,7 +40,7 @@ async fn many_visits_at_once_are_each_stored_once_in_order() {
     }
     let stored = home.other().await.stored().await;
     assert!(stored.is_sorted_by(|a, b| a.0 < b.0), "positions are unique");
-    assert!(stored.iter().all(|click| click.0 > place(NOW)), "positions follow the clock");
+    assert!(stored.iter().all(|click| click.0 > position_at(NOW)), "positions follow the clock");
     assert_eq!(stored.iter().map(|click| click.1).collect::<HashSet<_>>().len(), 5_000);
     assert!(stored.iter().all(|click| click.5.is_some() && (click.6.is_some() || click.8)), "every text is there");
     assert_eq!((stored.len(), status(&clicks).stored_total, status(&clicks).dropped_total), (5_000, 5_000, 0));
@@ -60,7 +60,7 @@ async fn a_client_that_leaves_takes_no_click_with_it() {
             drop(visit);
         }
     }
-    eventually("every click is stored", || status(&clicks).stored_total == 100).await;
+    eventually("every click is stored", LONG, || async { status(&clicks).stored_total == 100 }).await;
     assert_eq!(home.other().await.links().await, (0..100).collect::<Vec<_>>());
     db.close().await;
 }
@@ -79,7 +79,7 @@ async fn a_stop_stores_what_waits() {
     assert_eq!(home.other().await.links().await, (0..3_000).collect::<Vec<_>>());
     drop((clicks, db));
     let (db, clicks) = home.start_patient().await;
-    eventually("the late click is stored", || status(&clicks).stored_total == 1).await;
+    eventually("the late click is stored", LONG, || async { status(&clicks).stored_total == 1 }).await;
     assert_eq!(home.other().await.links().await, (0..=3_000).collect::<Vec<_>>());
     db.close().await;
 }

@@ -8,7 +8,7 @@ use deeplink_core::visitor::referer_host;
 use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 
 use super::super::{Conn, DbError};
-use super::{Hash, Head, NewClick, Place};
+use super::{AppendPosition, Hash, Head, NewClick};
 
 /// A user agent or referer to be stored.
 #[derive(Debug, Clone)]
@@ -23,9 +23,9 @@ const SIZES: [usize; 4] = [16, 64, 256, 1_024];
 
 /// One statement for each of [`SIZES`]. Its first parameter is the number of rows that count. The parameters have no
 /// numbers: SQLite looks a numbered one up in a list, which for thousands of them takes longer than storing the rows.
-pub(super) struct Sized([String; SIZES.len()]);
+pub(super) struct SizedStatements([String; SIZES.len()]);
 
-impl Sized {
+impl SizedStatements {
     /// A statement that inserts rows of so many columns and does `then` with those that are there.
     pub(super) fn new(into: &str, columns: usize, then: &str) -> Self {
         let row = format!("({})", vec!["?"; columns].join(","));
@@ -47,19 +47,24 @@ impl Sized {
 }
 
 /// Most rows of one statement.
-pub(super) const MOST: usize = SIZES[SIZES.len() - 1];
+pub(super) const MAX_ROWS: usize = SIZES[SIZES.len() - 1];
 
 pub(super) fn count(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
 /// Appends clicks to the log. Gives the position of the first; the others follow it.
-pub(crate) async fn insert(db: &mut Conn<'_>, head: &Head, to: Place, clicks: &[NewClick]) -> Result<i64, DbError> {
+pub(crate) async fn insert(
+    db: &mut Conn<'_>,
+    head: &Head,
+    to: AppendPosition,
+    clicks: &[NewClick],
+) -> Result<i64, DbError> {
     match db {
         Conn::Sqlite(c) => {
             let first = head.draw(c, to, count(clicks.len())).await?;
-            for (nth, clicks) in clicks.chunks(MOST).enumerate() {
-                insert_on_sqlite(c, first + count(nth * MOST), clicks).await?;
+            for (nth, clicks) in clicks.chunks(MAX_ROWS).enumerate() {
+                insert_on_sqlite(c, first + count(nth * MAX_ROWS), clicks).await?;
             }
             Ok(first)
         }
@@ -72,7 +77,7 @@ pub(crate) async fn insert(db: &mut Conn<'_>, head: &Head, to: Place, clicks: &[
 pub(crate) async fn insert_by_statement(
     c: &mut SqliteConnection,
     head: &Head,
-    to: Place,
+    to: AppendPosition,
     clicks: &[NewClick],
     begin: impl FnOnce(i64) -> bool,
 ) -> Result<bool, sqlx::Error> {
@@ -87,12 +92,12 @@ pub(crate) async fn insert_by_statement(
 
 /// Whether [`insert_by_statement`] takes so many.
 pub(crate) fn fits_statement(clicks: usize) -> bool {
-    clicks <= MOST
+    clicks <= MAX_ROWS
 }
 
 async fn insert_on_sqlite(c: &mut SqliteConnection, first: i64, clicks: &[NewClick]) -> Result<(), sqlx::Error> {
-    static SQL: LazyLock<Sized> =
-        LazyLock::new(|| Sized::new("clicks (position, link, at, kind, platform, agent, referer)", 7, ""));
+    static SQL: LazyLock<SizedStatements> =
+        LazyLock::new(|| SizedStatements::new("clicks (position, link, at, kind, platform, agent, referer)", 7, ""));
     let mut query = sqlx::query(SQL.for_rows(clicks.len())).bind(count(clicks.len()));
     for (position, click) in (first..).zip(clicks) {
         query = query
@@ -108,7 +113,7 @@ async fn insert_on_sqlite(c: &mut SqliteConnection, first: i64, clicks: &[NewCli
     Ok(())
 }
 
-async fn insert_on_postgres(c: &mut PgConnection, to: Place, clicks: &[NewClick]) -> Result<i64, DbError> {
+async fn insert_on_postgres(c: &mut PgConnection, to: AppendPosition, clicks: &[NewClick]) -> Result<i64, DbError> {
     // The row of the head stays locked until COMMIT, so positions follow the order of commits.
     const SQL: &str = "
         WITH moved AS (
@@ -151,15 +156,15 @@ pub(crate) async fn insert_texts(db: &mut Conn<'_>, texts: &[NewText<'_>], day: 
 }
 
 async fn insert_texts_on_sqlite(c: &mut SqliteConnection, texts: &[NewText<'_>], day: i64) -> Result<(), DbError> {
-    static SQL: LazyLock<Sized> = LazyLock::new(|| {
-        Sized::new(
+    static SQL: LazyLock<SizedStatements> = LazyLock::new(|| {
+        SizedStatements::new(
             "visitor_texts (hash, text, used_at, host)",
             4,
             "ON CONFLICT (hash) DO UPDATE SET used_at = excluded.used_at, host = excluded.host \
              WHERE visitor_texts.used_at < excluded.used_at OR visitor_texts.host IS NULL",
         )
     });
-    for texts in texts.chunks(MOST) {
+    for texts in texts.chunks(MAX_ROWS) {
         let mut query = sqlx::query(SQL.for_rows(texts.len())).bind(count(texts.len()));
         for text in texts {
             query = query.bind(text.hash.as_slice()).bind(text.text).bind(day).bind(referer_host(text.text));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use deeplink_core::visitor::ClickKind;
 use sqlx::{AssertSqlSafe, FromRow};
 
-use super::super::sets::{padded, places};
+use super::super::sets::{padded, placeholders};
 use super::super::{Conn, DbError, on};
 use super::cut;
 use super::hosts::OTHER;
@@ -19,7 +19,7 @@ const DAY: i64 = 86_400_000;
 
 /// Hosts that leave the database by their names: more than anybody is told, so that the ends of the window change little
 /// in their order.
-const MOST_READ: i64 = 1_000;
+const MAX_READ_HOSTS: i64 = 1_000;
 /// The number of the row that holds the rest of them.
 const REST: i64 = 1;
 
@@ -247,7 +247,7 @@ async fn read(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<Vec<Cell>
 }
 
 fn statement(kinds: Kinds, key: Key, links: usize) -> String {
-    let (links, kinds) = (places(11, links), kinds.list());
+    let (links, kinds) = (placeholders(11, links), kinds.list());
     let (hours_of, days_of) =
         if key.is_facet() { ("click_facets", "click_facet_days") } else { ("click_hours", "click_days") };
     let of_kinds = if key.is_facet() { String::new() } else { format!("AND kind IN ({kinds})") };
@@ -289,7 +289,7 @@ fn largest_hosts(sums: &str, cells: &str) -> String {
     format!(
         "WITH hosts AS MATERIALIZED (
             SELECT host, {clicks} AS clicks FROM ({sums}) AS counted WHERE clicks IS NOT NULL GROUP BY host
-        ), largest AS MATERIALIZED (SELECT host, clicks FROM hosts ORDER BY clicks DESC, host LIMIT {MOST_READ})
+        ), largest AS MATERIALIZED (SELECT host, clicks FROM hosts ORDER BY clicks DESC, host LIMIT {MAX_READ_HOSTS})
         SELECT CAST(0 AS BIGINT) AS is_cell, CAST(0 AS BIGINT) AS number, host, clicks, {NONE} FROM largest
         UNION ALL SELECT CAST(0 AS BIGINT), CAST({REST} AS BIGINT), '{OTHER}', rest.clicks, {NONE} FROM (
             SELECT (SELECT {clicks} FROM hosts) - (SELECT {clicks} FROM largest) AS clicks) AS rest WHERE rest.clicks > 0

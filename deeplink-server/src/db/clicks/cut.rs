@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use sqlx::{AssertSqlSafe, FromRow};
 
-use super::super::sets::{padded, places};
+use super::super::sets::{padded, placeholders};
 use super::super::{Conn, DbError, on};
 use super::counts::{Cell, HOUR, Key, Kinds, Name, Scope, cell_columns};
 use super::hosts::OTHER;
-use super::place;
+use super::position_at;
 
 /// How many clicks of each cell lie in the window. What is folded never changes, so this need not see what the cells were read with.
 pub(super) async fn count(
@@ -47,7 +47,7 @@ async fn beside_edge(
     let (first, last) = span(cells);
     let begins = scope.from > hour;
     let edge = if begins { scope.from } else { scope.to.saturating_add(1) };
-    let after = place(edge).max(first - 1);
+    let after = position_at(edge).max(first - 1);
     // An hour that the window begins and ends in is counted from its beginning on.
     let until = if begins { scope.to.min(hour + HOUR - 1) } else { hour + HOUR - 1 };
     let found = scan(db, scope.kinds, key, cells, (after, last), [(hour, hour + HOUR - 1), (edge, until)]).await?;
@@ -116,7 +116,7 @@ async fn scan(
          CAST(SUM(CASE WHEN at >= $3 AND at <= $4 THEN 1 ELSE 0 END) AS BIGINT) AS inside FROM clicks {join} \
          WHERE position > $1 AND position <= $2 AND at >= $5 AND at <= $6 \
          AND link IN ({}) AND kind IN ({}) GROUP BY {by}",
-        places(7, links.len()),
+        placeholders(7, links.len()),
         kinds.list()
     );
     let parts: Vec<Part> = on!(db, c => {
@@ -150,7 +150,7 @@ mod tests {
     async fn an_hour_is_counted_beside_its_edge_unless_clicks_were_removed() {
         const BEGIN: i64 = 10 * HOUR;
         let scratch = Scratch::new().await;
-        let [early, late] = [BEGIN + 1_000, BEGIN + HOUR - 1_000].map(|at| (place(at) + 1, at));
+        let [early, late] = [BEGIN + 1_000, BEGIN + HOUR - 1_000].map(|at| (position_at(at) + 1, at));
         for (position, at) in [early, late] {
             let click = "INSERT INTO clicks (position, link, at, kind, platform)";
             scratch.execute(format!("{click} VALUES ({position}, 1, {at}, 0, 4)")).await;
@@ -172,7 +172,7 @@ mod tests {
         let scope = Scope { links: &[1], from: BEGIN + HOUR / 2, to: BEGIN + 24 * HOUR, kinds: Kinds::All };
         let (key, cells) = (Key::Nothing, [cell]);
         for (mark, expected) in [("head", Some(vec![1])), ("told", Some(vec![1])), ("removed:pro", None)] {
-            let end = place(BEGIN + HOUR);
+            let end = position_at(BEGIN + HOUR);
             scratch.execute(format!("UPDATE click_marks SET position = {end} WHERE name = '{mark}'")).await;
             let mut reader = scratch.db.read().await.expect("a reader");
             let counted = beside_edge(&mut reader.conn(), scope, key, BEGIN, &cells).await.expect("a count");

@@ -10,8 +10,8 @@ use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::ClickKind;
 use sqlx::{FromRow, PgConnection, SqliteConnection};
 
-use super::super::{Conn, DbError, on};
-use super::batch::{MOST, Sized, count};
+use super::super::{Conn, DbError, execute, on};
+use super::batch::{MAX_ROWS, SizedStatements, count};
 use super::hosts::{self, Named, OTHER};
 
 /// Milliseconds of a day.
@@ -65,14 +65,14 @@ struct Rollup {
     /// By platform and host rather than by kind.
     has_facets: bool,
     /// Whether it says where in the log its clicks stand.
-    has_places: bool,
+    has_positions: bool,
 }
 
 const ROLLUPS: [Rollup; 4] = [
-    Rollup { table: "click_hours", time: "hour", has_facets: false, has_places: true },
-    Rollup { table: "click_days", time: "day", has_facets: false, has_places: false },
-    Rollup { table: "click_facets", time: "hour", has_facets: true, has_places: true },
-    Rollup { table: "click_facet_days", time: "day", has_facets: true, has_places: false },
+    Rollup { table: "click_hours", time: "hour", has_facets: false, has_positions: true },
+    Rollup { table: "click_days", time: "day", has_facets: false, has_positions: false },
+    Rollup { table: "click_facets", time: "hour", has_facets: true, has_positions: true },
+    Rollup { table: "click_facet_days", time: "day", has_facets: true, has_positions: false },
 ];
 
 /// Groups the next clicks of the log that stand before a position, at most `limit` of them; with `months` also by account
@@ -115,7 +115,7 @@ pub(crate) async fn next_fold(
 
 /// A fold of what was grouped already: all that stands in the log between the mark and `last`, where nothing stands before
 /// `first` that is not in the counts. `None` when the mark is beyond that, and the log has to be read.
-pub(crate) async fn fold_of(
+pub(crate) async fn fold_gathered(
     db: &mut Conn<'_>,
     groups: Vec<Group>,
     (first, last): (i64, i64),
@@ -188,7 +188,7 @@ pub(crate) async fn store_fold(db: &mut Conn<'_>, batch: &Batch) -> Result<bool,
     const MOVE: &str = "UPDATE click_marks SET position = $2 WHERE name = 'folded' AND position = $1";
     // Whoever moves the mark has the right to add; another node waits here and then finds it moved.
     let (from, to) = (batch.from, batch.to);
-    let moved = on!(db, c => sqlx::query(MOVE).bind(from).bind(to).execute(c).await.map(|done| done.rows_affected()))?;
+    let moved = execute!(db, MOVE; from, to)?;
     if moved == 0 {
         return Ok(false);
     }
@@ -208,7 +208,7 @@ pub(crate) async fn store_fold(db: &mut Conn<'_>, batch: &Batch) -> Result<bool,
 async fn store_months(db: &mut Conn<'_>, months: &BTreeMap<(String, i64), i64>) -> Result<(), DbError> {
     const INTO: &str = "tenant_months (tenant_id, month, events)";
     const THEN: &str = "ON CONFLICT (tenant_id, month) DO UPDATE SET events = tenant_months.events + excluded.events";
-    static SQLITE: LazyLock<Sized> = LazyLock::new(|| Sized::new(INTO, 3, THEN));
+    static SQLITE: LazyLock<SizedStatements> = LazyLock::new(|| SizedStatements::new(INTO, 3, THEN));
     static POSTGRES: LazyLock<String> = LazyLock::new(|| {
         format!("INSERT INTO {INTO} SELECT * FROM unnest($1::TEXT[], $2::BIGINT[], $3::BIGINT[]) {THEN}")
     });
@@ -219,7 +219,7 @@ async fn store_months(db: &mut Conn<'_>, months: &BTreeMap<(String, i64), i64>) 
     }
     match db {
         Conn::Sqlite(c) => {
-            for rows in rows.chunks(MOST) {
+            for rows in rows.chunks(MAX_ROWS) {
                 let mut query = sqlx::query(SQLITE.for_rows(rows.len())).bind(count(rows.len()));
                 for (tenant, month, clicks) in rows {
                     query = query.bind(*tenant).bind(month).bind(clicks);
@@ -249,7 +249,7 @@ impl Rollup {
             columns.push(("kind", "BIGINT"));
         }
         columns.push(("clicks", "BIGINT"));
-        if self.has_places {
+        if self.has_positions {
             columns.extend(["first_position", "last_position", "first_at", "last_at"].map(|name| (name, "BIGINT")));
         }
         columns
@@ -265,7 +265,7 @@ impl Rollup {
         let Self { table, time, .. } = self;
         let by = if self.has_facets { "platform, host" } else { "kind" };
         let mut sets = vec![format!("clicks = {table}.clicks + excluded.clicks")];
-        if self.has_places {
+        if self.has_positions {
             sets.push("last_position = excluded.last_position".into());
             for (name, is_better) in [("first_at", "<"), ("last_at", ">")] {
                 sets.push(format!(
@@ -279,9 +279,10 @@ impl Rollup {
 }
 
 async fn store_on_sqlite(c: &mut SqliteConnection, nth: usize, rows: &[(&Key, &Sum)]) -> Result<(), DbError> {
-    static SQL: LazyLock<[Sized; 4]> =
-        LazyLock::new(|| ROLLUPS.map(|rollup| Sized::new(&rollup.target(), rollup.columns().len(), &rollup.then())));
-    for rows in rows.chunks(MOST) {
+    static SQL: LazyLock<[SizedStatements; 4]> = LazyLock::new(|| {
+        ROLLUPS.map(|rollup| SizedStatements::new(&rollup.target(), rollup.columns().len(), &rollup.then()))
+    });
+    for rows in rows.chunks(MAX_ROWS) {
         let mut query = sqlx::query(SQL[nth].for_rows(rows.len())).bind(count(rows.len()));
         for ((link, time, kind, host), sum) in rows {
             query = query.bind(link).bind(time).bind(kind);
@@ -289,7 +290,7 @@ async fn store_on_sqlite(c: &mut SqliteConnection, nth: usize, rows: &[(&Key, &S
                 query = query.bind(host);
             }
             query = query.bind(sum.clicks);
-            if ROLLUPS[nth].has_places {
+            if ROLLUPS[nth].has_positions {
                 query = query.bind(sum.first_position).bind(sum.last_position).bind(sum.first_at).bind(sum.last_at);
             }
         }
@@ -316,7 +317,7 @@ async fn store_on_postgres(c: &mut PgConnection, nth: usize, rows: &[(&Key, &Sum
         query = query.bind(rows.iter().map(|(key, _)| key.3.as_str()).collect::<Vec<_>>());
     }
     query = query.bind(sums(|sum| sum.clicks));
-    if ROLLUPS[nth].has_places {
+    if ROLLUPS[nth].has_positions {
         query = query.bind(sums(|sum| sum.first_position)).bind(sums(|sum| sum.last_position));
         query = query.bind(sums(|sum| sum.first_at)).bind(sums(|sum| sum.last_at));
     }

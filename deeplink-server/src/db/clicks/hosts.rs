@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 use super::super::{Conn, DbError, on};
 
 /// Hosts that a day of a link names.
-pub(crate) const MOST_HOSTS: i64 = 200;
+pub(crate) const MAX_HOSTS: i64 = 200;
 /// What the others are counted as.
 pub(crate) const OTHER: &str = "other";
 
@@ -44,7 +44,7 @@ pub(super) async fn without_room(db: &mut Conn<'_>, from: i64, to: i64) -> Resul
     let (mut of, mut room) = (None, 0);
     for (link, day, host, named) in fresh {
         if of != Some((link, day)) {
-            (of, room) = (Some((link, day)), MOST_HOSTS - named);
+            (of, room) = (Some((link, day)), MAX_HOSTS - named);
         }
         if room <= 0 {
             without.insert((link, day, host));

@@ -17,11 +17,11 @@ use sqlx::SqliteConnection;
 
 pub(crate) use batch::{NewText, fits_statement, insert, insert_by_statement, insert_texts};
 pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
-pub(crate) use fold::{Batch, Group, fold_of, next_fold, store_fold};
+pub(crate) use fold::{Batch, Group, fold_gathered, next_fold, store_fold};
 pub(crate) use hosts::OTHER;
 pub(crate) use sweep::{forget_spills, remove_clicks, remove_clicks_of_plan, remove_facets, remove_texts};
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, execute, on};
 
 /// The first 16 bytes of the SHA-256 of a text.
 pub(crate) type Hash = [u8; 16];
@@ -44,7 +44,7 @@ pub(crate) struct NewClick {
 
 /// How a batch is recognised in the log: by where and what its first click is.
 ///
-/// A position is not given out twice, unless a transaction that took it is rolled back. Then whoever comes next takes
+/// A position is not given out twice, unless a transaction that took it is rolled back. Then the next batch takes
 /// another one, because of the gap that each batch leaves at random, and because the clock has moved on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Mark {
@@ -55,7 +55,7 @@ pub(crate) struct Mark {
 
 /// Where clicks go in the log.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct AppendPosition {
     /// No position is smaller.
     pub(crate) after: i64,
     /// How many positions stay free before the first: a random number below [`MAX_GAP`].
@@ -65,8 +65,8 @@ pub(crate) struct Place {
 /// Some thousands of batches fit into a second in which the clock stands still, before positions run ahead of it.
 pub(crate) const MAX_GAP: u64 = 1 << 16;
 
-/// The place in the log before which nothing stands that happened at `millis` or later.
-pub(crate) fn place(millis: i64) -> i64 {
+/// The position before which the log has nothing that happened at `millis` or later.
+pub(crate) fn position_at(millis: i64) -> i64 {
     millis.clamp(0, i64::MAX >> (COUNT_BITS + 1)) << COUNT_BITS
 }
 
@@ -91,13 +91,18 @@ impl Head {
     }
 
     /// The first of `count` new positions of clicks.
-    async fn draw(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, sqlx::Error> {
+    async fn draw(&self, conn: &mut SqliteConnection, to: AppendPosition, count: i64) -> Result<i64, sqlx::Error> {
         self.draws.fetch_add(1, Ordering::Relaxed);
         self.advance(conn, to, count).await
     }
 
     /// The first of `count` new positions, which need not be clicks.
-    pub(super) async fn advance(&self, conn: &mut SqliteConnection, to: Place, count: i64) -> Result<i64, sqlx::Error> {
+    pub(super) async fn advance(
+        &self,
+        conn: &mut SqliteConnection,
+        to: AppendPosition,
+        count: i64,
+    ) -> Result<i64, sqlx::Error> {
         // Jobs run one after the other, on the writer's task alone.
         let mut end = self.end();
         if end == 0 {
@@ -113,10 +118,10 @@ impl Head {
     }
 }
 
-/// Where the log ends: nothing that is committed stands behind it, and what comes later does. In a write as well as in a
-/// read.
+/// The last position of the log: what is committed is at or before it, what comes later after it. In a write as well as in
+/// a read.
 pub(crate) async fn head(db: &mut Conn<'_>) -> Result<i64, DbError> {
-    // On SQLite the mark says no more than where the last event other than a click stands.
+    // On SQLite the mark is only the position of the last event that is no click.
     const SQL: &str = "
         SELECT MAX(position) FROM (
             SELECT MAX(position) AS position FROM clicks
@@ -124,7 +129,7 @@ pub(crate) async fn head(db: &mut Conn<'_>) -> Result<i64, DbError> {
     Ok(on!(db, c => sqlx::query_scalar(SQL).fetch_one(c).await)?)
 }
 
-/// Whether a batch is in the log. See [`hold_log`].
+/// Whether a batch is in the log. See [`lock_log`].
 pub(crate) async fn is_stored(db: &mut Conn<'_>, batch: Mark) -> Result<bool, DbError> {
     const SQL: &str = "SELECT COUNT(*) FROM clicks WHERE position = $1 AND link = $2 AND at = $3";
     let found: i64 = on!(db, c => sqlx::query_scalar(SQL)
@@ -134,9 +139,9 @@ pub(crate) async fn is_stored(db: &mut Conn<'_>, batch: Mark) -> Result<bool, Db
 }
 
 /// Waits until no other transaction appends to the log, and lets none append before this one ends.
-pub(crate) async fn hold_log(db: &mut Conn<'_>) -> Result<(), DbError> {
+pub(crate) async fn lock_log(db: &mut Conn<'_>) -> Result<(), DbError> {
     const SQL: &str = "UPDATE click_marks SET position = position WHERE name = 'head'";
-    on!(db, c => sqlx::query(SQL).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL)?;
     Ok(())
 }
 
@@ -161,9 +166,8 @@ pub(crate) async fn claim_spilled(
         INSERT INTO click_spills (number, stored, created_at) VALUES ($1, 0, $2) ON CONFLICT (number) DO NOTHING";
     const MOVE: &str = "UPDATE click_spills SET stored = $3 WHERE number = $1 AND stored = $2";
     const READ: &str = "SELECT stored FROM click_spills WHERE number = $1";
-    on!(db, c => sqlx::query(ADD).bind(number).bind(now).execute(c).await.map(|_| ()))?;
-    let moved =
-        on!(db, c => sqlx::query(MOVE).bind(number).bind(from).bind(to).execute(c).await.map(|d| d.rows_affected()))?;
+    execute!(db, ADD; number, now)?;
+    let moved = execute!(db, MOVE; number, from, to)?;
     if moved == 1 {
         return Ok(Claim::Yours);
     }

@@ -1,9 +1,10 @@
 //! Taking away what is past its time, in small batches so that clicks are not held back.
 
-use deeplink_core::plan::Tier;
+use deeplink_core::plan::{PAST_DUE_DAYS, Tier};
+use deeplink_core::time::Timestamp;
 use sqlx::AssertSqlSafe;
 
-use super::super::{Conn, DbError, on};
+use super::super::{Conn, DbError, execute, on};
 
 /// Clicks of one batch.
 const CLICKS: i64 = 1_024;
@@ -12,7 +13,7 @@ const FACETS: i64 = 512;
 /// Texts of one batch.
 const TEXTS: i64 = 500;
 
-/// Removes the oldest clicks up to the place `until`, if they are counted. `true` when there may be more.
+/// Removes the oldest clicks up to the position `until`, if they are counted. `true` when there may be more.
 pub(crate) async fn remove_clicks(db: &mut Conn<'_>, until: i64) -> Result<bool, DbError> {
     const NEXT: &str = "
         SELECT MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
@@ -25,17 +26,23 @@ pub(crate) async fn remove_clicks(db: &mut Conn<'_>, until: i64) -> Result<bool,
     let (to, found): (Option<i64>, i64) =
         on!(db, c => sqlx::query_as(NEXT).bind(until).bind(CLICKS).fetch_one(c).await)?;
     let Some(to) = to else { return Ok(false) };
-    on!(db, c => sqlx::query(MARK).bind(to).execute(c).await.map(|_| ()))?;
-    on!(db, c => sqlx::query(REMOVE).bind(to).execute(c).await.map(|_| ()))?;
+    execute!(db, MARK; to)?;
+    execute!(db, REMOVE; to)?;
     Ok(found == CLICKS)
 }
 
-/// Removes the oldest clicks up to the place `until` that belong to accounts on this plan or one that keeps clicks no
+/// Removes the oldest clicks up to the position `until` that belong to accounts on this plan or one that keeps clicks no
 /// longer, if they are counted. `true` when there may be more.
 ///
 /// Each plan has a mark of its own, so that the clicks of the others are looked at once. Clicks that were passed while
-/// their account had a larger plan go when that plan's mark passes them.
-pub(crate) async fn remove_clicks_of_plan(db: &mut Conn<'_>, plan: &Tier, until: i64) -> Result<bool, DbError> {
+/// their account had a larger plan go when that plan's mark passes them. Which plan holds for an account is what
+/// [`PlanBasis::effective_tier`](deeplink_core::plan::PlanBasis::effective_tier) says.
+pub(crate) async fn remove_clicks_of_plan(
+    db: &mut Conn<'_>,
+    plan: &Tier,
+    until: i64,
+    now: Timestamp,
+) -> Result<bool, DbError> {
     const NEXT: &str = "
         SELECT (SELECT position FROM click_marks WHERE name = $3), MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
             SELECT position FROM clicks
@@ -51,16 +58,20 @@ pub(crate) async fn remove_clicks_of_plan(db: &mut Conn<'_>, plan: &Tier, until:
     // An unknown plan is the smallest one, and so is that of a link which nobody has.
     let keeps = |tier: &Tier| tier.limits().analytics_retention_days.unwrap_or(i64::MAX);
     let longer = Tier::ALL.iter().filter(|tier| keeps(tier) > keeps(plan)).map(|tier| format!("'{tier}'"));
+    let longer = longer.collect::<Vec<_>>().join(", ");
     let remove = format!(
         "DELETE FROM clicks WHERE position > $1 AND position <= $2 AND NOT EXISTS (
-            SELECT 1 FROM tenants WHERE plan_tier IN ({}) AND id = COALESCE(
-                (SELECT tenant_id FROM links l WHERE l.position = clicks.link),
-                (SELECT tenant_id FROM deleted_links d WHERE d.position = clicks.link)))",
-        longer.collect::<Vec<_>>().join(", ")
+            SELECT 1 FROM tenants
+            WHERE (comp_tier IN ({longer}) OR plan_tier IN ({longer}) AND (subscription_status IS NULL
+                    OR subscription_status = 'active' OR subscription_status = 'past_due' AND past_due_since > $3))
+                AND id = COALESCE(
+                    (SELECT tenant_id FROM links l WHERE l.position = clicks.link),
+                    (SELECT tenant_id FROM deleted_links d WHERE d.position = clicks.link)))"
     );
-    on!(db, c => sqlx::query(MARK).bind(to).bind(&mark).execute(c).await.map(|_| ()))?;
+    let past_due = now.plus_days(-PAST_DUE_DAYS).as_millis();
+    execute!(db, MARK; to, &mark)?;
     // Made from words of our own.
-    on!(db, c => sqlx::query(AssertSqlSafe(remove)).bind(after).bind(to).execute(c).await.map(|_| ()))?;
+    execute!(db, AssertSqlSafe(remove); after, to, past_due)?;
     Ok(found == CLICKS)
 }
 
@@ -70,8 +81,7 @@ pub(crate) async fn remove_texts(db: &mut Conn<'_>, before: i64) -> Result<bool,
     const SQL: &str = "
         DELETE FROM visitor_texts WHERE used_at < $1
             AND hash IN (SELECT hash FROM visitor_texts WHERE used_at < $1 ORDER BY used_at LIMIT $2)";
-    let removed =
-        on!(db, c => sqlx::query(SQL).bind(before).bind(TEXTS).execute(c).await.map(|done| done.rows_affected()))?;
+    let removed = execute!(db, SQL; before, TEXTS)?;
     Ok(i64::try_from(removed) == Ok(TEXTS))
 }
 
@@ -85,8 +95,7 @@ pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> R
         DELETE FROM click_facet_days WHERE (link, day, platform, host) IN (
             SELECT link, day, platform, host FROM click_facet_days WHERE day < $1 ORDER BY day LIMIT $2)";
     for (sql, before) in [(HOURS, hours), (DAYS, days)] {
-        let removed =
-            on!(db, c => sqlx::query(sql).bind(before).bind(FACETS).execute(c).await.map(|done| done.rows_affected()))?;
+        let removed = execute!(db, sql; before, FACETS)?;
         if i64::try_from(removed) == Ok(FACETS) {
             return Ok(true);
         }
@@ -97,6 +106,6 @@ pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> R
 /// Forgets spill files that were stored before `before`.
 pub(crate) async fn forget_spills(db: &mut Conn<'_>, before: i64) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM click_spills WHERE created_at < $1";
-    on!(db, c => sqlx::query(SQL).bind(before).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; before)?;
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! What is to be sent, to whom.
+//! Which deliveries are due, and the webhooks that they are sent to.
 
 use deeplink_core::id::{TenantId, WebhookId};
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::super::{Conn, DbError, on};
-use super::farthest;
+use super::super::{Conn, DbError, execute, on};
+use super::latest_plausible;
 
-/// A delivery whose time has come.
+/// A delivery whose next attempt is due.
 #[derive(Debug, Clone, FromRow)]
-pub(crate) struct Due {
+pub(crate) struct DueDelivery {
     pub(crate) id: String,
     pub(crate) event_id: String,
     /// Attempts so far.
@@ -30,7 +30,7 @@ pub(crate) async fn due(
     webhook: &WebhookId,
     now: Timestamp,
     count: i64,
-) -> Result<Vec<Due>, DbError> {
+) -> Result<Vec<DueDelivery>, DbError> {
     const SQL: &str = "
         SELECT d.id, d.event_id, d.tries, d.log, d.turn, e.body, COALESCE(e.position = 0, FALSE) AS is_test
         FROM deliveries d LEFT JOIN events e ON e.id = d.event_id
@@ -53,9 +53,9 @@ pub(crate) async fn next_due(
     Ok(at.map(Timestamp::from_millis))
 }
 
-/// An active webhook as the sender needs it.
+/// An active webhook, as deliveries need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct ActiveWebhook {
     pub(crate) id: WebhookId,
     pub(crate) url: String,
     pub(crate) sealed: String,
@@ -64,8 +64,8 @@ pub(crate) struct Stored {
     /// How often it was switched on again. What was made in an earlier turn is given up.
     pub(crate) turn: i64,
     pub(crate) is_full: bool,
-    /// Whether nothing has arrived since an attempt failed, also if it was switched off and on meanwhile.
-    pub(crate) fails: bool,
+    /// Whether the last attempt failed, also if it was switched off and on since.
+    pub(crate) is_failing: bool,
 }
 
 #[derive(FromRow)]
@@ -81,58 +81,58 @@ struct Row {
 }
 
 /// A tenant's active webhooks.
-pub(crate) async fn targets(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Stored>, DbError> {
+pub(crate) async fn active_webhooks(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<ActiveWebhook>, DbError> {
     const SQL: &str = "
         SELECT id, url, sealed, sealed_before, before_until, turn, is_full, failing_since FROM webhooks
         WHERE tenant_id = $1 AND active = TRUE ORDER BY id";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
     let read = |row: Row| {
-        Ok(Stored {
+        Ok(ActiveWebhook {
             id: row.id.parse().map_err(|_| DbError::corrupt("webhooks", "id", &row.id))?,
             url: row.url,
             sealed: row.sealed,
             before: row.sealed_before.zip(row.before_until.map(Timestamp::from_millis)),
             turn: row.turn,
             is_full: row.is_full,
-            fails: row.failing_since.is_some(),
+            is_failing: row.failing_since.is_some(),
         })
     };
     rows.into_iter().map(read).collect()
 }
 
-/// A webhook that deliveries wait for.
+/// A webhook with pending deliveries.
 #[derive(Debug, Clone)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingWebhook {
     pub(crate) tenant: TenantId,
     pub(crate) webhook: WebhookId,
     /// Whether it is there and switched on.
     pub(crate) is_active: bool,
     /// When the first of them is due, and the last.
     pub(crate) due_at: Timestamp,
-    pub(crate) last_at: Timestamp,
-    /// Whether another node sends them.
-    pub(crate) is_elsewhere: bool,
+    pub(crate) last_due_at: Timestamp,
+    /// Whether another node has the lease.
+    pub(crate) is_leased_elsewhere: bool,
 }
 
 #[derive(FromRow)]
-struct Found {
+struct PendingRow {
     webhook_id: String,
     tenant_id: String,
     is_active: bool,
     due_at: i64,
-    last_at: i64,
-    is_elsewhere: bool,
+    last_due_at: i64,
+    is_leased_elsewhere: bool,
 }
 
-/// Webhooks that deliveries wait for, in the order of their ids behind one of them. It takes a step of the index for each
-/// webhook and not for each delivery, so that what one has piled up costs the others nothing.
-pub(crate) async fn waiting(
+/// Webhooks with pending deliveries, in the order of their ids after `after`. It takes a step of the index for each webhook
+/// and not for each delivery, so that one webhook's backlog costs the others nothing.
+pub(crate) async fn pending_webhooks(
     db: &mut Conn<'_>,
     after: &str,
     count: i64,
     holder: &str,
     now: Timestamp,
-) -> Result<Vec<Waiting>, DbError> {
+) -> Result<Vec<PendingWebhook>, DbError> {
     const SQL: &str = "
         WITH RECURSIVE found (id) AS (
             SELECT MIN(webhook_id) FROM deliveries WHERE state = 0 AND webhook_id > $1
@@ -144,37 +144,39 @@ pub(crate) async fn waiting(
             (SELECT d.tenant_id FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id LIMIT 1) AS tenant_id,
             COALESCE((SELECT w.active FROM webhooks w WHERE w.id = found.id), FALSE) AS is_active,
             (SELECT MIN(d.due_at) FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id) AS due_at,
-            (SELECT MAX(d.due_at) FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id) AS last_at,
+            (SELECT MAX(d.due_at) FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id) AS last_due_at,
             EXISTS (SELECT 1 FROM delivery_leases l WHERE l.holder <> $3 AND l.expires_at > $4 AND l.expires_at <= $5
                 AND l.tenant_id = (SELECT d.tenant_id FROM deliveries d
-                    WHERE d.state = 0 AND d.webhook_id = found.id LIMIT 1)) AS is_elsewhere
+                    WHERE d.state = 0 AND d.webhook_id = found.id LIMIT 1)) AS is_leased_elsewhere
         FROM found WHERE found.id IS NOT NULL LIMIT $2";
-    let rows: Vec<Found> = on!(db, c => sqlx::query_as(SQL)
-        .bind(after).bind(count).bind(holder).bind(now.as_millis()).bind(farthest(now))
+    let rows: Vec<PendingRow> = on!(db, c => sqlx::query_as(SQL)
+        .bind(after).bind(count).bind(holder).bind(now.as_millis()).bind(latest_plausible(now))
         .fetch_all(c).await)?;
-    let read = |row: Found| {
+    let read = |row: PendingRow| {
         let corrupt = |column| DbError::corrupt("deliveries", column, &row.webhook_id);
-        Ok(Waiting {
+        Ok(PendingWebhook {
             tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
             webhook: row.webhook_id.parse().map_err(|_| corrupt("webhook_id"))?,
             is_active: row.is_active,
             due_at: Timestamp::from_millis(row.due_at),
-            last_at: Timestamp::from_millis(row.last_at),
-            is_elsewhere: row.is_elsewhere,
+            last_due_at: Timestamp::from_millis(row.last_due_at),
+            is_leased_elsewhere: row.is_leased_elsewhere,
         })
     };
     rows.into_iter().map(read).collect()
 }
 
-/// Makes some of a webhook's deliveries due that are due further ahead than any can be: the clock was set back since.
+/// Makes some of a webhook's deliveries due now that are due later than is plausible: the clock was set back since.
 /// `true` when there may be more.
-pub(crate) async fn bring_back(db: &mut Conn<'_>, webhook: &WebhookId, now: Timestamp) -> Result<bool, DbError> {
+pub(crate) async fn reschedule_too_far(
+    db: &mut Conn<'_>,
+    webhook: &WebhookId,
+    now: Timestamp,
+) -> Result<bool, DbError> {
     const ROWS: i64 = 500;
     const SQL: &str = "
         UPDATE deliveries SET due_at = $2 WHERE state = 0 AND id IN
             (SELECT id FROM deliveries WHERE webhook_id = $1 AND state = 0 AND due_at > $3 LIMIT $4)";
-    let rows = on!(db, c => sqlx::query(SQL)
-        .bind(webhook.as_str()).bind(now.as_millis()).bind(farthest(now)).bind(ROWS)
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; webhook.as_str(), now.as_millis(), latest_plausible(now), ROWS)?;
     Ok(i64::try_from(rows) == Ok(ROWS))
 }

@@ -1,4 +1,4 @@
-//! Deliveries that begin.
+//! New deliveries.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,9 @@ use deeplink_core::id::{DeliveryId, EventId, TenantId, WebhookId};
 use deeplink_core::time::Timestamp;
 use sqlx::QueryBuilder;
 
-use super::super::rows::pieces;
-use super::super::{Conn, DbError, on};
+use super::super::rows::chunks;
+use super::super::{Conn, DbError, execute, on};
+use super::DeliveryState;
 
 /// A delivery to store, in the transaction of what it tells of.
 #[derive(Debug, Clone)]
@@ -18,32 +19,28 @@ pub(crate) struct NewDelivery<'a> {
     /// The webhook's turn, as it was read in this transaction or with what it tells of.
     pub(crate) turn: i64,
     pub(crate) event: &'a EventId,
-    /// So many wait already that this one is noted and dropped.
+    /// The backlog is full, so this one is only recorded.
     pub(crate) is_dropped: bool,
     pub(crate) now: Timestamp,
 }
 
-/// Stores a delivery, due at once. The event's row is stored with it or before it.
-pub(crate) async fn insert(db: &mut Conn<'_>, new: &NewDelivery<'_>) -> Result<(), DbError> {
-    insert_all(db, std::slice::from_ref(new)).await
-}
-
-/// Stores deliveries, due at once.
-pub(crate) async fn insert_all(db: &mut Conn<'_>, new: &[NewDelivery<'_>]) -> Result<(), DbError> {
+/// Stores deliveries, due at once. The row of an event is stored with its deliveries or before them.
+pub(crate) async fn insert(db: &mut Conn<'_>, new: &[NewDelivery<'_>]) -> Result<(), DbError> {
     const SQL: &str = "
         INSERT INTO deliveries (id, tenant_id, webhook_id, event_id, state, tries, due_at, log, created_at, turn) ";
     const COUNT: &str = "UPDATE webhooks SET dropped = dropped + $2 WHERE id = $1";
-    for piece in pieces(new) {
+    for chunk in chunks(new) {
         on!(db, c => {
             let mut query = QueryBuilder::new(SQL);
-            query.push_values(piece, |mut values, new| {
-                let (state, now) = (if new.is_dropped { 4_i64 } else { 0 }, new.now.as_millis());
+            query.push_values(chunk, |mut values, new| {
+                let state = if new.is_dropped { DeliveryState::Dropped } else { DeliveryState::Pending };
+                let now = new.now.as_millis();
                 values
                     .push_bind(new.id.as_str())
                     .push_bind(new.tenant.as_str())
                     .push_bind(new.webhook.as_str())
                     .push_bind(new.event.as_str())
-                    .push_bind(state)
+                    .push_bind(state.code())
                     .push("0")
                     .push_bind(now)
                     .push("'[]'")
@@ -59,7 +56,7 @@ pub(crate) async fn insert_all(db: &mut Conn<'_>, new: &[NewDelivery<'_>]) -> Re
         *dropped.entry(new.webhook.as_str()).or_insert(0_i64) += 1;
     }
     for (webhook, count) in dropped {
-        on!(db, c => sqlx::query(COUNT).bind(webhook).bind(count).execute(c).await.map(|_| ()))?;
+        execute!(db, COUNT; webhook, count)?;
     }
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! Who sends a tenant's deliveries, where several nodes could. A lease saves double work; what an attempt changes is guarded
-//! by the number of attempts before it.
+//! Leases: which of several nodes sends a tenant's deliveries. A lease saves double work; updates are guarded by the number
+//! of attempts before them.
 
 use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
 
-use super::super::{Conn, DbError, on};
-use super::farthest;
+use super::super::{Conn, DbError, execute, on};
+use super::latest_plausible;
 
-/// Who else has a tenant's lease.
+/// Which other node has a tenant's lease.
 pub(crate) async fn holder_of(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -18,12 +18,12 @@ pub(crate) async fn holder_of(
         SELECT holder FROM delivery_leases
         WHERE tenant_id = $1 AND holder <> $2 AND expires_at > $3 AND expires_at <= $4";
     Ok(on!(db, c => sqlx::query_scalar(SQL)
-        .bind(tenant.as_str()).bind(holder).bind(now.as_millis()).bind(farthest(now))
+        .bind(tenant.as_str()).bind(holder).bind(now.as_millis()).bind(latest_plausible(now))
         .fetch_optional(c).await)?)
 }
 
-/// Takes a tenant's lease that is free, over, or the holder's own, until then. `false`: somebody else has it.
-pub(crate) async fn take(
+/// Takes a tenant's lease that is free, expired, or the holder's own, until then. `false`: another node has it.
+pub(crate) async fn take_lease(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     holder: &str,
@@ -35,16 +35,14 @@ pub(crate) async fn take(
         ON CONFLICT (tenant_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
             WHERE delivery_leases.holder = excluded.holder OR delivery_leases.expires_at <= $3
                 OR delivery_leases.expires_at > $5";
-    let rows = on!(db, c => sqlx::query(SQL)
-        .bind(tenant.as_str()).bind(holder).bind(now.as_millis()).bind(until.as_millis()).bind(farthest(now))
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let rows = execute!(db, SQL; tenant.as_str(), holder, now.as_millis(), until.as_millis(), latest_plausible(now))?;
     Ok(rows == 1)
 }
 
-/// Gives a tenant's lease back, or all that the holder has.
-pub(crate) async fn give_back(db: &mut Conn<'_>, holder: &str, tenant: Option<&TenantId>) -> Result<(), DbError> {
+/// Releases a tenant's lease, or all that the holder has.
+pub(crate) async fn release_leases(db: &mut Conn<'_>, holder: &str, tenant: Option<&TenantId>) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM delivery_leases WHERE holder = $1 AND ($2 = '' OR tenant_id = $2)";
     let tenant = tenant.map_or("", TenantId::as_str);
-    on!(db, c => sqlx::query(SQL).bind(holder).bind(tenant).execute(c).await.map(|_| ()))?;
+    execute!(db, SQL; holder, tenant)?;
     Ok(())
 }

@@ -1,31 +1,57 @@
-//! Events on their way to webhooks: what is due, what became of it, and who sends whose.
+//! Deliveries of events to webhooks: which are due, their results, and the leases on sending them.
 
 mod due;
 mod health;
 mod insert;
 mod lease;
-mod settle;
 mod sweep;
+mod update;
 
 use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use due::{Due, Stored, Waiting, bring_back, due, next_due, targets, waiting};
-pub(crate) use health::{FULL_NO_MORE, Health, count_waiting, note_health, set_full};
-pub(crate) use insert::{NewDelivery, insert, insert_all};
-pub(crate) use lease::{give_back, holder_of, take};
-pub(crate) use settle::{MOST as MOST_SETTLED, Settled, settle};
+pub(crate) use due::{
+    ActiveWebhook, DueDelivery, PendingWebhook, active_webhooks, due, next_due, pending_webhooks, reschedule_too_far,
+};
+pub(crate) use health::{Health, LOW_WATER_MARK, count_pending, record_health, set_full};
+pub(crate) use insert::{NewDelivery, insert};
+pub(crate) use lease::{holder_of, release_leases, take_lease};
 pub(crate) use sweep::{cancel, orphaned, remove_of, remove_old};
+pub(crate) use update::{DeliveryUpdate, MAX_UPDATES, apply_updates};
 
-/// How far ahead of now anything can lie that waits, in unix milliseconds: attempts wait 25 seconds and leases hold for 10,
-/// and the clocks of nodes differ a little. What lies further ahead was stored before the clock was set back.
-pub(crate) fn farthest(now: Timestamp) -> i64 {
+/// The state of a delivery, by its number in `deliveries.state`; [`DeliveryStatus`](deeplink_core::webhook::DeliveryStatus)
+/// is the same for clients. The statements say `state = 0` for what is pending: with a parameter, SQLite would not use the
+/// index of pending deliveries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeliveryState {
+    /// It waits for its first or its next attempt.
+    Pending = 0,
+    /// The receiver answered with 2xx.
+    Delivered = 1,
+    /// All attempts failed.
+    Failed = 2,
+    /// Its webhook was switched off or deleted, or its event is not kept any more.
+    Canceled = 3,
+    /// Too many others were pending when its event happened.
+    Dropped = 4,
+}
+
+impl DeliveryState {
+    /// As it is stored.
+    pub(crate) const fn code(self) -> i64 {
+        self as i64
+    }
+}
+
+/// The latest time that a pending delivery or a lease can plausibly have, in unix milliseconds: attempts wait at most 25
+/// seconds, leases last 10, and the clocks of nodes differ a little. A later time was stored before the clock was set back.
+pub(crate) fn latest_plausible(now: Timestamp) -> i64 {
     now.as_millis() + 60_000
 }
 
 /// An attempt as it is stored in `deliveries.log`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Tried {
+pub(crate) struct AttemptRecord {
     /// When it began, in unix milliseconds.
     pub(crate) at: i64,
     /// How long it took.
@@ -41,13 +67,33 @@ pub(crate) struct Tried {
     pub(crate) answer: String,
 }
 
-impl Tried {
-    /// A log with this attempt behind those that stand in it.
-    pub(crate) fn behind(&self, log: &str) -> String {
+impl AttemptRecord {
+    /// A log with this attempt after its others.
+    pub(crate) fn appended_to(&self, log: &str) -> String {
         let this = serde_json::to_string(self).unwrap_or_else(|_| "{}".into());
         match log.trim_end().strip_suffix(']') {
             Some(before) if before.len() > 1 => format!("{before},{this}]"),
             _ => format!("[{this}]"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deeplink_core::webhook::DeliveryStatus;
+
+    use super::DeliveryState;
+
+    #[test]
+    fn clients_are_shown_the_stored_state() {
+        for (state, status) in [
+            (DeliveryState::Pending, DeliveryStatus::Pending),
+            (DeliveryState::Delivered, DeliveryStatus::Delivered),
+            (DeliveryState::Failed, DeliveryStatus::Failed),
+            (DeliveryState::Canceled, DeliveryStatus::Canceled),
+            (DeliveryState::Dropped, DeliveryStatus::Dropped),
+        ] {
+            assert_eq!(status.code().map(i64::from), Some(state.code()), "{state:?}");
         }
     }
 }

@@ -1,22 +1,21 @@
-//! Clicks on their way to webhooks. The log is the record of a click; an event is made of one only where somebody wants it.
+//! Publishes clicks to webhooks. The log is the record of a click; it becomes an event only if a webhook subscribes to it.
 
 use std::collections::BTreeSet;
 
 use deeplink_core::event::{ClickData, Event, EventData, click_event_id};
-use deeplink_core::id::{DeliveryId, EventId, TenantId};
+use deeplink_core::id::{EventId, TenantId};
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::Platform;
 use sqlx::{AssertSqlSafe, FromRow};
 
-use super::super::deliveries::{self, NewDelivery};
 use super::super::webhooks::Subscriber;
-use super::super::{Conn, DbError, on};
-use super::{Position, Row, Telling, insert};
+use super::super::{Conn, DbError, execute, on};
+use super::{EventPosition, Publisher, Row, insert, insert_deliveries};
 
-/// Clicks of the log that one look passes at most, whoever's they are.
-const LOOKED_AT: i64 = 4_096;
-/// Deliveries of clicks that one look makes at most, so that visits do not wait long for the writer.
-const MADE: i64 = 512;
+/// Maximum clicks of the log that one read scans, of all tenants.
+const MAX_SCANNED: i64 = 4_096;
+/// Maximum deliveries that one write stores, so that visits do not wait long for the writer.
+const MAX_DELIVERIES: i64 = 512;
 
 /// A click of somebody's link, as the log and the link say it.
 #[derive(Debug, FromRow)]
@@ -31,8 +30,8 @@ pub(super) struct Click {
 }
 
 impl Click {
-    /// What is told of it, and the event's id.
-    pub(super) fn told(self) -> Result<(EventId, TenantId, String), DbError> {
+    /// What is published of it, and the event's id.
+    pub(super) fn published(self) -> Result<(EventId, TenantId, String), DbError> {
         let corrupt = |column| DbError::corrupt("clicks", column, self.position.to_string());
         let tenant: TenantId = self.tenant_id.parse().map_err(|_| corrupt("link"))?;
         let platform = u8::try_from(self.platform).ok().and_then(Platform::from_code);
@@ -57,15 +56,15 @@ pub(super) const COLUMNS: &str = "
 /// Whose a click's link is or was.
 pub(super) const OWNERS: &str = "
     LEFT JOIN links l ON l.position = c.link LEFT JOIN deleted_links d ON d.position = c.link";
-/// What the visitor said. To be joined last, when it is known whom it is told to.
+/// What the visitor said. To be joined last, when it is known which account it belongs to.
 pub(super) const TEXTS: &str = "
     LEFT JOIN visitor_texts a ON a.hash = c.agent LEFT JOIN visitor_texts r ON r.hash = c.referer";
-/// Which clicks are told of: those of people and of agents.
+/// Which clicks are published: those of people and of agents.
 pub(super) const KINDS: &str = "c.kind IN (0, 3)";
 
 /// A webhook that wants a click.
 #[derive(FromRow)]
-struct Wanted {
+struct ClickSubscription {
     #[sqlx(flatten)]
     click: Click,
     webhook_id: String,
@@ -73,20 +72,20 @@ struct Wanted {
     is_full: bool,
 }
 
-/// Clicks to tell webhooks of, up to a place in the log.
+/// Clicks to publish to webhooks, up to a position of the log.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The mark as it was found.
-    told: i64,
+    /// The watermark as it was read.
+    mark: i64,
     pub(crate) upto: i64,
-    events: Vec<Wish>,
-    /// Whether the log goes on behind it.
+    events: Vec<ClickEvent>,
+    /// Whether the log may have more.
     pub(crate) is_full: bool,
 }
 
 /// An event and the webhooks that want it.
 #[derive(Debug)]
-struct Wish {
+struct ClickEvent {
     position: i64,
     id: EventId,
     tenant: TenantId,
@@ -95,12 +94,12 @@ struct Wish {
 }
 
 impl Batch {
-    /// Whether nobody wants any of it.
+    /// Whether no webhook wants any of it.
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Who is told of something.
+    /// Which accounts have an event.
     pub(crate) fn tenants(&self) -> BTreeSet<&TenantId> {
         self.events.iter().map(|event| &event.tenant).collect()
     }
@@ -108,15 +107,15 @@ impl Batch {
 
 /// The next clicks that webhooks may want, none of them up to `seen`; `None` while no webhook wants any, and `Some(None)`
 /// while there are none.
-pub(crate) async fn next_clicks(db: &mut Conn<'_>, seen: i64) -> Result<Option<Option<Batch>>, DbError> {
+pub(crate) async fn unpublished_clicks(db: &mut Conn<'_>, seen: i64) -> Result<Option<Option<Batch>>, DbError> {
     const FROM: &str = "
         SELECT (SELECT position FROM click_marks WHERE name = 'told'),
             (SELECT MIN(clicks_after) FROM webhooks WHERE active = TRUE AND kinds % 2 = 1)";
-    let (told, after): (i64, Option<i64>) = on!(db, c => sqlx::query_as(FROM).fetch_one(c).await)?;
+    let (mark, after): (i64, Option<i64>) = on!(db, c => sqlx::query_as(FROM).fetch_one(c).await)?;
     let Some(after) = after else { return Ok(None) };
-    // Nobody wanted what lies between.
-    let from = told.max(after).max(seen);
-    let Some((end, looked_at)) = window(db, from, i64::MAX, LOOKED_AT).await? else { return Ok(Some(None)) };
+    // No webhook wants what lies between.
+    let from = mark.max(after).max(seen);
+    let Some((end, scanned)) = window(db, from, i64::MAX, MAX_SCANNED).await? else { return Ok(Some(None)) };
     let sql = format!(
         "SELECT {COLUMNS}, w.id AS webhook_id, w.turn, w.is_full FROM clicks c {OWNERS}
             JOIN webhooks w ON w.tenant_id = COALESCE(l.tenant_id, d.tenant_id)
@@ -124,19 +123,24 @@ pub(crate) async fn next_clicks(db: &mut Conn<'_>, seen: i64) -> Result<Option<O
             {TEXTS}
         WHERE c.position > $1 AND c.position <= $2 AND {KINDS} ORDER BY c.position, w.id LIMIT $3"
     );
-    let mut wanted: Vec<Wanted> = on!(db, c => sqlx::query_as(AssertSqlSafe(sql))
-        .bind(from).bind(end).bind(MADE).fetch_all(c).await)?;
-    let is_cut = i64::try_from(wanted.len()).unwrap_or(i64::MAX) == MADE;
+    let mut subscriptions: Vec<ClickSubscription> = on!(db, c => sqlx::query_as(AssertSqlSafe(sql))
+        .bind(from).bind(end).bind(MAX_DELIVERIES).fetch_all(c).await)?;
+    let is_cut = i64::try_from(subscriptions.len()).unwrap_or(i64::MAX) == MAX_DELIVERIES;
     let mut upto = end;
-    if is_cut && let Some(last) = wanted.last().map(|wanted| wanted.click.position) {
+    if is_cut && let Some(last) = subscriptions.last().map(|subscriptions| subscriptions.click.position) {
         // The last click may have more webhooks: it comes again. An account has few, so there is one before it.
-        wanted.retain(|wanted| wanted.click.position < last);
-        upto = wanted.last().map_or(from, |wanted| wanted.click.position);
+        subscriptions.retain(|subscriptions| subscriptions.click.position < last);
+        upto = subscriptions.last().map_or(from, |subscriptions| subscriptions.click.position);
     }
-    Ok(Some(Some(Batch { told, upto, events: wishes(wanted)?, is_full: is_cut || looked_at == LOOKED_AT })))
+    Ok(Some(Some(Batch {
+        mark,
+        upto,
+        events: click_events(subscriptions)?,
+        is_full: is_cut || scanned == MAX_SCANNED,
+    })))
 }
 
-/// Where so many clicks behind a place end, up to another, and how many they are; `None` when there is none.
+/// The last of at most `most` clicks after one position and up to another, and their number; `None` without any.
 pub(super) async fn window(db: &mut Conn<'_>, after: i64, upto: i64, most: i64) -> Result<Option<(i64, i64)>, DbError> {
     const SQL: &str = "
         SELECT MAX(position), COUNT(*) FROM (
@@ -146,35 +150,34 @@ pub(super) async fn window(db: &mut Conn<'_>, after: i64, upto: i64, most: i64) 
     Ok(end.map(|end| (end, count)))
 }
 
-/// One event for each click, whoever wants it.
-fn wishes(wanted: Vec<Wanted>) -> Result<Vec<Wish>, DbError> {
-    let mut wishes: Vec<Wish> = Vec::new();
+/// One event for each click, with all its webhooks.
+fn click_events(subscriptions: Vec<ClickSubscription>) -> Result<Vec<ClickEvent>, DbError> {
+    let mut click_events: Vec<ClickEvent> = Vec::new();
     let mut last = None;
-    for Wanted { click, webhook_id, turn, is_full } in wanted {
+    for ClickSubscription { click, webhook_id, turn, is_full } in subscriptions {
         let id = webhook_id.parse().map_err(|_| DbError::corrupt("webhooks", "id", &webhook_id))?;
         if last != Some(click.position) {
             last = Some(click.position);
             let position = click.position;
-            let (event, tenant, body) = click.told()?;
-            wishes.push(Wish { position, id: event, tenant, body, webhooks: Vec::new() });
+            let (event, tenant, body) = click.published()?;
+            click_events.push(ClickEvent { position, id: event, tenant, body, webhooks: Vec::new() });
         }
-        if let Some(wish) = wishes.last_mut() {
+        if let Some(event) = click_events.last_mut() {
             // Clicks are not narrowed.
-            wish.webhooks.push(Subscriber { id, affiliate: None, turn, is_full });
+            event.webhooks.push(Subscriber { id, affiliate: None, turn, is_full });
         }
     }
-    Ok(wishes)
+    Ok(click_events)
 }
 
-/// Puts clicks on their way and moves the mark behind them. `false`: another node has done it.
-pub(crate) async fn tell_clicks(db: &mut Conn<'_>, batch: &Batch, telling: &Telling) -> Result<bool, DbError> {
+/// Stores the events and deliveries of clicks, and moves the watermark past them. `false`: another node has done it.
+pub(crate) async fn publish_clicks(db: &mut Conn<'_>, batch: &Batch, publisher: &Publisher) -> Result<bool, DbError> {
     const MOVE: &str = "UPDATE click_marks SET position = $2 WHERE name = 'told' AND position = $1";
-    let moved = on!(db, c => sqlx::query(MOVE).bind(batch.told).bind(batch.upto)
-        .execute(c).await.map(|done| done.rows_affected()))?;
+    let moved = execute!(db, MOVE; batch.mark, batch.upto)?;
     if moved == 0 {
         return Ok(false);
     }
-    let until = telling.kept_until(true);
+    let until = publisher.kept_until(true);
     let rows: Vec<Row<'_>> = batch
         .events
         .iter()
@@ -182,28 +185,17 @@ pub(crate) async fn tell_clicks(db: &mut Conn<'_>, batch: &Batch, telling: &Tell
             id: &event.id,
             tenant: &event.tenant,
             kind: 0,
-            position: Position::At(event.position),
+            position: EventPosition::At(event.position),
             body: &event.body,
             kept_until: until,
         })
         .collect();
     insert(db, &rows).await?;
-    let pairs: Vec<_> =
-        batch.events.iter().flat_map(|event| event.webhooks.iter().map(move |webhook| (event, webhook))).collect();
-    let ids: Vec<DeliveryId> = telling.draw(|now, random| pairs.iter().map(|_| DeliveryId::new(now, random)).collect());
-    let deliveries: Vec<NewDelivery<'_>> = pairs
+    let pairs: Vec<_> = batch
+        .events
         .iter()
-        .zip(&ids)
-        .map(|((event, webhook), id)| NewDelivery {
-            id,
-            tenant: &event.tenant,
-            webhook: &webhook.id,
-            turn: webhook.turn,
-            event: &event.id,
-            is_dropped: webhook.is_full,
-            now: telling.now,
-        })
+        .flat_map(|event| event.webhooks.iter().map(move |webhook| (&event.id, &event.tenant, webhook)))
         .collect();
-    deliveries::insert_all(db, &deliveries).await?;
+    insert_deliveries(db, publisher, &pairs).await?;
     Ok(true)
 }

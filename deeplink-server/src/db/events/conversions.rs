@@ -7,8 +7,8 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::super::credits::Range;
-use super::super::{Conn, DbError, on};
-use super::{NewEvent, Telling, tell};
+use super::super::{Conn, DbError, execute, on};
+use super::{NewEvent, Publisher, publish};
 
 /// Conversions with what their events say. Links that are gone have their ids and affiliates still, and nothing else.
 macro_rules! conversions {
@@ -72,40 +72,41 @@ impl Row {
     }
 }
 
-/// Tells of a conversion that was just stored as an event.
-pub(in super::super) async fn tell_one(
+/// Publishes a conversion that was just stored.
+pub(in super::super) async fn publish_conversion(
     db: &mut Conn<'_>,
-    telling: &Telling,
+    publisher: &Publisher,
     tenant: &TenantId,
     position: i64,
 ) -> Result<(), DbError> {
     const ONE: &str = conversions!("c.position = $1");
     let row: Row = on!(db, c => sqlx::query_as(ONE).bind(position).fetch_one(c).await)?;
-    tell(db, telling, tenant, &EventKind::Conversion, &[row.event()?]).await
+    publish(db, publisher, tenant, &EventKind::Conversion, &[row.event()?]).await
 }
 
-/// Makes events of a user's conversions of a range that are none yet. The caller holds the user's row, and has settled by
-/// which links they were touched.
-pub(in super::super) async fn tell_range(db: &mut Conn<'_>, telling: &Telling, range: Range) -> Result<(), DbError> {
-    const DUE: &str = conversions!(
+/// Publishes a user's conversions of a range that are not published yet. The caller has locked the user's row and stored
+/// which links are credited.
+pub(in super::super) async fn publish_conversions(
+    db: &mut Conn<'_>,
+    publisher: &Publisher,
+    range: Range,
+) -> Result<(), DbError> {
+    const UNPUBLISHED: &str = conversions!(
         "c.app_user = $1 AND (c.at, c.position) > ($2, $3) AND (c.at, c.position) <= ($4, $5) AND c.emitted_at IS NULL
             ORDER BY c.at, c.position"
     );
-    const EMIT: &str = "
+    const PUBLISH: &str = "
         UPDATE conversions SET emitted_at = $6
         WHERE app_user = $1 AND (at, position) > ($2, $3) AND (at, position) <= ($4, $5) AND emitted_at IS NULL";
     let Range { user, after, upto } = range;
-    let rows: Vec<Row> = on!(db, c => sqlx::query_as(DUE)
+    let rows: Vec<Row> = on!(db, c => sqlx::query_as(UNPUBLISHED)
         .bind(user).bind(after.at).bind(after.position).bind(upto.at).bind(upto.position)
         .fetch_all(c).await)?;
     let Some(first) = rows.first() else { return Ok(()) };
     let tenant: TenantId =
         first.tenant_id.parse().map_err(|_| DbError::corrupt("conversions", "tenant_id", &first.tenant_id))?;
     let events = rows.into_iter().map(Row::event).collect::<Result<Vec<_>, _>>()?;
-    tell(db, telling, &tenant, &EventKind::Conversion, &events).await?;
-    on!(db, c => sqlx::query(EMIT)
-        .bind(user).bind(after.at).bind(after.position).bind(upto.at).bind(upto.position)
-        .bind(telling.now.as_millis())
-        .execute(c).await.map(|_| ()))?;
+    publish(db, publisher, &tenant, &EventKind::Conversion, &events).await?;
+    execute!(db, PUBLISH; user, after.at, after.position, upto.at, upto.position, publisher.now.as_millis())?;
     Ok(())
 }

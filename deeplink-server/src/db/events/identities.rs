@@ -6,12 +6,12 @@ use deeplink_core::metadata::Metadata;
 use sqlx::FromRow;
 
 use super::super::{Conn, DbError, on};
-use super::{NewEvent, Telling, tell};
+use super::{NewEvent, Publisher, publish};
 
-/// Tells that a link opened an install, which is bound to this `app_users.position`.
-pub(in super::super) async fn tell_attribute(
+/// Publishes that a link opened an install, which is bound to this `app_users.position`.
+pub(in super::super) async fn publish_attribute(
     db: &mut Conn<'_>,
-    telling: &Telling,
+    publisher: &Publisher,
     mut data: AttributeData,
     user: Option<i64>,
 ) -> Result<(), DbError> {
@@ -20,9 +20,9 @@ pub(in super::super) async fn tell_attribute(
         data.user_id = Some(on!(db, c => sqlx::query_scalar(USER).bind(user).fetch_one(c).await)?);
     }
     let tenant = data.tenant_id.clone();
-    let id = telling.draw(EventId::new);
+    let id = publisher.draw(EventId::new);
     let event = NewEvent::new(id, &EventData::Attribute(data), None);
-    tell(db, telling, &tenant, &EventKind::Attribute, event.as_slice()).await
+    publish(db, publisher, &tenant, &EventKind::Attribute, event.as_slice()).await
 }
 
 /// The link that opened an install first.
@@ -32,10 +32,10 @@ struct FirstTouch {
     metadata: Option<String>,
 }
 
-/// Tells that an install was bound to a user, and which link (`links.position`) opened it first.
-pub(in super::super) async fn tell_identify(
+/// Publishes that an install was bound to a user, and which link (`links.position`) opened it first.
+pub(in super::super) async fn publish_identify(
     db: &mut Conn<'_>,
-    telling: &Telling,
+    publisher: &Publisher,
     tenant: &TenantId,
     (install_id, user_id): (&str, &str),
     first_link: Option<i64>,
@@ -54,8 +54,8 @@ pub(in super::super) async fn tell_identify(
         install_id: install_id.to_owned(),
         first_touch_link_id: link_id,
         first_touch_link_metadata: metadata.map(Metadata::from_stored),
-        timestamp: telling.now,
+        timestamp: publisher.now,
     });
-    let id = telling.draw(EventId::new);
-    tell(db, telling, tenant, &EventKind::Identify, NewEvent::new(id, &data, None).as_slice()).await
+    let id = publisher.draw(EventId::new);
+    publish(db, publisher, tenant, &EventKind::Identify, NewEvent::new(id, &data, None).as_slice()).await
 }

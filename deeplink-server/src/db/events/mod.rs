@@ -1,9 +1,9 @@
-//! What receivers are told, stored in the transaction of what it tells of.
+//! Events, stored in the transaction that publishes them.
 //!
-//! Every event has a place in one order with the clicks of the log, and none is given a place before what may have been
-//! read, so whoever reads by position misses nothing. On SQLite the one writer gives the place with the event, in the order
-//! of commits. On PostgreSQL that would make every report wait for the log, so events are numbered moments after their
-//! commit, in the order in which they were told; a click that is stored in those moments comes before them.
+//! Events and the clicks of the log share one order of positions, and no position is assigned below one that may have been
+//! read, so a reader by position misses nothing. On SQLite the one writer assigns it with the event, in the order of
+//! commits. On PostgreSQL that would make every report wait for the log, so positions are assigned shortly after the
+//! commit, in the order of publication; a click that is stored in between comes first.
 
 mod clicks;
 mod conversions;
@@ -19,61 +19,61 @@ use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use sqlx::QueryBuilder;
 
-pub(crate) use clicks::{next_clicks, tell_clicks};
-pub(super) use conversions::{tell_one, tell_range};
-pub(super) use identities::{tell_attribute, tell_identify};
-pub(crate) use stream::{Found, Told, find, page};
+pub(crate) use clicks::{publish_clicks, unpublished_clicks};
+pub(super) use conversions::{publish_conversion, publish_conversions};
+pub(super) use identities::{publish_attribute, publish_identify};
+pub(crate) use stream::{ReaderPosition, StreamEvent, find, page};
 
-use super::clicks::{Head, Place, place};
+use super::clicks::{AppendPosition, Head, position_at};
 use super::deliveries::{self, NewDelivery};
-use super::rows::pieces;
+use super::rows::chunks;
 use super::webhooks::{self, Subscriber};
 use super::{Conn, DbError, on};
 
 /// How far back the stream reaches, in hours.
 pub(crate) const STREAM_HOURS: i64 = 24;
-/// How long an event is kept that only the stream tells, in hours: an hour more, for readers that are on their way.
-const KEPT_HOURS: i64 = STREAM_HOURS + 1;
+/// How long an event without deliveries is kept, in hours: an hour longer, for readers that are catching up.
+const RETENTION_HOURS: i64 = STREAM_HOURS + 1;
 /// Events that one write numbers at most.
-const NUMBERED: i64 = 1_000;
+const MAX_NUMBERED: i64 = 1_000;
 
-/// How one write tells of something, and whether it did.
+/// Publishes the events of one write, and notes whether there were any.
 #[derive(Debug)]
-pub(crate) struct Telling {
+pub(crate) struct Publisher {
     head: Arc<Head>,
     random: Arc<Mutex<Random>>,
     now: Timestamp,
     kept_until: Timestamp,
-    is_told: AtomicBool,
-    is_delivered: AtomicBool,
+    has_events: AtomicBool,
+    has_deliveries: AtomicBool,
 }
 
-impl Telling {
+impl Publisher {
     /// Events that are on their way to a webhook are kept until `kept_until`.
     pub(crate) fn new(head: Arc<Head>, random: Arc<Mutex<Random>>, now: Timestamp, kept_until: Timestamp) -> Self {
-        let [is_told, is_delivered] = [false; 2].map(AtomicBool::new);
-        Self { head, random, now, kept_until, is_told, is_delivered }
+        let [has_events, has_deliveries] = [false; 2].map(AtomicBool::new);
+        Self { head, random, now, kept_until, has_events, has_deliveries }
     }
 
-    /// When it is told: now.
+    /// The time of the write.
     pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
 
     /// Until when an event is kept.
-    fn kept_until(&self, is_delivered: bool) -> i64 {
-        let for_readers = self.now.plus_millis(KEPT_HOURS * 3_600_000);
-        if is_delivered { self.kept_until.max(for_readers) } else { for_readers }.as_millis()
+    fn kept_until(&self, has_deliveries: bool) -> i64 {
+        let for_readers = self.now.plus_millis(RETENTION_HOURS * 3_600_000);
+        if has_deliveries { self.kept_until.max(for_readers) } else { for_readers }.as_millis()
     }
 
-    /// Whether there is an event.
-    pub(crate) fn is_told(&self) -> bool {
-        self.is_told.load(Ordering::Relaxed)
+    /// Whether an event was published.
+    pub(crate) fn has_events(&self) -> bool {
+        self.has_events.load(Ordering::Relaxed)
     }
 
-    /// Whether one is on its way to a webhook.
-    pub(crate) fn is_delivered(&self) -> bool {
-        self.is_delivered.load(Ordering::Relaxed)
+    /// Whether one of them has a delivery.
+    pub(crate) fn has_deliveries(&self) -> bool {
+        self.has_deliveries.load(Ordering::Relaxed)
     }
 
     fn draw<T>(&self, draw: impl FnOnce(Timestamp, &mut Random) -> T) -> T {
@@ -81,7 +81,7 @@ impl Telling {
     }
 }
 
-/// An event to tell.
+/// An event to publish.
 #[derive(Debug)]
 struct NewEvent {
     id: EventId,
@@ -106,32 +106,32 @@ struct Row<'a> {
     id: &'a EventId,
     tenant: &'a TenantId,
     kind: i64,
-    position: Position,
+    position: EventPosition,
     body: &'a str,
     kept_until: i64,
 }
 
-/// An event's place, or since when it waits for one.
+/// An event's position, or since when it waits for one.
 #[derive(Clone, Copy)]
-enum Position {
+enum EventPosition {
     At(i64),
     WaitsSince(Timestamp),
 }
 
-impl Position {
+impl EventPosition {
     /// `events.position` and `events.waits_since`.
     fn columns(self) -> (Option<i64>, Option<i64>) {
         match self {
             Self::At(position) => (Some(position), None),
-            Self::WaitsSince(told) => (None, Some(told.as_millis())),
+            Self::WaitsSince(since) => (None, Some(since.as_millis())),
         }
     }
 }
 
 /// Stores events of one kind and their deliveries.
-async fn tell(
+async fn publish(
     db: &mut Conn<'_>,
-    telling: &Telling,
+    publisher: &Publisher,
     tenant: &TenantId,
     kind: &EventKind,
     events: &[NewEvent],
@@ -146,8 +146,9 @@ async fn tell(
             webhook.affiliate = None;
         }
     }
-    let first = first_position(db, telling, events.len()).await?;
-    let positions = (0..).map(|nth| first.map_or(Position::WaitsSince(telling.now), |first| Position::At(first + nth)));
+    let first = first_position(db, publisher, events.len()).await?;
+    let positions =
+        (0..).map(|nth| first.map_or(EventPosition::WaitsSince(publisher.now), |first| EventPosition::At(first + nth)));
     let rows: Vec<Row<'_>> = events
         .iter()
         .zip(positions)
@@ -157,42 +158,53 @@ async fn tell(
             kind: kind.code().map_or(0, i64::from),
             position,
             body: &event.body,
-            kept_until: telling.kept_until(webhooks.iter().any(|webhook| event.suits(webhook))),
+            kept_until: publisher.kept_until(webhooks.iter().any(|webhook| event.suits(webhook))),
         })
         .collect();
     insert(db, &rows).await?;
     let wanted = |event| webhooks.iter().filter(move |webhook| NewEvent::suits(event, webhook));
-    let pairs: Vec<_> = events.iter().flat_map(|event| wanted(event).map(move |webhook| (event, webhook))).collect();
-    let ids: Vec<DeliveryId> = telling.draw(|now, random| pairs.iter().map(|_| DeliveryId::new(now, random)).collect());
-    let deliveries: Vec<NewDelivery<'_>> = pairs
-        .iter()
-        .zip(&ids)
-        .map(|((event, webhook), id)| NewDelivery {
-            id,
-            tenant,
-            webhook: &webhook.id,
-            turn: webhook.turn,
-            event: &event.id,
-            is_dropped: webhook.is_full,
-            now: telling.now,
-        })
-        .collect();
-    deliveries::insert_all(db, &deliveries).await?;
-    telling.is_told.store(true, Ordering::Relaxed);
-    if !deliveries.is_empty() {
-        telling.is_delivered.store(true, Ordering::Relaxed);
+    let pairs: Vec<_> =
+        events.iter().flat_map(|event| wanted(event).map(move |webhook| (&event.id, tenant, webhook))).collect();
+    insert_deliveries(db, publisher, &pairs).await?;
+    publisher.has_events.store(true, Ordering::Relaxed);
+    if !pairs.is_empty() {
+        publisher.has_deliveries.store(true, Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// The first of so many places behind the log's end; on PostgreSQL they are given later.
-async fn first_position(db: &mut Conn<'_>, telling: &Telling, count: usize) -> Result<Option<i64>, DbError> {
+/// Stores a delivery of each event to its webhook.
+async fn insert_deliveries(
+    db: &mut Conn<'_>,
+    publisher: &Publisher,
+    pairs: &[(&EventId, &TenantId, &Subscriber)],
+) -> Result<(), DbError> {
+    let ids: Vec<DeliveryId> =
+        publisher.draw(|now, random| pairs.iter().map(|_| DeliveryId::new(now, random)).collect());
+    let deliveries: Vec<NewDelivery<'_>> = pairs
+        .iter()
+        .zip(&ids)
+        .map(|(&(event, tenant, webhook), id)| NewDelivery {
+            id,
+            tenant,
+            webhook: &webhook.id,
+            turn: webhook.turn,
+            event,
+            is_dropped: webhook.is_full,
+            now: publisher.now,
+        })
+        .collect();
+    deliveries::insert(db, &deliveries).await
+}
+
+/// The first of `count` positions after the log's end; on PostgreSQL they are assigned later.
+async fn first_position(db: &mut Conn<'_>, publisher: &Publisher, count: usize) -> Result<Option<i64>, DbError> {
     const MARK: &str = "UPDATE click_marks SET position = $1 WHERE name = 'head'";
     let Conn::Sqlite(conn) = db else { return Ok(None) };
     let count = i64::try_from(count).unwrap_or(i64::MAX);
-    let to = Place { after: place(telling.now.as_millis()), gap: 0 };
-    let first = telling.head.advance(conn, to, count).await?;
-    // So that the next process goes on behind it, and whoever asks for the end finds it.
+    let to = AppendPosition { after: position_at(publisher.now.as_millis()), gap: 0 };
+    let first = publisher.head.advance(conn, to, count).await?;
+    // For the next process, and for readers of the log's end.
     sqlx::query(MARK).bind(first + count - 1).execute(&mut **conn).await?;
     Ok(Some(first))
 }
@@ -200,10 +212,10 @@ async fn first_position(db: &mut Conn<'_>, telling: &Telling, count: usize) -> R
 /// Stores rows.
 async fn insert(db: &mut Conn<'_>, rows: &[Row<'_>]) -> Result<(), DbError> {
     const SQL: &str = "INSERT INTO events (id, tenant_id, kind, position, waits_since, body, kept_until) ";
-    for piece in pieces(rows) {
+    for chunk in chunks(rows) {
         on!(db, c => {
             let mut query = QueryBuilder::new(SQL);
-            query.push_values(piece, |mut values, row| {
+            query.push_values(chunk, |mut values, row| {
                 let (position, waits_since) = row.position.columns();
                 values
                     .push_bind(row.id.as_str())
@@ -221,7 +233,7 @@ async fn insert(db: &mut Conn<'_>, rows: &[Row<'_>]) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Stores an event that was made up to try a webhook. Its place comes before all others, so the stream does not tell it.
+/// Stores an event that was made up to try a webhook. Its position is 0, so the stream does not send it.
 pub(crate) async fn insert_sample(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -233,18 +245,18 @@ pub(crate) async fn insert_sample(
         id,
         tenant,
         kind: event.kind.code().map_or(0, i64::from),
-        position: Position::At(0),
+        position: EventPosition::At(0),
         body: &event.raw,
         kept_until: kept_until.as_millis(),
     };
     insert(db, &[row]).await
 }
 
-/// Gives committed events their places behind the end of the log, on PostgreSQL. `true` when more may be left.
-pub(crate) async fn number(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
+/// Assigns committed events their positions after the end of the log, on PostgreSQL. `true` when more may be left.
+pub(crate) async fn assign_positions(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
     // The row of the head stays locked until COMMIT, so nothing is numbered below what others see; the second statement
-    // sees what was committed by then, and nobody else numbers it. What one write told of one user is told in the order
-    // of its kinds: a binding before the conversions that it made events.
+    // sees what was committed by then, and nobody else numbers it. Events of one user and one write follow in the order
+    // of their kinds: a binding before the conversions that it made events.
     const HEAD: &str = "
         UPDATE click_marks SET position = CASE WHEN position >= $1 THEN position ELSE $1 END
         WHERE name = 'head' RETURNING position";
@@ -259,13 +271,13 @@ pub(crate) async fn number(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, Db
         UPDATE click_marks SET position = position + (SELECT COUNT(*) FROM numbered) WHERE name = 'head'
         RETURNING position - $1";
     let Conn::Postgres(conn) = db else { return Ok(false) };
-    let end: i64 = sqlx::query_scalar(HEAD).bind(place(now.as_millis())).fetch_one(&mut **conn).await?;
-    let numbered: i64 = sqlx::query_scalar(NUMBER).bind(end).bind(NUMBERED).fetch_one(&mut **conn).await?;
-    Ok(numbered == NUMBERED)
+    let end: i64 = sqlx::query_scalar(HEAD).bind(position_at(now.as_millis())).fetch_one(&mut **conn).await?;
+    let numbered: i64 = sqlx::query_scalar(NUMBER).bind(end).bind(MAX_NUMBERED).fetch_one(&mut **conn).await?;
+    Ok(numbered == MAX_NUMBERED)
 }
 
-/// Whether an event waits for its place.
-pub(crate) async fn is_unnumbered(db: &mut Conn<'_>) -> Result<bool, DbError> {
+/// Whether an event waits for its position.
+pub(crate) async fn has_unassigned(db: &mut Conn<'_>) -> Result<bool, DbError> {
     const SQL: &str = "SELECT EXISTS (SELECT 1 FROM events WHERE position IS NULL)";
     Ok(on!(db, c => sqlx::query_scalar(SQL).fetch_one(c).await)?)
 }

@@ -17,7 +17,7 @@ pub(super) struct Credits {
     /// What a link is credited with.
     of: &'static str,
     /// Where a label is counted.
-    place: for<'a> fn(&'a mut Funnel, &str) -> Option<&'a mut i64>,
+    counter: for<'a> fn(&'a mut Funnel, &str) -> Option<&'a mut i64>,
 }
 
 pub(super) const BINDINGS: Credits = Credits {
@@ -25,7 +25,7 @@ pub(super) const BINDINGS: Credits = Credits {
     column: "bound_as",
     label: "CAST(lane_label AS TEXT)",
     of: "install",
-    place: |funnel, label| match label {
+    counter: |funnel, label| match label {
         "0" => Some(&mut funnel.new_users.identified),
         "1" => Some(&mut funnel.returning_users.reinstalled),
         "2" => Some(&mut funnel.returning_users.new_device),
@@ -38,7 +38,7 @@ pub(super) const CONVERSIONS: Credits = Credits {
     column: "conversion_type",
     label: "lane_label",
     of: "conversion",
-    place: |funnel, label| Some(funnel.conversions.entry(label.to_owned()).or_insert(0)),
+    counter: |funnel, label| Some(funnel.conversions.entry(label.to_owned()).or_insert(0)),
 };
 
 /// Rows of a key and a label: how many credits there are, or which.
@@ -58,16 +58,16 @@ fn add_rows(rows: Vec<Row>, once: bool, credits: &Credits, tally: &mut Tally) {
     let mut totals: BTreeMap<String, Distinct> = BTreeMap::new();
     for (key, label, count, which) in rows {
         let count = if once { count } else { totals.entry(label.clone()).or_default().add(which.as_deref()) };
-        if let Some(place) = (credits.place)(tally.groups.entry(key).or_default(), &label) {
-            *place += count;
+        if let Some(counter) = (credits.counter)(tally.groups.entry(key).or_default(), &label) {
+            *counter += count;
         }
-        if let Some(place) = (credits.place)(&mut tally.total, &label).filter(|_| once) {
-            *place += count;
+        if let Some(counter) = (credits.counter)(&mut tally.total, &label).filter(|_| once) {
+            *counter += count;
         }
     }
     for (label, total) in totals {
-        if let Some(place) = (credits.place)(&mut tally.total, &label) {
-            *place = total.count();
+        if let Some(counter) = (credits.counter)(&mut tally.total, &label) {
+            *counter = total.count();
         }
     }
 }
@@ -86,7 +86,7 @@ impl Credits {
     /// a lane has of a window lies together, so it is counted without being looked at or sorted.
     fn lanes(&self, credit: &Credit, links: usize) -> String {
         let Self { table, column, .. } = self;
-        let links: Vec<String> = (3..3 + links).map(|place| format!("(CAST(${place} AS BIGINT))")).collect();
+        let links: Vec<String> = (3..3 + links).map(|number| format!("(CAST(${number} AS BIGINT))")).collect();
         let next = |of: &str, beyond: &str| {
             format!(
                 "(SELECT c.{column} FROM {table} c WHERE c.link = {of}_link AND c.is_last = {of}_last \

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use sqlx::AssertSqlSafe;
 
-use super::super::sets::{padded, places};
+use super::super::sets::{padded, placeholders};
 use super::super::{Conn, DbError, on};
 use super::credits::{Credits, Row, read};
 use super::{Scope, Split};
 
 /// Types that a report names: the largest. The others are counted together, as [`OTHER`].
-pub(super) const MOST_TYPES: usize = 200;
+pub(super) const MAX_TYPES: usize = 200;
 pub(super) const OTHER: &str = "other";
 /// Rows beyond which it is looked up first which types are named.
-const MOST_ROWS: usize = 20_000;
+const MAX_ROWS: usize = 20_000;
 
 /// Counts of credits by key and label.
 pub(super) async fn credits(
@@ -26,13 +26,13 @@ pub(super) async fn credits(
     let links = padded(scope.links);
     let sql = |label: &str| credits.sql(label, scope.credit, split, once, links.len());
     // Few have more types than are named, so nobody else pays for asking which these are.
-    let all = format!("{} LIMIT {}", sql(credits.label), MOST_ROWS + 1);
+    let all = format!("{} LIMIT {}", sql(credits.label), MAX_ROWS + 1);
     let rows: Vec<Row> = read(db, all, scope, &links, &[]).await?;
     let types: BTreeSet<&str> = rows.iter().map(|row| row.1.as_str()).collect();
-    if rows.len() <= MOST_ROWS && types.len() <= MOST_TYPES {
+    if rows.len() <= MAX_ROWS && types.len() <= MAX_TYPES {
         return Ok(rows);
     }
-    let largest = credits.largest_sql(scope.credit, links.len(), MOST_TYPES);
+    let largest = credits.largest_sql(scope.credit, links.len(), MAX_TYPES);
     let named: Vec<(String,)> = read(db, largest, scope, &links, &[]).await?;
     let named: Vec<String> = named.into_iter().map(|row| row.0).collect();
     read(db, sql(&label(credits.label, 3 + links.len(), Some(named.len()))), scope, &links, &named).await
@@ -43,18 +43,18 @@ pub(super) async fn of_link(db: &mut Conn<'_>, link: i64) -> Result<Option<Vec<S
     let sql = format!(
         "SELECT conversion_type FROM conversion_credits WHERE link = $1 AND is_last = TRUE \
          GROUP BY conversion_type ORDER BY COUNT(*) DESC, conversion_type LIMIT {}",
-        MOST_TYPES + 1
+        MAX_TYPES + 1
     );
     let mut largest: Vec<String> = on!(db, c => sqlx::query_scalar(AssertSqlSafe(sql)).bind(link).fetch_all(c).await)?;
-    Ok((largest.len() > MOST_TYPES).then(|| {
-        largest.truncate(MOST_TYPES);
+    Ok((largest.len() > MAX_TYPES).then(|| {
+        largest.truncate(MAX_TYPES);
         largest
     }))
 }
 
 /// A label, or what stands for it where it is none of so many parameters from `$first` on.
 pub(super) fn label(label: &str, first: usize, named: Option<usize>) -> String {
-    let named = named.map(|count| places(first, count));
+    let named = named.map(|count| placeholders(first, count));
     named.map_or_else(
         || label.to_owned(),
         |named| format!("CASE WHEN {label} IN ({named}) THEN {label} ELSE '{OTHER}' END"),

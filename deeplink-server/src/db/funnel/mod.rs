@@ -7,7 +7,7 @@ use deeplink_core::funnel::{ConversionSum, Credit, Funnel};
 use deeplink_core::id::TenantId;
 use sqlx::AssertSqlSafe;
 
-use super::sets::{padded, places};
+use super::sets::{padded, placeholders};
 use super::{Conn, DbError, on};
 
 /// What is counted.
@@ -67,7 +67,8 @@ pub(crate) async fn positions(
     let Some(last) = link_ids.last() else { return Ok(BTreeMap::new()) };
     // As many parameters as a set of numbers would have.
     let size = padded(&vec![0; link_ids.len()]).len();
-    let sql = format!("SELECT link_id, position FROM links WHERE tenant_id = $1 AND link_id IN ({})", places(2, size));
+    let sql =
+        format!("SELECT link_id, position FROM links WHERE tenant_id = $1 AND link_id IN ({})", placeholders(2, size));
     let found: Vec<(String, i64)> = on!(db, c => {
         let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(tenant.as_str());
         for id in link_ids.iter().chain(std::iter::repeat_n(last, size - link_ids.len())) {
@@ -159,7 +160,7 @@ where
 
 /// Installs that the links opened first.
 fn firsts_sql(split: Split, links: usize) -> String {
-    let (links, key) = (places(3, links), split.key());
+    let (links, key) = (placeholders(3, links), split.key());
     format!(
         "SELECT {key}, COUNT(*) FROM touches WHERE link IN ({links}) AND number = 1 AND at >= $1 AND at <= $2 GROUP BY 1"
     )
@@ -180,7 +181,7 @@ fn opened_sql(credit: &Credit) -> String {
 
 /// Installs that the links opened again: how many, as one link never counts an install twice, and which.
 fn again_sql(credit: &Credit, split: Split, links: usize) -> String {
-    let (links, key, begin) = (places(3, links), split.key(), split.begin());
+    let (links, key, begin) = (placeholders(3, links), split.key(), split.begin());
     let (count, credited) = if *credit == Credit::FirstTouch {
         ("SUM(CASE WHEN first_link = link THEN 1 ELSE 0 END)", format!(" AND first_link IN ({links})"))
     } else {

@@ -1,5 +1,4 @@
-//! One connection: which protocol options it runs with, and how it follows the orders of its watch. With TLS it begins
-//! with a handshake, which has nothing to finish when there is an order.
+//! One connection: its protocol options, and how it follows the commands it gets. A TLS handshake is dropped on any command.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -18,14 +17,14 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 
 use super::exchange::{Exchanges, RequestBody};
-use super::socket::{Carrier, Socket};
+use super::socket::{Socket, Transport};
+use super::state::{Command, ConnectionState};
 use super::tls::{self, Certificates};
-use super::watch::{Order, Watch};
 
-/// A request head, and thereby the read buffer of an HTTP/1 connection, is at most this large.
+/// Maximum size of a request head, and of the read buffer of an HTTP/1 connection.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// The protocols as they are spoken on every connection.
+/// The HTTP options of all connections.
 #[derive(Debug, Clone)]
 pub(super) struct Protocols(auto::Builder<TokioExecutor>);
 
@@ -39,10 +38,10 @@ impl Protocols {
             .timer(TokioTimer::new())
             .max_concurrent_streams(128)
             .max_header_list_size(16 * 1024)
-            // A stream that is reset before it was looked at costs the client nothing: 20 in a row end the connection.
+            // Resetting streams at once costs the client nothing (rapid reset): 20 in a row end the connection.
             .max_pending_accept_reset_streams(20)
             .max_local_error_reset_streams(128)
-            // What one client can make us hold: bodies are at most 1 MiB, and read as they come.
+            // Bounds memory per client: bodies are at most 1 MiB, and read as they arrive.
             .initial_stream_window_size(128 * 1024)
             .initial_connection_window_size(512 * 1024)
             .max_send_buf_size(64 * 1024)
@@ -52,42 +51,42 @@ impl Protocols {
     }
 
     /// Serves one connection to its end.
-    pub(super) async fn serve<T, S, B>(self: Arc<Self>, stream: T, service: S, watch: Arc<Watch>)
+    pub(super) async fn serve<T, S, B>(self: Arc<Self>, stream: T, service: S, state: Arc<ConnectionState>)
     where
-        T: Carrier + Send + 'static,
+        T: Transport + Send + 'static,
         S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
         S::Future: Send + 'static,
         B: Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let socket = TokioIo::new(Socket::new(stream, Arc::clone(&watch)));
-        let exchanges = Exchanges::new(service, Arc::clone(&watch));
+        let socket = TokioIo::new(Socket::new(stream, Arc::clone(&state)));
+        let exchanges = Exchanges::new(service, Arc::clone(&state));
         let mut connection = pin!(self.0.serve_connection(socket, exchanges));
-        let mut ear = Ear::default();
+        let mut commands = CommandReceiver::default();
         let mut retiring = false;
         poll_fn(|cx| {
-            match ear.order(&watch, cx) {
-                Order::Serve => {}
-                Order::Retire if retiring => {}
-                Order::Retire => {
+            match commands.next(&state, cx) {
+                Command::Continue => {}
+                Command::Drain if retiring => {}
+                Command::Drain => {
                     retiring = true;
                     connection.as_mut().graceful_shutdown();
                 }
-                Order::Cut => return Poll::Ready(()),
+                Command::Close => return Poll::Ready(()),
             }
-            // Errors here are the client's doing: it went away or sent what is not HTTP.
+            // Errors here are caused by the client: it disconnected or did not send HTTP.
             connection.as_mut().poll(cx).map(drop)
         })
         .await;
     }
 
-    /// Agrees on TLS, then serves the connection to its end.
+    /// Performs the TLS handshake, then serves the connection to its end.
     pub(super) async fn serve_secured<S, B>(
         self: Arc<Self>,
         stream: TcpStream,
         certificates: Arc<dyn Certificates>,
         service: S,
-        watch: Arc<Watch>,
+        state: Arc<ConnectionState>,
     ) where
         S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
         S::Future: Send + 'static,
@@ -95,33 +94,32 @@ impl Protocols {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let secured = {
-            // Boxed, so that its keys and messages take no room for as long as the connection lives.
-            let mut handshake = Box::pin(tls::secured(stream, &watch, &*certificates));
-            let mut ear = Ear::default();
-            poll_fn(|cx| match ear.order(&watch, cx) {
-                Order::Serve => handshake.as_mut().poll(cx),
-                Order::Retire | Order::Cut => Poll::Ready(None),
+            // Boxed, so that its memory is freed after the handshake.
+            let mut handshake = Box::pin(tls::secured(stream, &state, &*certificates));
+            let mut commands = CommandReceiver::default();
+            poll_fn(|cx| match commands.next(&state, cx) {
+                Command::Continue => handshake.as_mut().poll(cx),
+                Command::Drain | Command::Close => Poll::Ready(None),
             })
             .await
         };
         match secured {
-            Some(stream) => self.serve(stream, service, watch).await,
-            None => watch.leave(),
+            Some(stream) => self.serve(stream, service, state).await,
+            None => state.leave(),
         }
     }
 }
 
-/// Hears the orders of a watch. A task keeps its waker for life, so it is registered once and costs a comparison after
-/// that.
+/// Receives the commands of a connection. A task keeps its waker, so registering it again costs a comparison.
 #[derive(Default)]
-struct Ear(Option<Waker>);
+struct CommandReceiver(Option<Waker>);
 
-impl Ear {
-    fn order(&mut self, watch: &Watch, cx: &Context<'_>) -> Order {
+impl CommandReceiver {
+    fn next(&mut self, state: &ConnectionState, cx: &Context<'_>) -> Command {
         if !self.0.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            watch.wake_with(cx.waker());
+            state.wake_with(cx.waker());
             self.0 = Some(cx.waker().clone());
         }
-        watch.order()
+        state.command()
     }
 }

@@ -1,5 +1,5 @@
-//! One request and its answer: tells the connection's watch when each begins and ends, refuses what is framed
-//! ambiguously, and bounds the time a body may take.
+//! One request and its response: reports their start and end to the connection's state, refuses ambiguous framing, and
+//! limits the time a body may take.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,40 +17,40 @@ use pin_project_lite::pin_project;
 use thiserror::Error;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::framing::{self, Coding, Trust};
-use super::watch::Watch;
+use super::framing::{self, Coding, Framing};
+use super::state::ConnectionState;
 
-/// Header lines a request may have; over HTTP/1 the parser refuses more by itself.
+/// Maximum header lines of a request; over HTTP/1 the parser enforces the same.
 const MAX_HEADERS: usize = 100;
 
-/// The caller's service, as one connection uses it.
+/// Wraps the application's service for one connection.
 pub(super) struct Exchanges<S> {
     service: S,
-    watch: Arc<Watch>,
+    state: Arc<ConnectionState>,
 }
 
 impl<S> Exchanges<S> {
-    pub(super) fn new(service: S, watch: Arc<Watch>) -> Self {
-        Self { service, watch }
+    pub(super) fn new(service: S, state: Arc<ConnectionState>) -> Self {
+        Self { service, state }
     }
 
-    /// Which answer the framing of this request deserves by itself, and whether nothing behind it may be read: then
-    /// nothing that follows can pass for another request.
-    fn judge(&self, request: &Request<Incoming>) -> (Option<StatusCode>, bool) {
+    /// The refusal of a request by its framing, and whether the connection ends with it, so that nothing that follows can
+    /// pass for another request.
+    fn check_framing(&self, request: &Request<Incoming>) -> (Option<StatusCode>, bool) {
         let headers = request.headers();
-        let trust = self.watch.trust();
+        let framing = self.state.framing();
         if headers.len() > MAX_HEADERS {
             return (Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE), true);
         }
-        if trust == Trust::Doubtful {
+        if framing == Framing::Ambiguous {
             return (Some(StatusCode::BAD_REQUEST), true);
         }
-        // A request with a coding is never at its end with its head, whatever the coding.
+        // A request with a transfer coding always has a body.
         if request.body().is_end_stream() {
             return (None, false);
         }
         match framing::coding(headers) {
-            Coding::None => (None, trust == Trust::Unread),
+            Coding::None => (None, framing == Framing::Unscanned),
             Coding::Chunked => (None, true),
             Coding::Other => (Some(StatusCode::BAD_REQUEST), true),
         }
@@ -67,39 +67,39 @@ where
     type Future = Answer<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let exchange = Exchange::begin(&self.watch);
-        let (refusal, last) = self.judge(&request);
+        let exchange = Exchange::begin(&self.state);
+        let (refusal, last) = self.check_framing(&request);
         let coming = match refusal {
             Some(_) => None,
-            None => Some(self.service.call(request.map(|body| RequestBody::new(body, &self.watch)))),
+            None => Some(self.service.call(request.map(|body| RequestBody::new(body, &self.state)))),
         };
         Answer { coming, refusal: refusal.unwrap_or_default(), last, exchange: Some(exchange) }
     }
 }
 
-/// Counts as a request in progress until it is dropped.
+/// A request in progress, until it is dropped.
 #[derive(Debug)]
 struct Exchange {
-    watch: Arc<Watch>,
+    state: Arc<ConnectionState>,
     answered: bool,
 }
 
 impl Exchange {
-    fn begin(watch: &Arc<Watch>) -> Self {
-        watch.begin_exchange();
-        Self { watch: Arc::clone(watch), answered: false }
+    fn begin(state: &Arc<ConnectionState>) -> Self {
+        state.begin_exchange();
+        Self { state: Arc::clone(state), answered: false }
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.watch.answered(self.answered);
-        self.watch.end_exchange();
+        self.state.answered(self.answered);
+        self.state.end_exchange();
     }
 }
 
 pin_project! {
-    /// The answer on its way from the caller's service.
+    /// The pending response of the application's service.
     pub(super) struct Answer<F> {
         #[pin]
         coming: Option<F>,
@@ -124,7 +124,7 @@ where
         let mut exchange = me.exchange.take();
         if let Some(exchange) = &mut exchange {
             exchange.answered = true;
-            *me.last |= exchange.watch.is_closing();
+            *me.last |= exchange.state.is_closing();
         }
         let mut response = match answer {
             Some(answer) => answer.map(|body| Reply { body: Some(body), exchange }),
@@ -143,7 +143,7 @@ fn refused<B>(status: StatusCode, exchange: Option<Exchange>) -> Response<Reply<
     response
 }
 
-/// The body of an answer. The exchange ends with it.
+/// A response body. The exchange ends with it.
 #[derive(Debug)]
 pub(super) struct Reply<B> {
     body: Option<B>,
@@ -151,14 +151,14 @@ pub(super) struct Reply<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Body for Reply<B> {
-    type Data = Piece;
+    type Data = Chunk;
     type Error = B::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, B::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Chunk>, B::Error>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(cx));
         Poll::Ready(
-            frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| Piece::new(bytes, self.exchange.as_ref())))),
+            frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| Chunk::new(bytes, self.exchange.as_ref())))),
         )
     }
 
@@ -171,25 +171,25 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Reply<B> {
     }
 }
 
-/// Bytes of an answer. Over HTTP/2 a client can stop one answer while the connection itself flows, so the watch is
-/// told when they move; over HTTP/1 the socket tells it.
+/// Bytes of a response. Over HTTP/2 a client can stall one response while the connection progresses, so progress is reported
+/// to the state here; over HTTP/1 the socket does.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct Chunk {
     bytes: Bytes,
-    watch: Option<Arc<Watch>>,
+    state: Option<Arc<ConnectionState>>,
 }
 
-impl Piece {
+impl Chunk {
     fn new(bytes: Bytes, exchange: Option<&Exchange>) -> Self {
-        let watch = exchange.map(|exchange| &exchange.watch).filter(|watch| watch.speaks_http2()).cloned();
-        if let Some(watch) = &watch {
-            watch.piece_made();
+        let state = exchange.map(|exchange| &exchange.state).filter(|state| state.speaks_http2()).cloned();
+        if let Some(state) = &state {
+            state.chunk_queued();
         }
-        Self { bytes, watch }
+        Self { bytes, state }
     }
 }
 
-impl Buf for Piece {
+impl Buf for Chunk {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -200,62 +200,62 @@ impl Buf for Piece {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
-        if let Some(watch) = &self.watch {
-            watch.piece_moved();
+        if let Some(state) = &self.state {
+            state.chunk_progress();
         }
     }
 }
 
-impl Drop for Piece {
+impl Drop for Chunk {
     fn drop(&mut self) {
-        if let Some(watch) = &self.watch {
-            watch.piece_sent();
+        if let Some(state) = &self.state {
+            state.chunk_sent();
         }
     }
 }
 
-/// The body of a request, which fails when it is not delivered in time. Only time spent waiting for the client
-/// counts, so a handler may take as long as it likes between two pieces.
+/// A request body, which fails if it does not arrive in time. Only time spent waiting for the client counts, so a handler may
+/// pause between reads.
 #[derive(Debug)]
 pub struct RequestBody {
     incoming: Incoming,
-    /// Absent for a request without a body.
-    watch: Option<Arc<Watch>>,
+    /// `None` for a request without a body.
+    state: Option<Arc<ConnectionState>>,
     wait: Option<Box<Wait>>,
 }
 
-/// Why a request body could not be read to its end.
+/// Why a request body could not be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The client stopped sending, or sent too slowly.
     #[error("the request body did not arrive in time")]
     TimedOut,
-    /// The client went away or sent something that is no body.
+    /// The client disconnected or sent an invalid body.
     #[error("the request body could not be read")]
     Broken(#[source] hyper::Error),
 }
 
-/// The time spent waiting for a body; only a body that does not come with its head has one.
+/// The timer of a body; created only if a body does not arrive with its head.
 #[derive(Debug)]
 struct Wait {
     sleep: Pin<Box<Sleep>>,
-    /// When the whole body has to be here.
+    /// The deadline of the whole body.
     end: Instant,
-    /// The next piece has been asked for.
-    asked: bool,
+    /// A read is pending.
+    reading: bool,
 }
 
 impl Wait {
     fn new(total: Duration) -> Self {
         let end = Instant::now() + total;
-        Self { sleep: Box::pin(sleep_until(end)), end, asked: false }
+        Self { sleep: Box::pin(sleep_until(end)), end, reading: false }
     }
 
-    /// Completes when the client has used up its time.
-    fn poll_over(&mut self, idle: Duration, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.asked {
-            self.asked = true;
+    /// Completes when the client's time is up.
+    fn poll_timeout(&mut self, idle: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.reading {
+            self.reading = true;
             self.sleep.as_mut().reset((Instant::now() + idle).min(self.end));
         }
         self.sleep.as_mut().poll(cx)
@@ -263,16 +263,16 @@ impl Wait {
 }
 
 impl RequestBody {
-    fn new(incoming: Incoming, watch: &Arc<Watch>) -> Self {
-        let watch = (!incoming.is_end_stream()).then(|| Arc::clone(watch));
-        Self { incoming, watch, wait: None }
+    fn new(incoming: Incoming, state: &Arc<ConnectionState>) -> Self {
+        let state = (!incoming.is_end_stream()).then(|| Arc::clone(state));
+        Self { incoming, state, wait: None }
     }
 
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
-        let Some(watch) = &self.watch else { return Poll::Pending };
-        let wait = self.wait.get_or_insert_with(|| Box::new(Wait::new(watch.limits().body_total)));
-        ready!(wait.poll_over(watch.limits().body_idle, cx));
-        watch.is_slow();
+        let Some(state) = &self.state else { return Poll::Pending };
+        let wait = self.wait.get_or_insert_with(|| Box::new(Wait::new(state.limits().body_total)));
+        ready!(wait.poll_timeout(state.limits().body_idle, cx));
+        state.set_slow();
         Poll::Ready(BodyError::TimedOut)
     }
 }
@@ -285,7 +285,7 @@ impl Body for RequestBody {
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(frame) => {
                 if let Some(wait) = &mut self.wait {
-                    wait.asked = false;
+                    wait.reading = false;
                 }
                 Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)))
             }

@@ -1,33 +1,33 @@
-//! Whether half a request head lies in an HTTP/2 connection.
+//! Detects incomplete request heads on an HTTP/2 connection.
 //!
-//! The protocol library bounds how large and how many pieces a head may be, not how long it may take. Frames are
-//! followed by their nine-byte headers only.
+//! The protocol library limits the size and number of a head's frames, but not its time. This scan parses only the nine-byte
+//! frame headers.
 
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 const FRAME_HEADER: usize = 9;
-/// What is left of the preface behind the part that reads like a request: `SM`, twice an end of line.
+/// Bytes of the preface after the part that looks like a request head: `SM` and two line ends.
 const PREFACE_REST: usize = 6;
 
 #[derive(Debug)]
 pub(super) struct FrameScan {
     header: [u8; FRAME_HEADER],
-    have: usize,
+    header_len: usize,
     payload_left: usize,
-    /// The payload under way belongs to a head.
+    /// The current payload belongs to a head.
     of_head: bool,
-    /// A head has begun whose last frame has not.
+    /// A head has begun, and its last frame has not.
     open_head: bool,
 }
 
 impl FrameScan {
-    /// Starts behind the part of the preface that reads like an HTTP/1 request.
+    /// Starts after the part of the preface that looks like an HTTP/1 request head.
     pub(super) const fn new() -> Self {
-        Self { header: [0; FRAME_HEADER], have: 0, payload_left: PREFACE_REST, of_head: false, open_head: false }
+        Self { header: [0; FRAME_HEADER], header_len: 0, payload_left: PREFACE_REST, of_head: false, open_head: false }
     }
 
-    /// Takes the next bytes as they arrived.
+    /// Scans the next bytes.
     pub(super) fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.payload_left > 0 {
@@ -36,12 +36,12 @@ impl FrameScan {
                 bytes = &bytes[taken..];
                 continue;
             }
-            let taken = (FRAME_HEADER - self.have).min(bytes.len());
-            self.header[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
-            self.have += taken;
+            let taken = (FRAME_HEADER - self.header_len).min(bytes.len());
+            self.header[self.header_len..self.header_len + taken].copy_from_slice(&bytes[..taken]);
+            self.header_len += taken;
             bytes = &bytes[taken..];
-            if self.have == FRAME_HEADER {
-                self.have = 0;
+            if self.header_len == FRAME_HEADER {
+                self.header_len = 0;
                 self.frame();
             }
         }
@@ -49,7 +49,7 @@ impl FrameScan {
 
     /// Whether a head has begun and not ended.
     pub(super) fn in_head(&self) -> bool {
-        self.open_head || self.have > 0 || self.of_head && self.payload_left > 0
+        self.open_head || self.header_len > 0 || self.of_head && self.payload_left > 0
     }
 
     fn frame(&mut self) {
@@ -71,9 +71,9 @@ mod tests {
         [&[0, 0, len, kind, flags, 0, 0, 0, 1], payload].concat()
     }
 
-    /// However the bytes are cut, the scan says the same after the same byte.
+    /// The result does not depend on how the bytes are split into reads.
     #[test]
-    fn half_heads_are_seen_at_every_cut() {
+    fn incomplete_heads_are_detected_at_every_split() {
         let bytes = [
             b"SM\r\n\r\n".to_vec(),
             frame(4, 0, b""),

@@ -1,99 +1,99 @@
-//! Where one HTTP/1 request ends and the next begins, read from the raw bytes.
+//! Finds the boundaries of HTTP/1 requests in the raw bytes.
 //!
-//! hyper parses the requests. This scan runs beside it for what the parsed form no longer shows: a repeated
-//! `Content-Length` and a `Content-Length` beside `Transfer-Encoding` are silently merged there, and whether half
-//! a head lies in the parser's buffer cannot be asked. It never decides what a request means; where the two could
-//! disagree the parser refuses the request, or the connection ends with the answer.
+//! hyper parses the requests. This scan detects what the parsed form does not show: hyper silently merges repeated
+//! `Content-Length` headers and accepts `Content-Length` beside `Transfer-Encoding`, and it does not tell whether its buffer
+//! contains an incomplete head. The scan never interprets requests; where the two could disagree, the parser refuses the
+//! request or the connection ends after the response.
 
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, Method};
 
-/// Longest line kept when it is split over two reads; only `Content-Length` lines need their end.
-const KEPT: usize = 64;
+/// Bytes kept of a line that is split over reads; only `Content-Length` lines are needed in full.
+const MAX_KEPT_LINE: usize = 64;
 
-/// Follows the bytes of one connection. Costs one pass over a head and nothing over a body or a plain `GET`.
+/// Scans the bytes of one connection: heads once, bodies and plain `GET` requests not at all.
 #[derive(Debug)]
 pub(super) struct HeadScan {
-    place: Place,
-    /// The beginning of a line whose end has not arrived.
-    kept: [u8; KEPT],
+    state: State,
+    /// The beginning of an incomplete line.
+    kept: [u8; MAX_KEPT_LINE],
     kept_len: usize,
-    /// Length of the split line; more than `KEPT` when it was cut.
+    /// Length of the split line; more than `MAX_KEPT_LINE` if it was truncated.
     line_len: usize,
     length: Length,
     chunked: bool,
     first: bool,
-    trust: Trust,
+    framing: Framing,
     http2: bool,
 }
 
-/// What the scan can say of the requests with a body that have been read and not answered.
+/// How reliable the lengths of the unanswered requests with a body are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// Their lengths are beyond doubt.
-    Sure = 0,
-    /// They have not been looked at: answer them, and then read nothing more.
-    Unread = 1,
-    /// The length of one is ambiguous. Nothing behind it is read.
-    Doubtful = 2,
+pub(super) enum Framing {
+    /// Their lengths are unambiguous.
+    Valid = 0,
+    /// They were not scanned: respond, then read nothing more.
+    Unscanned = 1,
+    /// The length of one is ambiguous. Nothing after it is read.
+    Ambiguous = 2,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum State {
     /// Before a request line.
     Boundary,
     /// After a request line, before the empty line.
     Head,
     /// In a body with this many bytes to come.
     Body(u64),
-    /// Nothing that follows is another HTTP/1 request of ours.
-    Beyond,
+    /// No further HTTP/1 request follows.
+    End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {
     Absent,
     Once(u64),
-    /// Repeated: even equal values are refused, since a proxy may have read the other one.
+    /// Repeated: refused even if equal, because a proxy may have used the other one.
     Twice,
 }
 
 impl HeadScan {
     pub(super) const fn new() -> Self {
         Self {
-            place: Place::Boundary,
-            kept: [0; KEPT],
+            state: State::Boundary,
+            kept: [0; MAX_KEPT_LINE],
             kept_len: 0,
             line_len: 0,
             length: Length::Absent,
             chunked: false,
             first: true,
-            trust: Trust::Sure,
+            framing: Framing::Valid,
             http2: false,
         }
     }
 
-    /// Takes the next bytes as they arrived and returns those it has no use for.
+    /// Scans the next bytes and returns those it does not need.
     pub(super) fn feed<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
-        if self.place == Place::Boundary && self.line_len == 0 {
-            // The visits this service lives on: one read, one whole head, no body. Should there be a body after all,
-            // or more requests in between, the first one that has a body ends the connection.
+        if self.state == State::Boundary && self.line_len == 0 {
+            // The common case, a tap: one read, one complete head, no body. If there are more requests or a body after
+            // all, the first request with a body ends the connection.
             if (bytes.starts_with(b"GET ") || bytes.starts_with(b"HEAD ")) && bytes.ends_with(b"\r\n\r\n") {
-                self.trust = Trust::Unread;
+                self.framing = Framing::Unscanned;
                 return &[];
             }
-            self.trust = Trust::Sure;
+            self.framing = Framing::Valid;
         }
         while !bytes.is_empty() {
-            match self.place {
-                Place::Beyond => return bytes,
-                Place::Body(left) => {
+            match self.state {
+                State::End => return bytes,
+                State::Body(left) => {
                     let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
                     bytes = &bytes[taken..];
                     let left = left - taken as u64;
-                    self.place = if left == 0 { Place::Boundary } else { Place::Body(left) };
+                    self.state = if left == 0 { State::Boundary } else { State::Body(left) };
                 }
-                Place::Boundary | Place::Head => match line_end(bytes) {
+                State::Boundary | State::Head => match line_end(bytes) {
                     None => {
                         self.keep(bytes);
                         return &[];
@@ -105,10 +105,10 @@ impl HeadScan {
                         } else {
                             self.keep(line);
                             let (kept, len) = (self.kept, self.kept_len);
-                            let cut = self.line_len > KEPT;
+                            let cut = self.line_len > MAX_KEPT_LINE;
                             (self.kept_len, self.line_len) = (0, 0);
                             self.line(&kept[..len]);
-                            // A `Content-Length` spread over more than this is nobody's honest request.
+                            // No legitimate `Content-Length` line is longer.
                             if cut && matches!(self.length, Length::Once(_)) && is_named(&kept, b"content-length") {
                                 self.length = Length::Twice;
                             }
@@ -123,16 +123,16 @@ impl HeadScan {
 
     /// Whether a head has begun and not ended.
     pub(super) fn in_head(&self) -> bool {
-        self.place == Place::Head || self.line_len > 0
+        self.state == State::Head || self.line_len > 0
     }
 
     /// Whether the last byte seen ended a request.
     pub(super) fn at_boundary(&self) -> bool {
-        self.place == Place::Boundary && self.line_len == 0
+        self.state == State::Boundary && self.line_len == 0
     }
 
-    pub(super) fn trust(&self) -> Trust {
-        self.trust
+    pub(super) fn framing(&self) -> Framing {
+        self.framing
     }
 
     /// Whether the connection began with the preface of HTTP/2.
@@ -141,7 +141,7 @@ impl HeadScan {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        let room = part.len().min(KEPT - self.kept_len);
+        let room = part.len().min(MAX_KEPT_LINE - self.kept_len);
         self.kept[self.kept_len..self.kept_len + room].copy_from_slice(&part[..room]);
         self.kept_len += room;
         self.line_len += part.len();
@@ -149,12 +149,12 @@ impl HeadScan {
 
     fn line(&mut self, line: &[u8]) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        match (self.place, line) {
+        match (self.state, line) {
             // Empty lines before a request line are skipped, as the parser does.
-            (Place::Boundary, b"") => {}
-            (Place::Boundary, _) => {
+            (State::Boundary, b"") => {}
+            (State::Boundary, _) => {
                 self.http2 = self.first && line == b"PRI * HTTP/2.0";
-                self.place = Place::Head;
+                self.state = State::Head;
                 self.length = Length::Absent;
                 self.chunked = false;
             }
@@ -178,30 +178,30 @@ impl HeadScan {
 
     fn end_of_head(&mut self) {
         self.first = false;
-        let doubtful = self.length == Length::Twice || self.chunked && self.length != Length::Absent;
-        if doubtful {
-            self.trust = Trust::Doubtful;
+        let ambiguous = self.length == Length::Twice || self.chunked && self.length != Length::Absent;
+        if ambiguous {
+            self.framing = Framing::Ambiguous;
         }
-        self.place = match self.length {
-            // A chunked request is always the last one of its connection, so its end is not needed.
-            _ if doubtful || self.chunked || self.http2 => Place::Beyond,
-            Length::Once(length) if length > 0 => Place::Body(length),
-            _ => Place::Boundary,
+        self.state = match self.length {
+            // A chunked request always ends its connection, so its end is not needed.
+            _ if ambiguous || self.chunked || self.http2 => State::End,
+            Length::Once(length) if length > 0 => State::Body(length),
+            _ => State::Boundary,
         };
     }
 }
 
-/// What the `Transfer-Encoding` of a request asks for.
+/// The `Transfer-Encoding` of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     None,
     /// `chunked`, and nothing else.
     Chunked,
-    /// Others would reach a handler undecoded, and codings in a row are how two readers come to differ.
+    /// Refused: other codings are not decoded, and lists of codings enable request smuggling.
     Other,
 }
 
-/// Reads `Transfer-Encoding`.
+/// Parses `Transfer-Encoding`.
 pub(super) fn coding(headers: &HeaderMap) -> Coding {
     let mut lines = headers.get_all(TRANSFER_ENCODING).iter();
     match (lines.next(), lines.next()) {
@@ -211,8 +211,8 @@ pub(super) fn coding(headers: &HeaderMap) -> Coding {
     }
 }
 
-/// Methods that no route may ever serve: TRACE echoes what a proxy added (cookies, addresses), CONNECT asks for a
-/// tunnel. Routers answer them like any other wrong method.
+/// Methods that no route may serve: TRACE echoes headers that a proxy added, CONNECT requests a tunnel. Routers respond as to
+/// any other wrong method.
 pub fn is_refused_method(method: &Method) -> bool {
     matches!(*method, Method::TRACE | Method::CONNECT)
 }
@@ -229,7 +229,7 @@ fn digits(value: &[u8]) -> Option<u64> {
     str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// The next line feed, looked for in eight bytes at once: this runs over every head that is not a plain `GET`.
+/// The next line feed, searched eight bytes at a time: this scans every head that is not a plain `GET`.
 fn line_end(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     let (words, rest) = bytes.as_chunks::<8>();
@@ -257,9 +257,9 @@ mod tests {
         scan
     }
 
-    /// What is left open after some bytes, however they are cut.
+    /// The state after some bytes, however they are split into reads.
     #[test]
-    fn half_heads_and_bodies_are_told_apart() {
+    fn incomplete_heads_and_bodies_are_distinguished() {
         let cases: [(&str, bool, bool); 10] = [
             ("", false, true),
             ("\r\n", false, true),
@@ -280,42 +280,48 @@ mod tests {
         }
     }
 
-    /// Two lengths, or a length beside a coding, are doubtful wherever the reads were cut.
+    /// Two lengths, or a length beside a coding, are ambiguous wherever the reads are split.
     #[test]
-    fn ambiguous_lengths_are_seen_at_every_cut() {
-        let cases: [(&str, Trust); 9] = [
-            ("Content-Length: 3\r\n", Trust::Sure),
-            ("Content-Length: 3\r\nContent-Length: 3\r\n", Trust::Doubtful),
-            ("content-length: 3\r\nX: y\r\nCONTENT-LENGTH: 4\r\n", Trust::Doubtful),
-            ("Content-Length: 3, 3\r\n", Trust::Doubtful),
-            ("Content-Length: +3\r\n", Trust::Doubtful),
-            ("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", Trust::Doubtful),
-            ("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", Trust::Doubtful),
-            ("X-Content-Length: 3\r\nContent-Lengths: 4\r\n", Trust::Sure),
-            ("Content-Length:                                                                    3\r\n", Trust::Sure),
+    fn ambiguous_lengths_are_detected_at_every_split() {
+        let cases: [(&str, Framing); 9] = [
+            ("Content-Length: 3\r\n", Framing::Valid),
+            ("Content-Length: 3\r\nContent-Length: 3\r\n", Framing::Ambiguous),
+            ("content-length: 3\r\nX: y\r\nCONTENT-LENGTH: 4\r\n", Framing::Ambiguous),
+            ("Content-Length: 3, 3\r\n", Framing::Ambiguous),
+            ("Content-Length: +3\r\n", Framing::Ambiguous),
+            ("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", Framing::Ambiguous),
+            ("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", Framing::Ambiguous),
+            ("X-Content-Length: 3\r\nContent-Lengths: 4\r\n", Framing::Valid),
+            (
+                "Content-Length:                                                                    3\r\n",
+                Framing::Valid,
+            ),
         ];
-        for (fields, trust) in cases {
+        for (fields, framing) in cases {
             let head = format!("POST / HTTP/1.1\r\n{fields}\r\n");
             for size in 1..=head.len() {
                 let scan = scanned(head.as_bytes(), size);
-                let cut_short = fields.len() > KEPT && size < head.len();
-                assert!(scan.trust() == trust || cut_short && scan.trust() == Trust::Doubtful, "{fields:?} by {size}");
+                let cut_short = fields.len() > MAX_KEPT_LINE && size < head.len();
+                assert!(
+                    scan.framing() == framing || cut_short && scan.framing() == Framing::Ambiguous,
+                    "{fields:?} by {size}"
+                );
             }
         }
     }
 
-    /// A plain GET is not read, so a body that it nevertheless has is not trusted; the next read starts afresh.
+    /// A plain GET is not scanned, so a body that it has after all is not trusted; the next read starts over.
     #[test]
-    fn what_was_not_read_is_not_trusted() {
+    fn requests_that_are_not_scanned_are_not_trusted() {
         let mut scan = HeadScan::new();
         scan.feed(b"GET / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n");
-        assert_eq!(scan.trust(), Trust::Unread);
+        assert_eq!(scan.framing(), Framing::Unscanned);
         scan.feed(b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
-        assert_eq!(scan.trust(), Trust::Sure);
+        assert_eq!(scan.framing(), Framing::Valid);
     }
 
     #[test]
-    fn the_preface_of_http2_is_known_as_the_first_thing_only() {
+    fn the_http2_preface_is_recognized_only_at_the_start() {
         let mut scan = HeadScan::new();
         assert_eq!(scan.feed(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n...."), b"SM\r\n\r\n....");
         assert!(scan.is_http2());
@@ -327,7 +333,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn line_ends_are_found_like_the_plain_search_does(bytes in proptest::collection::vec(8_u8..14, 0..80)) {
+        fn line_end_agrees_with_a_linear_search(bytes in proptest::collection::vec(8_u8..14, 0..80)) {
             prop_assert_eq!(line_end(&bytes), bytes.iter().position(|byte| *byte == b'\n'));
         }
     }

@@ -1,9 +1,8 @@
-//! The listener: accepts connections, bounds how many there are and how long each may take, and stops without
-//! losing a request.
+//! The listener: accepts connections, limits their number and their times, and stops without losing a request.
 //!
 //! `axum::serve` has no deadline for a request head, and hyper's own does not cover a socket that never sends.
-//! `deadline` enforces ours, `socket` and `exchange` report to `watch`, `framing` sees what the parser no longer shows.
-//! What a request means is decided elsewhere; nothing here knows a route.
+//! `deadline` enforces ours, `socket` and `exchange` report to `state`, `framing` detects what hyper's parser hides.
+//! Nothing here knows routes.
 
 mod connection;
 mod deadline;
@@ -11,10 +10,10 @@ mod exchange;
 mod frames;
 mod framing;
 mod socket;
+mod state;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod watch;
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -40,19 +39,19 @@ pub use self::exchange::{BodyError, RequestBody};
 pub use self::framing::is_refused_method;
 pub use self::tls::Certificates;
 
-/// Between two rounds of a graceful stop.
-const ROUND: Duration = Duration::from_millis(50);
-/// Waited after a failed accept, doubled up to the longest.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Connections the kernel may hold for us; it lowers this to its own limit.
-const QUEUE: u32 = 4_096;
-/// Descriptors kept back for the database, the spill file and calls to others.
+/// Interval of rounds of a graceful stop.
+const STOP_ROUND_INTERVAL: Duration = Duration::from_millis(50);
+/// Pause after a failed accept, doubled each time up to the maximum.
+const MIN_ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+const MAX_ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// The listen backlog; the kernel lowers it to its own limit.
+const BACKLOG: u32 = 4_096;
+/// File descriptors reserved for the database, the spill file and outgoing connections.
 const RESERVED_FILES: usize = 64;
-/// Far more than descriptors, and what the semaphore can count.
-const MOST_PLACES: u32 = 1 << 24;
+/// More than there can be file descriptors, and within what the semaphore can count.
+const MAX_CONNECTIONS: u32 = 1 << 24;
 
-/// How much and how long a connection may take.
+/// Limits of connections.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Connections open at once; more wait in the kernel's queue.
@@ -61,15 +60,15 @@ pub struct Limits {
     pub first_byte: Duration,
     /// From the first byte of a request head to its last.
     pub head: Duration,
-    /// Between two pieces of a request body.
+    /// Between two reads of a request body.
     pub body_idle: Duration,
     /// For a whole request body.
     pub body_total: Duration,
-    /// While the client takes no byte of an answer.
+    /// While the client accepts no byte of a response.
     pub write_stall: Duration,
     /// Between two requests.
     pub keep_alive_idle: Duration,
-    /// For the requests that are being answered when the server is asked to stop.
+    /// For requests in progress on a graceful stop.
     pub drain: Duration,
 }
 
@@ -88,29 +87,28 @@ impl Default for Limits {
     }
 }
 
-/// Whether, and how, the server is asked to stop.
+/// Whether and how the server must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Stop {
-    /// Go on serving.
+    /// Keep serving.
     #[default]
     Not,
-    /// Answer what has been asked, within [`Limits::drain`], then stop.
+    /// Finish requests in progress within [`Limits::drain`], then stop.
     Gracefully,
-    /// Stop without waiting for anybody.
+    /// Stop without waiting.
     AtOnce,
 }
 
-/// Opens a listener whose queue outlasts a burst: with the usual 128 places a connection too many is repeated by its
-/// client only after a second.
+/// Opens a listener with a backlog for bursts: beyond the usual 128, clients would retry only after a second.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restart must not wait for the connections of the last run to be forgotten.
+    // A restart must not fail because of connections of the last run in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(QUEUE)
+    socket.listen(BACKLOG)
 }
 
-/// Where connections arrive: in clear and, where that is set up, for TLS. Both share all limits.
+/// The listeners for plain HTTP and, if configured, TLS. They share all limits.
 pub struct Listeners {
     plain: TcpListener,
     secure: Option<(TcpListener, Arc<dyn Certificates>)>,
@@ -123,44 +121,45 @@ impl From<TcpListener> for Listeners {
 }
 
 impl Listeners {
-    /// Two ways in, the second one with TLS.
+    /// A plain listener and one with TLS.
     pub fn with_tls(plain: TcpListener, secure: TcpListener, certificates: Arc<dyn Certificates>) -> Self {
         Self { plain, secure: Some((secure, certificates)) }
     }
 
-    async fn accept(&self) -> io::Result<Arrival> {
+    async fn accept(&self) -> io::Result<Accepted> {
         let Some((secure, certificates)) = &self.secure else {
-            return self.plain.accept().await.map(|(stream, peer)| Arrival { stream, peer, certificates: None });
+            return self.plain.accept().await.map(|(stream, peer)| Accepted { stream, peer, certificates: None });
         };
         tokio::select! {
-            accepted = self.plain.accept() => accepted.map(|(stream, peer)| Arrival { stream, peer, certificates: None }),
+            accepted = self.plain.accept() => accepted.map(|(stream, peer)| Accepted { stream, peer, certificates: None }),
             accepted = secure.accept() => accepted.map(|(stream, peer)| {
-                Arrival { stream, peer, certificates: Some(Arc::clone(certificates)) }
+                Accepted { stream, peer, certificates: Some(Arc::clone(certificates)) }
             }),
         }
     }
 
-    /// Closes the listeners and takes what waits in their queues.
-    fn into_queue(self) -> impl Iterator<Item = Arrival> {
-        let arrival = |certificates: Option<Arc<dyn Certificates>>| {
-            move |(stream, peer)| Arrival { stream, peer, certificates: certificates.clone() }
+    /// Closes the listeners and accepts what is in their backlogs.
+    fn into_backlog(self) -> impl Iterator<Item = Accepted> {
+        let connection = |certificates: Option<Arc<dyn Certificates>>| {
+            move |(stream, peer)| Accepted { stream, peer, certificates: certificates.clone() }
         };
-        let secure = self.secure.map(|(listener, certificates)| (queue_of(listener), arrival(Some(certificates))));
-        let secure = secure.into_iter().flat_map(|(queue, arrival)| queue.into_iter().map(arrival));
-        queue_of(self.plain).into_iter().map(arrival(None)).chain(secure)
+        let secure =
+            self.secure.map(|(listener, certificates)| (drain_backlog(listener), connection(Some(certificates))));
+        let secure = secure.into_iter().flat_map(|(queue, connection)| queue.into_iter().map(connection));
+        drain_backlog(self.plain).into_iter().map(connection(None)).chain(secure)
     }
 }
 
-/// A connection at the door.
-struct Arrival {
+/// A new connection.
+struct Accepted {
     stream: TcpStream,
     peer: SocketAddr,
-    /// With TLS.
+    /// `Some` with TLS.
     certificates: Option<Arc<dyn Certificates>>,
 }
 
-/// Serves until `stop` says otherwise (a dropped sender asks for a graceful stop), then returns how many
-/// connections had to be cut.
+/// Serves until `stop` changes (a dropped sender means a graceful stop), then returns the number of connections that were
+/// cut.
 ///
 /// `service` makes the service of one connection from the address of its peer.
 pub async fn serve<M, S, B>(
@@ -177,53 +176,53 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let listeners = listeners.into();
-    let door = Door::new(limits);
-    let _sweep = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&door.shared).sweep()));
+    let gate = Gate::new(limits);
+    let _sweep = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&gate.shared).sweep()));
     let protocols = Arc::new(Protocols::new());
-    let admit = |Arrival { stream, peer, certificates }: Arrival, place: OwnedSemaphorePermit| {
-        // Answers are written in one piece; waiting to fill a segment would only delay them.
+    let admit = |Accepted { stream, peer, certificates }: Accepted, permit: OwnedSemaphorePermit| {
+        // Responses are written at once, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let protocols = Arc::clone(&protocols);
-        let (service, watch) = (service(peer), door.shared.watch());
-        // Two tasks rather than one that is either: a connection without TLS would pay for it with memory.
+        let (service, state) = (service(peer), gate.shared.add());
+        // Two kinds of tasks, because one for both would cost memory for plain connections.
         if let Some(certificates) = certificates {
             tokio::spawn(async move {
-                protocols.serve_secured(stream, certificates, service, watch).await;
-                drop(place);
+                protocols.serve_secured(stream, certificates, service, state).await;
+                drop(permit);
             });
         } else {
             tokio::spawn(async move {
-                protocols.serve(stream, service, watch).await;
-                drop(place);
+                protocols.serve(stream, service, state).await;
+                drop(permit);
             });
         }
     };
     loop {
         tokio::select! {
             biased;
-            () = asked(&mut stop, Stop::Gracefully) => break,
-            (arrival, place) = door.next(&listeners) => admit(arrival, place),
+            () = stop_requested(&mut stop, Stop::Gracefully) => break,
+            (connection, permit) = gate.next(&listeners) => admit(connection, permit),
         }
     }
-    door.shared.set_stopping();
-    // Whoever has connected before the door closes is still answered: dropping the listener resets them.
-    for arrival in listeners.into_queue() {
-        if let Ok(place) = Arc::clone(&door.places).try_acquire_owned() {
-            admit(arrival, place);
+    gate.shared.set_stopping();
+    // Connections in the backlog are served too: dropping the listener would reset them.
+    for connection in listeners.into_backlog() {
+        if let Ok(permit) = Arc::clone(&gate.permits).try_acquire_owned() {
+            admit(connection, permit);
         }
     }
-    door.empty(&mut stop).await
+    gate.drain(&mut stop).await
 }
 
-/// Completes when the server is asked to stop at least like this.
-async fn asked(stop: &mut Receiver<Stop>, how: Stop) {
-    if stop.wait_for(|asked| *asked >= how).await.is_err() && how > Stop::Gracefully {
+/// Completes when the server must stop at least this fast.
+async fn stop_requested(stop: &mut Receiver<Stop>, how: Stop) {
+    if stop.wait_for(|requested| *requested >= how).await.is_err() && how > Stop::Gracefully {
         future::pending::<()>().await;
     }
 }
 
-/// Closes the listener and takes what waits in its queue. Asks the system itself: the runtime may not have noticed yet.
-fn queue_of(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+/// Closes the listener and accepts what is in its backlog, directly from the system: the runtime may not have seen it yet.
+fn drain_backlog(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
     let accept = || {
         let (stream, peer) = listener.accept().ok()?;
@@ -233,74 +232,74 @@ fn queue_of(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
     std::iter::from_fn(accept).collect()
 }
 
-/// Who may come in, and who is inside.
-struct Door {
+/// Limits the number of connections.
+struct Gate {
     shared: Arc<Shared>,
-    places: Arc<Semaphore>,
-    all: u32,
+    permits: Arc<Semaphore>,
+    max: u32,
 }
 
-impl Door {
+impl Gate {
     fn new(limits: Limits) -> Self {
-        let most = open_files().map_or(usize::MAX, |files| files.saturating_sub(RESERVED_FILES).max(1));
-        let all = u32::try_from(limits.connections.min(most)).unwrap_or(u32::MAX).min(MOST_PLACES);
-        Self { shared: Shared::new(limits), places: Arc::new(Semaphore::new(all as usize)), all }
+        let available = open_files().map_or(usize::MAX, |files| files.saturating_sub(RESERVED_FILES).max(1));
+        let max = u32::try_from(limits.connections.min(available)).unwrap_or(u32::MAX).min(MAX_CONNECTIONS);
+        Self { shared: Shared::new(limits), permits: Arc::new(Semaphore::new(max as usize)), max }
     }
 
-    /// The next connection, once there is a place for it.
-    async fn next(&self, listeners: &Listeners) -> (Arrival, OwnedSemaphorePermit) {
-        let arrival = self.accept(listeners).await;
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return (arrival, place);
+    /// The next connection, with a permit.
+    async fn next(&self, listeners: &Listeners) -> (Accepted, OwnedSemaphorePermit) {
+        let connection = self.accept(listeners).await;
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return (connection, permit);
         }
         self.shared.set_crowded(true);
-        let place = Arc::clone(&self.places).acquire_owned().await;
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
         self.shared.set_crowded(false);
-        match place {
-            Ok(place) => (arrival, place),
+        match permit {
+            Ok(permit) => (connection, permit),
             // The semaphore is never closed.
             Err(_) => future::pending().await,
         }
     }
 
-    async fn accept(&self, listeners: &Listeners) -> Arrival {
-        let mut pause = SHORTEST_PAUSE;
+    async fn accept(&self, listeners: &Listeners) -> Accepted {
+        let mut pause = MIN_ACCEPT_PAUSE;
         loop {
             match listeners.accept().await {
-                Ok(arrival) => return arrival,
+                Ok(connection) => return connection,
                 Err(error) if is_about_the_client(&error) => {}
-                // No descriptors or no memory: both come back when connections end, so idle ones are hurried.
+                // Out of descriptors or memory: both are freed when connections end, so idle ones are ended sooner.
                 Err(error) => {
-                    if pause == SHORTEST_PAUSE {
-                        tracing::warn!(%error, "connections cannot be accepted, trying again");
+                    if pause == MIN_ACCEPT_PAUSE {
+                        tracing::warn!(%error, "cannot accept connections; will retry");
                     }
                     self.shared.set_crowded(true);
                     sleep(pause).await;
                     self.shared.set_crowded(false);
-                    pause = (2 * pause).min(LONGEST_PAUSE);
+                    pause = (2 * pause).min(MAX_ACCEPT_PAUSE);
                 }
             }
         }
     }
 
-    /// Waits for everybody to leave, and puts out who does not.
-    async fn empty(&self, stop: &mut Receiver<Stop>) -> usize {
+    /// Waits for all connections to end, and cuts those that do not in time.
+    async fn drain(&self, stop: &mut Receiver<Stop>) -> usize {
         let began = Instant::now();
         let end = began + self.shared.limits.drain;
-        let mut everybody = pin!(self.places.acquire_many(self.all));
+        let mut all_permits = pin!(self.permits.acquire_many(self.max));
         loop {
             self.shared.wind_down(began.elapsed());
             tokio::select! {
                 biased;
-                _ = &mut everybody => return 0,
-                () = asked(stop, Stop::AtOnce) => break,
+                _ = &mut all_permits => return 0,
+                () = stop_requested(stop, Stop::AtOnce) => break,
                 () = sleep_until(end) => break,
-                () = sleep(ROUND) => {}
+                () = sleep(STOP_ROUND_INTERVAL) => {}
             }
         }
         let cut = self.shared.cut_all();
-        // They end at their next poll, which is now.
-        let _ = timeout(LONGEST_PAUSE, everybody).await;
+        // They end at their next poll.
+        let _ = timeout(MAX_ACCEPT_PAUSE, all_permits).await;
         cut
     }
 }
@@ -311,7 +310,7 @@ fn is_about_the_client(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// How many files this process may have open, where the system tells.
+/// The limit of open files of this process, if known.
 fn open_files() -> Option<usize> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;

@@ -1,4 +1,4 @@
-//! The bytes of one connection: passes them on, watches their progress, and closes politely.
+//! The socket of one connection: passes bytes on, reports progress to the state, and closes without losing the response.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,26 +10,26 @@ use tokio::net::TcpStream;
 
 use super::frames::FrameScan;
 use super::framing::HeadScan;
-use super::watch::{Order, Watch};
+use super::state::{Command, ConnectionState};
 
-const TIMED_OUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+const REQUEST_TIMEOUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// What carries the bytes of HTTP: the connection itself, or TLS on it.
-pub(super) trait Carrier: AsyncRead + AsyncWrite + Unpin {
-    /// Whether it takes bytes that it has not sent yet, so that only a flush tells whether they can leave.
+/// A transport for HTTP: TCP, or TLS over TCP.
+pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin {
+    /// Whether it buffers bytes, so that only a flush shows whether they can be sent.
     const BUFFERS: bool;
 
-    /// Sends what can be sent at once. Whether it arrives is the client's concern.
-    fn say_without_waiting(&mut self, text: &[u8]);
+    /// Sends as much as is possible without waiting.
+    fn try_send(&mut self, text: &[u8]);
 
-    /// Makes the kernel drop what is queued when this is closed.
+    /// Makes the kernel discard queued data on close.
     fn reset_on_close(&self);
 }
 
-impl Carrier for TcpStream {
+impl Transport for TcpStream {
     const BUFFERS: bool = false;
 
-    fn say_without_waiting(&mut self, text: &[u8]) {
+    fn try_send(&mut self, text: &[u8]) {
         let _ = self.try_write(text);
     }
 
@@ -39,47 +39,47 @@ impl Carrier for TcpStream {
 }
 
 #[derive(Debug)]
-pub(super) struct Socket<S: Carrier> {
+pub(super) struct Socket<S: Transport> {
     stream: S,
-    watch: Arc<Watch>,
+    state: Arc<ConnectionState>,
     scan: HeadScan,
-    /// Once the connection speaks HTTP/2.
+    /// Set once the connection uses HTTP/2.
     frames: Option<FrameScan>,
-    // What the watch was last told, so that telling it costs nothing when nothing has changed.
+    // What was last reported, so that only changes are.
     half_head: bool,
     blocked: bool,
     /// Our side has been closed.
     shut: bool,
 }
 
-impl<S: Carrier> Socket<S> {
-    pub(super) fn new(stream: S, watch: Arc<Watch>) -> Self {
-        Self { stream, watch, scan: HeadScan::new(), frames: None, half_head: false, blocked: false, shut: false }
+impl<S: Transport> Socket<S> {
+    pub(super) fn new(stream: S, state: Arc<ConnectionState>) -> Self {
+        Self { stream, state, scan: HeadScan::new(), frames: None, half_head: false, blocked: false, shut: false }
     }
 
-    fn arrived(&mut self, bytes: &[u8]) {
+    fn scan(&mut self, bytes: &[u8]) {
         let in_head = match &mut self.frames {
             Some(frames) => {
                 frames.feed(bytes);
                 frames.in_head()
             }
-            None => self.arrived_in_text(bytes),
+            None => self.scan_http1(bytes),
         };
         if in_head != self.half_head {
             self.half_head = in_head;
-            self.watch.half_head(in_head);
+            self.state.half_head(in_head);
         }
     }
 
-    /// HTTP/1, or what may become HTTP/2.
-    fn arrived_in_text(&mut self, bytes: &[u8]) -> bool {
-        let trust = self.scan.trust();
+    /// Scans HTTP/1, or an HTTP/2 preface.
+    fn scan_http1(&mut self, bytes: &[u8]) -> bool {
+        let framing = self.scan.framing();
         let rest = self.scan.feed(bytes);
-        if self.scan.trust() != trust {
-            self.watch.set_trust(self.scan.trust());
+        if self.scan.framing() != framing {
+            self.state.set_framing(self.scan.framing());
         }
         if self.scan.is_http2() && !self.scan.in_head() {
-            self.watch.is_http2();
+            self.state.set_http2();
             let mut frames = FrameScan::new();
             frames.feed(rest);
             return self.frames.insert(frames).in_head();
@@ -95,31 +95,31 @@ impl<S: Carrier> Socket<S> {
     fn is_blocked(&mut self, blocked: bool) {
         if blocked != self.blocked {
             self.blocked = blocked;
-            self.watch.blocked(blocked);
+            self.state.blocked(blocked);
         }
     }
 
-    /// Whether the client may still be sending: then closing at once would reset the connection and could take the
-    /// answer (or the notice that there will be none) with it.
+    /// Whether the client may still be sending: closing at once would then reset the connection, and the client could lose the
+    /// response.
     fn expects_more(&self) -> bool {
-        self.watch.may_linger() && (self.watch.order() == Order::Retire || !self.scan.at_boundary())
+        self.state.may_linger() && (self.state.command() == Command::Drain || !self.scan.at_boundary())
     }
 }
 
-impl<S: Carrier> AsyncRead for Socket<S> {
+impl<S: Transport> AsyncRead for Socket<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let me = self.get_mut();
         let before = buf.filled().len();
         ready!(Pin::new(&mut me.stream).poll_read(cx, buf))?;
         let fresh = &buf.filled()[before..];
         if !fresh.is_empty() {
-            me.arrived(fresh);
+            me.scan(fresh);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: Carrier> AsyncWrite for Socket<S> {
+impl<S: Transport> AsyncWrite for Socket<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let me = self.get_mut();
         let outcome = Pin::new(&mut me.stream).poll_write(cx, buf);
@@ -133,7 +133,7 @@ impl<S: Carrier> AsyncWrite for Socket<S> {
     ) -> Poll<io::Result<usize>> {
         let me = self.get_mut();
         let outcome = match bufs {
-            // An answer without a body is one piece, and `send` is cheaper than `writev`.
+            // A response without a body is one buffer, and `send` is cheaper than `writev`.
             [only] => Pin::new(&mut me.stream).poll_write(cx, only),
             _ => Pin::new(&mut me.stream).poll_write_vectored(cx, bufs),
         };
@@ -158,7 +158,7 @@ impl<S: Carrier> AsyncWrite for Socket<S> {
         if !me.shut {
             ready!(Pin::new(&mut me.stream).poll_shutdown(cx))?;
             me.shut = true;
-            me.watch.shut();
+            me.state.shut();
         }
         let mut dropped = [0; 4096];
         while me.expects_more() {
@@ -172,15 +172,15 @@ impl<S: Carrier> AsyncWrite for Socket<S> {
     }
 }
 
-impl<S: Carrier> Drop for Socket<S> {
+impl<S: Transport> Drop for Socket<S> {
     fn drop(&mut self) {
-        if self.watch.timed_out_in_head() {
-            self.stream.say_without_waiting(TIMED_OUT);
+        if self.state.timed_out_in_head() {
+            self.stream.try_send(REQUEST_TIMEOUT);
         }
         if self.blocked {
-            // Nobody reads what is queued; without this the kernel would hold it for minutes.
+            // The client does not read; without this the kernel would keep the queued data for minutes.
             self.stream.reset_on_close();
         }
-        self.watch.leave();
+        self.state.leave();
     }
 }

@@ -1,7 +1,7 @@
-//! TLS on a connection that was just accepted: from the first byte to the stream on which HTTP is spoken.
+//! The TLS handshake of a new connection.
 //!
-//! A handshake is a head of its own: the same deadlines hold, and the sweep ends what is late. Which certificate a name
-//! has is asked elsewhere; a name without one is refused before anything is computed for it.
+//! The time limits of a request head apply to it. Certificates are looked up elsewhere; a name without one is refused before
+//! any cryptography.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -16,35 +16,34 @@ use tokio::net::TcpStream;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::socket::Carrier;
-use super::watch::Watch;
+use super::socket::Transport;
+use super::state::ConnectionState;
 
-/// A fatal alert `unrecognized_name` (RFC 6066, section 3), as a record in clear: no keys are agreed on yet.
+/// A fatal alert `unrecognized_name` (RFC 6066, section 3) as a plaintext record, because there are no keys yet.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
-/// Knows the certificates that are served.
+/// Looks up certificates.
 pub trait Certificates: Send + Sync + 'static {
-    /// What a connection to this name (in lower case, without final dot) is secured with. `None`: nobody here goes by
-    /// that name.
+    /// The TLS configuration for a name (in lower case, without trailing dot). `None`: no certificate.
     fn of<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Arc<ServerConfig>>>;
 }
 
-/// The bytes below TLS: tells the watch when the first one has arrived.
+/// The TCP stream below TLS; reports the first byte to the state.
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: TcpStream,
-    watch: Arc<Watch>,
-    spoken: bool,
+    state: Arc<ConnectionState>,
+    has_received: bool,
 }
 
-/// The stream inside TLS, or `None` when the client went away, was refused or speaks something else.
+/// The TLS stream, or `None` if the client disconnected, was refused or does not use TLS.
 pub(super) async fn secured(
     stream: TcpStream,
-    watch: &Arc<Watch>,
+    state: &Arc<ConnectionState>,
     certificates: &dyn Certificates,
 ) -> Option<TlsStream<Wire>> {
-    let wire = Wire { stream, watch: Arc::clone(watch), spoken: false };
-    // What goes wrong here is the client's doing, and rustls has told it.
+    let wire = Wire { stream, state: Arc::clone(state), has_received: false };
+    // Errors here are caused by the client, and rustls has sent an alert.
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), wire).await.ok()?;
     let name = start.client_hello().server_name().map(|name| name.trim_end_matches('.').to_ascii_lowercase());
     let config = match name {
@@ -52,13 +51,13 @@ pub(super) async fn secured(
         None => None,
     };
     let Some(config) = config else {
-        // A courtesy: whether it can be delivered is the client's concern.
+        // Best effort.
         let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
         let _ = start.io.shutdown().await;
         return None;
     };
     let stream = start.into_stream(config).await.ok()?;
-    watch.secured();
+    state.secured();
     Some(stream)
 }
 
@@ -67,9 +66,9 @@ impl AsyncRead for Wire {
         let me = self.get_mut();
         let before = buf.filled().len();
         ready!(Pin::new(&mut me.stream).poll_read(cx, buf))?;
-        if !me.spoken && buf.filled().len() > before {
-            me.spoken = true;
-            me.watch.half_head(true);
+        if !me.has_received && buf.filled().len() > before {
+            me.has_received = true;
+            me.state.half_head(true);
         }
         Poll::Ready(Ok(()))
     }
@@ -101,12 +100,12 @@ impl AsyncWrite for Wire {
     }
 }
 
-impl Carrier for TlsStream<Wire> {
+impl Transport for TlsStream<Wire> {
     const BUFFERS: bool = true;
 
-    fn say_without_waiting(&mut self, text: &[u8]) {
+    fn try_send(&mut self, text: &[u8]) {
         let (wire, session) = self.get_mut();
-        let mut out = Unwaiting(&wire.stream);
+        let mut out = NonBlocking(&wire.stream);
         if session.writer().write_all(text).is_ok() {
             while session.wants_write() && session.write_tls(&mut out).is_ok_and(|wrote| wrote > 0) {}
         }
@@ -117,10 +116,10 @@ impl Carrier for TlsStream<Wire> {
     }
 }
 
-/// Writes what the kernel takes at once.
-struct Unwaiting<'s>(&'s TcpStream);
+/// Writes as much as the kernel accepts without waiting.
+struct NonBlocking<'s>(&'s TcpStream);
 
-impl Write for Unwaiting<'_> {
+impl Write for NonBlocking<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }

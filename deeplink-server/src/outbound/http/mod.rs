@@ -6,7 +6,7 @@
 //! verified for the name; no proxy, no cookie, no redirect, no content encoding; a response head has 16 KiB at most. A
 //! [`Http::call`] makes a connection of its own; a [`Http::post`] may use one that was kept.
 
-mod kept;
+mod pool;
 mod post;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -84,6 +84,23 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
+    /// Whether the other side may have read the request.
+    pub(crate) fn was_sent(&self) -> bool {
+        match self {
+            Self::Url(_)
+            | Self::Dns(_)
+            | Self::NoAddress
+            | Self::NotPublic(_)
+            | Self::Port(_)
+            | Self::Connect(_)
+            | Self::NotConnected
+            | Self::Tls(_)
+            | Self::NoTls(_)
+            | Self::Request(_) => false,
+            Self::Answer(_) | Self::Status(_) | Self::Encoded | Self::TooLarge(_) | Self::Late(_) => true,
+        }
+    }
+
     /// For the log: what the other side sent, such as the names in its certificate, is short and without control
     /// characters.
     pub(crate) fn in_short(&self) -> String {
@@ -134,9 +151,9 @@ pub(crate) struct Http {
     allow: Networks,
     dialler: Dialler,
     /// Connections that posts have used and may use again.
-    kept: kept::Pool,
+    pool: pool::Pool,
     /// How long it is believed where a kept connection's host is.
-    believes: Duration,
+    address_check_ttl: Duration,
 }
 
 impl Http {
@@ -146,8 +163,8 @@ impl Http {
             dns: Dns::new(config.dns_server),
             allow: config.outbound_allow.clone(),
             dialler: Dialler::new(config.outbound_ca.clone()),
-            kept: kept::Pool::default(),
-            believes: post::JUDGED,
+            pool: pool::Pool::default(),
+            address_check_ttl: post::ADDRESS_CHECK_TTL,
         }
     }
 
@@ -166,6 +183,11 @@ impl Http {
 
     /// Calls, and gives the body of the answer. A failure takes a multiple of 100 ms.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Bytes, Failed> {
+        self.call_with_head(call).await.map(Response::into_body)
+    }
+
+    /// As [`Http::call`], with the head of the answer.
+    pub(crate) async fn call_with_head(&self, call: Call<'_>) -> Result<Response<Bytes>, Failed> {
         let terms = call.terms;
         let answer = timeout_at(terms.end(), self.exchange(call)).await.unwrap_or(Err(Failed::Late(terms.total)));
         if answer.is_err() {
@@ -174,7 +196,7 @@ impl Http {
         answer
     }
 
-    async fn exchange(&self, call: Call<'_>) -> Result<Bytes, Failed> {
+    async fn exchange(&self, call: Call<'_>) -> Result<Response<Bytes>, Failed> {
         let url = rules::outbound(call.url, |address| self.allow.contains(address)).map_err(Failed::Url)?;
         let addresses = self.addresses(&url).await?;
         let (stream, _) = self.dialler.connect(&url, &addresses).await?;
@@ -230,13 +252,17 @@ fn request(url: &Url, method: &Method, with: &HeaderMap, body: &Bytes) -> Result
 }
 
 /// Sends one request and reads one answer. Nothing of it goes on when whoever waits has gone.
-async fn speak(stream: Box<dyn Stream>, request: Request<Full<Bytes>>, call: &Call<'_>) -> Result<Bytes, Failed> {
+async fn speak(
+    stream: Box<dyn Stream>,
+    request: Request<Full<Bytes>>,
+    call: &Call<'_>,
+) -> Result<Response<Bytes>, Failed> {
     let mut client = http1::Builder::new();
     client.max_buf_size(HEAD);
     let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(Failed::Answer)?;
     let answer = async {
         let response = sender.send_request(request).await.map_err(Failed::Answer)?;
-        body(response, call).await
+        read(response, call).await
     };
     // The connection may end before the last of the body is read; how it ended, the answer says.
     let driven = async {
@@ -249,7 +275,7 @@ async fn speak(stream: Box<dyn Stream>, request: Request<Full<Bytes>>, call: &Ca
     }
 }
 
-async fn body(response: Response<Incoming>, call: &Call<'_>) -> Result<Bytes, Failed> {
+async fn read(response: Response<Incoming>, call: &Call<'_>) -> Result<Response<Bytes>, Failed> {
     if !(call.accepts)(response.status()) {
         return Err(Failed::Status(response.status()));
     }
@@ -258,7 +284,7 @@ async fn body(response: Response<Incoming>, call: &Call<'_>) -> Result<Bytes, Fa
         return Err(Failed::Encoded);
     }
     let largest = call.terms.largest;
-    let mut body = response.into_body();
+    let (head, mut body) = response.into_parts();
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > largest {
         return Err(Failed::TooLarge(largest));
@@ -271,7 +297,7 @@ async fn body(response: Response<Incoming>, call: &Call<'_>) -> Result<Bytes, Fa
         }
         read.extend_from_slice(&piece);
     }
-    Ok(read.into())
+    Ok(Response::from_parts(head, read.into()))
 }
 
 #[cfg(test)]

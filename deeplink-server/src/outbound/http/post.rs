@@ -11,12 +11,12 @@ use http::{HeaderMap, Method};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-pub(crate) use super::kept::Answer;
-use super::kept::{Kept, Place};
+pub(crate) use super::pool::PostResponse;
+use super::pool::{Origin, PooledConnection};
 use super::{Failed, Http, Terms, request};
 
 /// How long it is believed where a host is.
-pub(super) const JUDGED: Duration = Duration::from_secs(30);
+pub(super) const ADDRESS_CHECK_TTL: Duration = Duration::from_secs(30);
 
 /// Something to post.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ pub(crate) struct Post<'a> {
 }
 
 impl Http {
-    /// Posts, and gives whatever was answered. A failure takes a multiple of 100 ms.
-    pub(crate) async fn post(&self, post: Post<'_>) -> Result<Answer, Failed> {
+    /// Posts, and returns whatever was answered. A failure takes a multiple of 100 ms.
+    pub(crate) async fn post(&self, post: Post<'_>) -> Result<PostResponse, Failed> {
         let terms = post.terms;
         let answer = timeout_at(terms.end(), self.posted(post)).await.unwrap_or(Err(Failed::Late(terms.total)));
         if answer.is_err() {
@@ -40,50 +40,60 @@ impl Http {
         answer
     }
 
-    /// Ends the connections that nobody has needed for some seconds.
-    pub(crate) fn tidy(&self) {
-        self.kept.tidy();
+    /// Closes the connections that were idle for some seconds.
+    pub(crate) fn close_idle(&self) {
+        self.pool.close_idle();
     }
 
-    async fn posted(&self, post: Post<'_>) -> Result<Answer, Failed> {
+    async fn posted(&self, post: Post<'_>) -> Result<PostResponse, Failed> {
         let url = rules::outbound(post.url, |address| self.allow.contains(address)).map_err(Failed::Url)?;
-        let place = Place::of(&url);
+        let origin = Origin::of(&url);
         let request = || request(&url, &Method::POST, &post.headers, &post.body);
-        while let Some(mut kept) = self.kept.take(&place) {
-            if !self.is_still_there(&url, &place, &mut kept).await? {
+        while let Some(mut connection) = self.pool.take(&origin) {
+            if !self.is_still_there(&url, &origin, &mut connection).await? {
                 continue;
             }
-            match kept.exchange(request()?, &post.terms).await {
-                // It had ended, and only now that is known: the same post goes over a new connection.
-                Err(Failed::Answer(_)) if kept.is_untouched() => break,
-                outcome => return Ok(self.keep(place, kept, outcome?)),
+            match connection.exchange(request()?, &post.terms).await {
+                // It had been closed, which only shows now: the same post is sent over a new connection.
+                Err(Failed::Answer(_)) if connection.got_nothing() => break,
+                outcome => return Ok(self.keep(origin, connection, outcome?)),
             }
         }
         let addresses = self.addresses(&url).await?;
         let (stream, peer) = self.dialler.connect(&url, &addresses).await?;
-        let mut kept = Kept::new(stream, peer).await?;
-        let outcome = kept.exchange(request()?, &post.terms).await?;
-        Ok(self.keep(place, kept, outcome))
+        let mut connection = PooledConnection::new(stream, peer).await?;
+        let outcome = connection.exchange(request()?, &post.terms).await?;
+        Ok(self.keep(origin, connection, outcome))
     }
 
     /// Whether the host still has the address that a connection leads to, and all its addresses may be called.
-    async fn is_still_there(&self, url: &Url, place: &Place, kept: &mut Kept) -> Result<bool, Failed> {
-        if kept.judged.elapsed() < self.believes {
+    async fn is_still_there(
+        &self,
+        url: &Url,
+        origin: &Origin,
+        connection: &mut PooledConnection,
+    ) -> Result<bool, Failed> {
+        if connection.judged.elapsed() < self.address_check_ttl {
             return Ok(true);
         }
-        let addresses = self.addresses(url).await.inspect_err(|_| self.kept.forget(place))?;
-        kept.judged = Instant::now();
-        let is_there = addresses.contains(&kept.peer);
+        let addresses = self.addresses(url).await.inspect_err(|_| self.pool.close_all(origin))?;
+        connection.judged = Instant::now();
+        let is_there = addresses.contains(&connection.peer);
         if !is_there {
-            // The others that wait lead to where the host was as well; one question answers for all of them.
-            self.kept.forget(place);
+            // The idle ones lead to the old addresses as well.
+            self.pool.close_all(origin);
         }
         Ok(is_there)
     }
 
-    fn keep(&self, place: Place, kept: Kept, (answer, can_be_kept): (Answer, bool)) -> Answer {
+    fn keep(
+        &self,
+        origin: Origin,
+        connection: PooledConnection,
+        (answer, can_be_kept): (PostResponse, bool),
+    ) -> PostResponse {
         if can_be_kept {
-            self.kept.put(place, kept);
+            self.pool.put(origin, connection);
         }
         answer
     }

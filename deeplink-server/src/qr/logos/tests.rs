@@ -31,7 +31,7 @@ impl Bench {
 
     async fn get(&self, tenant: u32, url: &str) -> Result<Arc<Logo>, String> {
         let app = self.running.app();
-        app.logos.get(app, &id(tenant), url).await.map_err(|error| match error {
+        app.logos.get(&id(tenant), url).await.map_err(|error| match error {
             ApiError::Invalid(invalid) => {
                 assert_eq!((&invalid.code, invalid.field.as_deref()), (&ErrorCode::InvalidQrOptions, Some("logo")));
                 invalid.message
@@ -60,35 +60,34 @@ fn url(address: SocketAddr, path: &str) -> String {
     format!("http://{address}/{path}")
 }
 
-/// A server of logos that answers nobody until it is told to, and how many requests it has heard and had to answer at
-/// one time.
-struct Held {
+/// A server of logos that holds its answers until it is released, with its number of requests and of concurrent ones.
+struct HeldServer {
     address: SocketAddr,
     hits: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
+    max_concurrent: Arc<AtomicUsize>,
     gate: Arc<Semaphore>,
 }
 
-impl Held {
+impl HeldServer {
     async fn start() -> Self {
-        let (now, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let (now, max_concurrent) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let gate = Arc::new(Semaphore::new(0));
-        let (seen, closed) = (Arc::clone(&most), Arc::clone(&gate));
+        let (seen, closed) = (Arc::clone(&max_concurrent), Arc::clone(&gate));
         let (address, hits) = server(move |mut socket, _| {
-            let (now, most, gate) = (Arc::clone(&now), Arc::clone(&seen), Arc::clone(&closed));
+            let (now, max_concurrent, gate) = (Arc::clone(&now), Arc::clone(&seen), Arc::clone(&closed));
             async move {
-                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                max_concurrent.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 drop(gate.acquire().await);
                 now.fetch_sub(1, Ordering::SeqCst);
                 drop(socket.write_all(&reply("200 OK", &png())).await);
             }
         })
         .await;
-        Self { address, hits, most, gate }
+        Self { address, hits, max_concurrent, gate }
     }
 
-    /// From now on everybody is answered.
-    fn answer(&self) {
+    /// From now on every request is answered.
+    fn release(&self) {
         self.gate.add_permits(1);
     }
 
@@ -97,7 +96,7 @@ impl Held {
     }
 }
 
-/// Looks every moment until it is so.
+/// Polls until the condition holds.
 async fn until(so: impl Fn() -> bool) {
     while !so() {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -105,7 +104,7 @@ async fn until(so: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_logo_is_kept_for_ten_minutes_for_its_tenant() {
+async fn a_logo_is_cached_for_ten_minutes_for_its_tenant() {
     let bench = Bench::new().await;
     let (address, hits) = says(reply("200 OK", &png())).await;
     let at = url(address, "a.png");
@@ -119,17 +118,18 @@ async fn a_logo_is_kept_for_ten_minutes_for_its_tenant() {
     assert!(bench.get(1, &url(address, "b.png")).await.is_ok());
     assert_eq!(hits(), 4);
     assert!(bench.get(1, &url(address, "b.png#part")).await.is_ok());
-    assert_eq!(hits(), 4, "a part of it is the same logo");
+    assert_eq!(hits(), 4, "a fragment is not part of the key");
 }
 
-/// F6, Q8: what is wrong with a file is said; why there is none is not.
+/// F6, Q8: a refusal says what is wrong with a file, but not why it could not be fetched.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_are_four_sentences_and_are_not_kept() {
+async fn refusals_are_five_messages_and_are_not_cached() {
     const NOT_FETCHED: &str = "logo: could not be fetched";
+    const LOSSLESS: &[u8] = include_bytes!("../picture/samples/lossless-alpha.webp");
     let bench = Bench::new().await;
     let mut large = png();
     large[18..20].copy_from_slice(&[0xff, 0xff]);
-    let largest = [&png()[..], &vec![0; LARGEST - png().len()]].concat();
+    let largest = [&png()[..], &vec![0; MAX_BYTES - png().len()]].concat();
     for (answer, message) in [
         (reply("404 Not Found", &png()), NOT_FETCHED),
         (reply("206 Partial Content", &png()), NOT_FETCHED),
@@ -140,11 +140,15 @@ async fn refusals_are_four_sentences_and_are_not_kept() {
         (reply("200 OK", b"<svg/>"), "logo: not a PNG, JPEG or WebP image"),
         (reply("200 OK", b""), "logo: not a PNG, JPEG or WebP image"),
         (reply("200 OK", &large), "logo: image too large"),
+        (
+            reply("200 OK", LOSSLESS),
+            "logo: lossless WebP and WebP with compressed transparency are not supported; use PNG",
+        ),
     ] {
         let (address, hits) = says(answer).await;
         for round in 1..=2 {
             assert_eq!(bench.get(1, &url(address, "x")).await.err().as_deref(), Some(message));
-            assert_eq!(hits.load(Ordering::SeqCst), round, "a failure is not kept");
+            assert_eq!(hits.load(Ordering::SeqCst), round, "a failure is not cached");
         }
     }
     let (address, _) = says(reply("200 OK", &largest)).await;
@@ -157,46 +161,46 @@ async fn refusals_are_four_sentences_and_are_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_who_want_one_logo_wait_for_one_fetch_and_nobody_takes_it_along() {
+async fn concurrent_requests_share_one_fetch_that_no_caller_can_cancel() {
     let bench = Bench::new().await;
-    let logos = Held::start().await;
+    let logos = HeldServer::start().await;
     let at = url(logos.address, "a.png");
     // The first one asks, and leaves before there is an answer.
     let first = tokio::time::timeout(Duration::from_millis(100), bench.get(1, &at)).await;
     assert!(first.is_err(), "it had to wait");
-    let (all, ()) = tokio::join!(join_all((0..50).map(|_| bench.get(1, &at))), async { logos.answer() });
+    let (all, ()) = tokio::join!(join_all((0..50).map(|_| bench.get(1, &at))), async { logos.release() });
     assert!(all.iter().all(Result::is_ok));
     assert_eq!(logos.hits(), 1);
-    assert!(bench.running.app().logos.state().under_way.is_empty());
+    assert!(bench.running.app().logos.state().in_flight.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_are_fetched_at_one_time_and_four_for_one_tenant() {
+async fn sixteen_are_fetched_concurrent_and_four_for_one_tenant() {
     let bench = Bench::new().await;
-    for (tenants, of_each, at_one_time) in [(1, 10, 4), (6, 5, 16)] {
-        let logos = Held::start().await;
+    for (tenants, of_each, concurrent) in [(1, 10, 4), (6, 5, 16)] {
+        let logos = HeldServer::start().await;
         let wanted = (0..tenants).flat_map(|tenant| (0..of_each).map(move |number| (tenant, number)));
         let wanted: Vec<_> = wanted.map(|(tenant, number)| (tenant, url(logos.address, &number.to_string()))).collect();
         let answered = async {
-            until(|| logos.hits() >= at_one_time).await;
+            until(|| logos.hits() >= concurrent).await;
             // If more were fetched they would come now.
             tokio::time::sleep(Duration::from_millis(300)).await;
-            logos.answer();
+            logos.release();
         };
         let (all, ()) = tokio::join!(join_all(wanted.iter().map(|(tenant, at)| bench.get(*tenant, at))), answered);
-        assert!(all.iter().all(Result::is_ok), "whoever waits is served");
+        assert!(all.iter().all(Result::is_ok), "every caller that waits is served");
         assert_eq!(logos.hits(), wanted.len());
-        assert_eq!(logos.most.load(Ordering::SeqCst), at_one_time);
+        assert_eq!(logos.max_concurrent.load(Ordering::SeqCst), concurrent);
     }
 }
 
-/// Q4: a few bytes that announce a large picture make no room for it.
+/// Q4: a small file with a large size in its header evicts nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn q4_a_header_without_a_picture_takes_no_kept_logo() {
+async fn q4_a_header_without_an_image_evicts_no_logo() {
     let bench = Bench::new().await;
-    let kept = || bench.running.app().logos.state();
+    let state = || bench.running.app().logos.state();
     let logo = Logo::new(1_024, 1_024, vec![7; 4 << 20], [0; 32]).expect("a logo");
-    kept().kept.keep((id(2), "https://example.com/a.png".to_owned()), &logo, 0);
+    state().cache.insert((id(2), "https://example.com/a.png".to_owned()), &logo, 0);
     // 4,000 × 4,000: a frame of three components, the head of a scan, and the end.
     let (frame, scan) = (
         b"\xff\xc0\0\x11\x08\x0f\xa0\x0f\xa0\x03\x01\x11\0\x02\x11\0\x03\x11\0",
@@ -211,15 +215,15 @@ async fn q4_a_header_without_a_picture_takes_no_kept_logo() {
         let (address, _) = says(reply("200 OK", &file)).await;
         let message = bench.get(1, &url(address, "x")).await.err();
         assert_eq!(message.as_deref(), Some("logo: not a PNG, JPEG or WebP image"), "{} bytes", file.len());
-        assert_eq!(kept().kept.count(), 1);
+        assert_eq!(state().cache.count(), 1);
     }
 }
 
-/// The wait for a place counts: nobody waits longer than five seconds, and another tenant is served meanwhile.
+/// The wait for a permit counts towards the five seconds, and another tenant is served meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_gets_no_place_in_time_is_told_the_same() {
     let bench = Bench::new().await;
-    let hanging = Held::start().await;
+    let hanging = HeldServer::start().await;
     let (fine, _) = says(reply("200 OK", &png())).await;
     let urls: Vec<_> = (0..5).map(|number| url(hanging.address, &number.to_string())).collect();
     let began = Instant::now();
@@ -234,14 +238,14 @@ async fn who_gets_no_place_in_time_is_told_the_same() {
     }
     let took = began.elapsed();
     assert!((Duration::from_secs(5)..Duration::from_secs(30)).contains(&took), "{took:?}");
-    assert_eq!(bench.running.app().logos.state().kept.count(), 1);
+    assert_eq!(bench.running.app().logos.state().cache.count(), 1);
 }
 
-/// A fetch that nobody waits for any more is not begun: its place is for those who are still there.
+/// A fetch that nobody waits for is not started, so its permit is free for others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_gone_takes_no_place() {
+async fn a_caller_who_has_gone_takes_no_permit() {
     let bench = Bench::new().await;
-    let logos = Held::start().await;
+    let logos = HeldServer::start().await;
     let urls: Vec<_> = (0..30).map(|number| url(logos.address, &number.to_string())).collect();
     let (go, left) = (Semaphore::new(0), AtomicUsize::new(0));
     let leave = async |urls: &[String]| {
@@ -266,35 +270,35 @@ async fn who_has_gone_takes_no_place() {
             tokio::time::sleep(Duration::from_millis(150)).await;
             go.add_permits(urls.len());
             until(|| left.load(Ordering::SeqCst) == urls.len()).await;
-            logos.answer();
+            logos.release();
         };
         tokio::join!(leave(&urls[4..]), back, ends)
     };
     let (begun, (waited, back, ())) = tokio::join!(leave(&urls[..4]), others);
     assert!(!begun.iter().chain(&waited).any(|is_answered| *is_answered) && back.is_ok());
-    assert!(bench.running.app().logos.state().under_way.len() <= 4, "nobody waits");
+    assert!(bench.running.app().logos.state().in_flight.len() <= 4, "no fetch is queued");
     assert!(bench.get(1, &url(logos.address, "last")).await.is_ok());
     assert_eq!(logos.hits(), 4 + 1 + 1);
-    assert!(bench.get(1, &urls[7]).await.is_ok(), "what was given up is fetched when it is wanted again");
+    assert!(bench.get(1, &urls[7]).await.is_ok(), "an abandoned fetch can be requested again");
     assert_eq!(logos.hits(), 4 + 1 + 2);
 }
 
-/// A line has an end, behind which nobody waits; the other tenants' have their own.
+/// Each tenant has a queue of limited length.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_line_of_one_tenant_has_an_end() {
+async fn the_queue_of_a_tenant_is_limited() {
     let bench = Bench::new().await;
-    let hanging = Held::start().await;
+    let hanging = HeldServer::start().await;
     let (fine, _) = says(reply("200 OK", &png())).await;
     let app = bench.running.app();
     let ask = |number: usize| {
         let (app, at) = (Arc::clone(app), url(hanging.address, &number.to_string()));
-        async move { app.logos.get(&app, &id(1), &at).await }
+        async move { app.logos.get(&id(1), &at).await }
     };
-    let line: Vec<_> = (0..PLACES.1 + WAITING).map(|number| tokio::spawn(ask(number))).collect();
-    while app.logos.state().under_way.len() < line.len() {
+    let line: Vec<_> = (0..MAX_FETCHES_PER_TENANT + MAX_WAITING).map(|number| tokio::spawn(ask(number))).collect();
+    while app.logos.state().in_flight.len() < line.len() {
         tokio::task::yield_now().await;
     }
-    // Whoever comes first among them has a place or waits for one.
+    // Each of them has a permit or waits for one.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let began = Instant::now();
     let refused = ask(1_000).await;
@@ -312,16 +316,19 @@ async fn a_decoder_that_has_ended_is_started_again() {
     let decoder = &bench.running.app().logos.decoder;
     for number in 0..3 {
         assert!(bench.get(1, &url(address, &number.to_string())).await.is_ok());
-        decoder.end();
+        decoder.disconnect();
     }
     let soon = || Instant::now() + Duration::from_secs(5);
-    assert_eq!(decoder.run(&id(1), soon(), || panic!("a broken picture")).await.map(|()| 0), Err(NotDone::Panicked));
+    assert_eq!(
+        decoder.run(&id(1), soon(), || panic!("a broken picture")).await.map(|()| 0),
+        Err(DecoderError::Panicked)
+    );
     assert_eq!(decoder.run(&id(1), soon(), || 7).await, Ok(7), "a panic ends nothing");
 }
 
-/// The wait for the decoder has an end, and what nobody waits for is not decoded.
+/// The wait for the decoder times out, and a task that nobody waits for does not run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_wait_for_the_decoder_has_an_end() {
+async fn the_wait_for_the_decoder_times_out() {
     let decoder = Decoder::new();
     let (go, going) = std::sync::mpsc::channel::<()>();
     let tenant = id(1);
@@ -333,9 +340,9 @@ async fn the_wait_for_the_decoder_has_an_end() {
             let runs = Arc::clone(&ran);
             let end = Instant::now() + Duration::from_millis(50);
             let outcome = decoder.run(&id(tenant), end, move || runs.store(true, Ordering::SeqCst)).await;
-            assert_eq!(outcome, Err(NotDone::Late));
+            assert_eq!(outcome, Err(DecoderError::Late));
         }
-        go.send(()).expect("somebody listens");
+        go.send(()).expect("a receiver");
         ran
     };
     let (busy, ran) = tokio::join!(busy, late);
@@ -345,7 +352,7 @@ async fn the_wait_for_the_decoder_has_an_end() {
     assert!(!ran.load(Ordering::SeqCst));
 }
 
-/// One tenant's pictures, however many came first, do not all come before another's.
+/// Many images of one tenant do not all come before another's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tenants_take_turns_at_the_decoder() {
     let (decoder, order) = (Decoder::new(), Arc::<Mutex<Vec<usize>>>::default());
@@ -357,8 +364,8 @@ async fn the_tenants_take_turns_at_the_decoder() {
         let order = Arc::clone(&order);
         decoder.run(&tenants[tenant], end, move || order.lock().expect("the order").push(tenant))
     };
-    let many = join_all((0..PLACES.1).map(|_| decode(1)));
-    let release = async { go.send(()).expect("somebody listens") };
+    let many = join_all((0..MAX_FETCHES_PER_TENANT).map(|_| decode(1)));
+    let release = async { go.send(()).expect("a receiver") };
     let (busy, many, other, ()) = tokio::join!(busy, many, decode(2), release);
     assert!(busy == Ok(Ok(())) && many.iter().all(Result::is_ok) && other.is_ok());
     assert_eq!(order.lock().expect("the order")[..2], [1, 2]);
@@ -377,13 +384,13 @@ fn a_service_that_stops_does_not_hang_on_a_logo() {
     std::thread::spawn(move || {
         let _inside = handle.enter();
         let (tenant, mut context) = (id(1), std::task::Context::from_waker(std::task::Waker::noop()));
-        let mut get = std::pin::pin!(app.logos.get(&app, &tenant, "http://127.0.0.1/x"));
+        let mut get = std::pin::pin!(app.logos.get(&tenant, "http://127.0.0.1/x"));
         // What is spawned is dropped soon, if not at once: the workers may take a moment to end.
         while get.as_mut().poll(&mut context).is_pending() {
             std::thread::sleep(Duration::from_millis(5));
         }
-        done.send(app.logos.state().under_way.len()).expect("somebody listens");
+        done.send(app.logos.state().in_flight.len()).expect("a receiver");
     });
-    let under_way = is_done.recv_timeout(Duration::from_secs(10)).expect("it does not hang");
-    assert_eq!(under_way, 0);
+    let in_flight = is_done.recv_timeout(Duration::from_secs(10)).expect("it does not hang");
+    assert_eq!(in_flight, 0);
 }

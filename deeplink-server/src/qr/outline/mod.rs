@@ -1,4 +1,4 @@
-//! Outlines as SVG path data, in as few bytes as there are ways to write them. Lengths are quarters of a module, so that
+//! Outlines as SVG path data, in few bytes. Lengths are quarters of a module, so that
 //! every number is exact.
 
 use deeplink_core::qr::DotType;
@@ -11,18 +11,18 @@ use super::matrix::Field;
 const UNIT: i32 = 4;
 
 /// The four directions, clockwise: the sides of a dot as its outline runs along them, top first.
-const WAYS: [(i32, i32); 4] = [(1, 0), (0, 1), (-1, 0), (0, -1)];
+const DIRECTIONS: [(i32, i32); 4] = [(1, 0), (0, 1), (-1, 0), (0, -1)];
 const TOP: usize = 0;
 
 /// Writes outlines that run clockwise around what is filled.
 #[derive(Default)]
 pub(super) struct Pen {
     data: String,
-    /// What the next number must be set apart from.
+    /// What was written last, which decides on a separator.
     last: Last,
     at: (i32, i32),
     start: (i32, i32),
-    pending: Option<Piece>,
+    pending: Option<Segment>,
 }
 
 #[derive(Default, PartialEq)]
@@ -34,12 +34,12 @@ enum Last {
 }
 
 #[derive(Clone, Copy)]
-enum Piece {
-    /// Towards a way, so far.
+enum Segment {
+    /// Its direction and length.
     Line(usize, i32),
-    /// A quarter of a circle: its radius, the way it leads into, and where it ends.
+    /// A quarter of a circle: its radius, the direction it ends in, and its end.
     Quarter(i32, usize, (i32, i32)),
-    /// A half, which two quarters become.
+    /// A half, merged from two quarters.
     Half(i32, (i32, i32)),
 }
 
@@ -58,45 +58,45 @@ impl Pen {
         self.start = self.at;
     }
 
-    fn line(&mut self, way: usize, length: i32) {
+    fn line(&mut self, direction: usize, length: i32) {
         match &mut self.pending {
             _ if length == 0 => {}
-            Some(Piece::Line(before, so_far)) if *before == way => *so_far += length,
-            _ => self.then(Piece::Line(way, length)),
+            Some(Segment::Line(before, so_far)) if *before == direction => *so_far += length,
+            _ => self.then(Segment::Line(direction, length)),
         }
     }
 
-    /// Turns clockwise into the way after this one.
-    fn quarter(&mut self, way: usize, radius: i32) {
-        let (ahead, aside) = (WAYS[way], WAYS[(way + 1) % 4]);
-        let (dx, dy) = ((ahead.0 + aside.0) * radius, (ahead.1 + aside.1) * radius);
+    /// Turns clockwise from this direction into the next one.
+    fn quarter(&mut self, direction: usize, radius: i32) {
+        let (ahead, turned) = (DIRECTIONS[direction], DIRECTIONS[(direction + 1) % 4]);
+        let (dx, dy) = ((ahead.0 + turned.0) * radius, (ahead.1 + turned.1) * radius);
         match self.pending {
-            Some(Piece::Quarter(before, leads, (x, y))) if (before, leads) == (radius, way) => {
-                self.pending = Some(Piece::Half(radius, (x + dx, y + dy)));
+            Some(Segment::Quarter(before, leads, (x, y))) if (before, leads) == (radius, direction) => {
+                self.pending = Some(Segment::Half(radius, (x + dx, y + dy)));
             }
-            _ => self.then(Piece::Quarter(radius, (way + 1) % 4, (dx, dy))),
+            _ => self.then(Segment::Quarter(radius, (direction + 1) % 4, (dx, dy))),
         }
     }
 
-    fn then(&mut self, piece: Piece) {
+    fn then(&mut self, segment: Segment) {
         self.write();
-        self.pending = Some(piece);
+        self.pending = Some(segment);
     }
 
     fn write(&mut self) {
         let (dx, dy) = match self.pending.take() {
             None => return,
-            Some(Piece::Line(way, length)) => {
-                let (dx, dy) = (WAYS[way].0 * length, WAYS[way].1 * length);
+            Some(Segment::Line(direction, length)) => {
+                let (dx, dy) = (DIRECTIONS[direction].0 * length, DIRECTIONS[direction].1 * length);
                 self.letter(if dy == 0 { 'h' } else { 'v' });
                 self.number(dx + dy);
                 (dx, dy)
             }
-            Some(Piece::Quarter(radius, _, end) | Piece::Half(radius, end)) => {
+            Some(Segment::Quarter(radius, _, end) | Segment::Half(radius, end)) => {
                 self.letter('a');
                 self.number(radius);
                 self.number(radius);
-                // No rotation, the short way, clockwise.
+                // No rotation, the short arc, clockwise.
                 self.data.push_str(" 0 0 1");
                 self.last = Last::Whole;
                 self.number(end.0);
@@ -109,7 +109,7 @@ impl Pen {
 
     fn close(&mut self) {
         // A last straight line is what closing draws.
-        if !matches!(self.pending, Some(Piece::Line(..))) {
+        if !matches!(self.pending, Some(Segment::Line(..))) {
             self.write();
         }
         self.pending = None;
@@ -152,22 +152,22 @@ impl Pen {
     }
 
     /// All dots of a field, whose upper left corner is at this module on both axes. Dots that touch share an outline:
-    /// nothing is drawn between them.
+    /// there is no seam between them.
     pub(super) fn dots(&mut self, field: &Field, dot_type: DotType, origin: u32) {
         let mut walk = Walk { field, dot_type, done: vec![false; field.stride() * field.stride()] };
         for row in 0..field.edge() {
             for column in 0..field.edge() {
                 let at = field.at(row, column);
-                if field.is_dot(at) && !walk.done[at] && !walk.beside(at, TOP) {
+                if field.is_dot(at) && !walk.done[at] && !walk.is_joined(at, TOP) {
                     let place = |module: usize| i32::try_from(module).map_or(0, |m| (m + origin.cast_signed()) * UNIT);
-                    walk.around(self, at, place(column), place(row));
+                    walk.outline(self, at, place(column), place(row));
                 }
             }
         }
     }
 }
 
-/// The way along the outlines of connected dots, with the dots on the right hand.
+/// Follows the outlines of connected dots, with the dots on the right.
 struct Walk<'a> {
     field: &'a Field,
     dot_type: DotType,
@@ -176,9 +176,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The number of what lies one step from a dot.
-    fn step(&self, at: usize, way: usize) -> usize {
-        match way {
+    /// The index one step from a dot.
+    fn step(&self, at: usize, direction: usize) -> usize {
+        match direction {
             0 => at + 1,
             1 => at + self.field.stride(),
             2 => at - 1,
@@ -186,8 +186,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a dot is joined to what is beyond one of its sides.
-    fn beside(&self, at: usize, side: usize) -> bool {
+    /// Whether a dot is joined to its neighbour on this side.
+    fn is_joined(&self, at: usize, side: usize) -> bool {
         self.dot_type != DotType::Dots && self.field.is_dot(self.step(at, (side + 3) % 4))
     }
 
@@ -196,7 +196,7 @@ impl Walk<'_> {
     }
 
     /// Draws the outline that begins along the top of this dot.
-    fn around(&mut self, pen: &mut Pen, first: usize, x: i32, y: i32) {
+    fn outline(&mut self, pen: &mut Pen, first: usize, x: i32, y: i32) {
         let mut corners = self.corners(first);
         let radius = |corners: Corners, corner: usize| corners[corner % 4].cast_signed();
         pen.start(x, y + radius(corners, 0));
@@ -210,8 +210,8 @@ impl Walk<'_> {
             }
             pen.line(side, UNIT - radius(corners, side) - radius(corners, side + 1));
             let next = (side + 1) % 4;
-            if !self.beside(at, next) {
-                // Round the dot's own corner. Dots that touch only there stay apart.
+            if !self.is_joined(at, next) {
+                // Turn at the dot's own corner: dots that touch only at a corner have separate outlines.
                 if (at, next) == (first, TOP) {
                     break;
                 }
@@ -222,7 +222,7 @@ impl Walk<'_> {
                 continue;
             }
             at = self.step(at, side);
-            if self.beside(at, side) {
+            if self.is_joined(at, side) {
                 at = self.step(at, (side + 3) % 4);
                 side = (side + 3) % 4;
             }

@@ -1,9 +1,9 @@
-//! JPEG (ITU-T T.81): what a picture will cost, from its markers up to the first scan.
+//! JPEG (ITU-T T.81): the cost of decoding, from the markers up to the first scan.
 
-use super::{Header, SOME, take};
+use super::{BASE_BYTES, Header, take};
 
-/// Most scans of a picture. Some bytes that begin one can cost a row or, of a progressive picture, all of it once more.
-const SCANS: usize = 100;
+/// Most scans of an image. A few bytes that begin one can cost a row or, in a progressive image, a whole pass.
+const MAX_SCANS: usize = 100;
 
 /// Size, and memory: the samples as a whole, and, where they come in several scans, every coefficient until the last.
 pub(super) fn header(file: &[u8]) -> Option<Header> {
@@ -11,14 +11,14 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
     head.frame.header(*head.segments.last()?.1.first()?)
 }
 
-/// The same picture without all that says nothing about it, so that the decoder sees what was counted and nothing else:
-/// it takes markers where the standard has none, and passes over others.
+/// The same image without unneeded segments, so that the decoder sees exactly what was counted: it accepts markers where
+/// the standard has none, and skips others.
 pub(super) fn plain(file: &[u8]) -> Option<Vec<u8>> {
     let head = Head::read(file)?;
     let mut plain = Vec::with_capacity(file.len());
     plain.extend([0xff, 0xd8]);
     for (marker, segment) in head.segments {
-        // The frame, its tables, restarts, Adobe's word on colours, the scan.
+        // The frame, its tables, restarts, Adobe's colour transform, the scan.
         if matches!(marker, 0xc0..=0xc2 | 0xc4 | 0xda | 0xdb | 0xdd | 0xee) {
             plain.extend([0xff, marker]);
             plain.extend(u16::try_from(segment.len() + 2).ok()?.to_be_bytes());
@@ -29,9 +29,9 @@ pub(super) fn plain(file: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// What stands before the data of the first scan.
+/// What comes before the data of the first scan.
 struct Head<'a> {
-    /// Markers, and what they are followed by; the last one begins the scan.
+    /// Markers with their segments; the last one begins the scan.
     segments: Vec<(u8, &'a [u8])>,
     frame: Frame,
     rest: &'a [u8],
@@ -61,8 +61,8 @@ impl<'a> Head<'a> {
                 0xc0..=0xc2 if frame.is_none() => frame = Some(Frame::read(segment, marker == 0xc2)?),
                 // A second frame, or one that is lossless, hierarchical or arithmetic; the rest are tables.
                 0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => return None,
-                0xda if scans_in(rest) < SCANS => return Some(Self { segments, frame: frame?, rest }),
-                // Too many scans, no picture, or another one.
+                0xda if scans_in(rest) < MAX_SCANS => return Some(Self { segments, frame: frame?, rest }),
+                // Too many scans, no image, or a second one.
                 0xd8..=0xda => return None,
                 _ => {}
             }
@@ -70,7 +70,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// How many scans begin here. Among their data nothing looks like it; in a table it may.
+/// How many scans begin here. The marker cannot occur in their data, but in a table.
 fn scans_in(rest: &[u8]) -> usize {
     rest.windows(2).filter(|two| *two == [0xff, 0xda]).count()
 }
@@ -111,8 +111,8 @@ impl Frame {
         let rows = self.rows(across, down);
         // A bit for each two blocks of 8 × 8: there is one for each block, and half as many where no component has all
         // columns and rows.
-        let least = u64::from(width) * u64::from(height) / 1_024;
-        Some(Header { width, height, samples, own: coefficients + rows + SOME, least })
+        let min_file_bytes = u64::from(width) * u64::from(height) / 1_024;
+        Some(Header { width, height, samples, decoder_bytes: coefficients + rows + BASE_BYTES, min_file_bytes })
     }
 
     /// Bytes for one row of blocks of each component on their way from coefficients to samples. A component that comes

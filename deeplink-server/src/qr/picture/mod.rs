@@ -1,11 +1,9 @@
-//! Picture files of strangers: what they are is read from their first bytes, what they will cost from their headers, and
-//! only what is affordable is decoded.
+//! Image files from untrusted servers: the format is detected by the first bytes, the cost of decoding is computed from the
+//! headers, and only what is within the limits is decoded.
 
 mod jpeg;
 mod png;
-mod prefix;
 mod shrink;
-mod vp8l;
 mod webp;
 
 use std::io::Cursor;
@@ -19,20 +17,20 @@ use self::shrink::Shrink;
 use super::Logo;
 
 /// Longest edge of a file's picture, in pixels.
-const EDGE: u32 = 4_096;
+const MAX_EDGE: u32 = 4_096;
 /// Most pixels of a file's picture.
-const PIXELS: u64 = 16_000_000;
+const MAX_PIXELS: u64 = 16_000_000;
 /// Most memory that decoding may take, in bytes: samples and what the decoder takes for itself.
-const MEMORY: u64 = SAMPLES + OWN;
+const MAX_MEMORY: u64 = MAX_SAMPLE_BYTES + MAX_DECODER_BYTES;
 /// Most memory for samples: enough for a JPEG with the most pixels.
-pub(super) const SAMPLES: u64 = 46 << 20;
-/// Most memory that a decoder may take for itself. It comes in pieces that the allocator keeps when they are freed, so it
-/// counts for as long as the process lives, beside the samples of every later picture.
-const OWN: u64 = 13 << 20;
-/// Pieces of this size are mapped, whatever was freed before, and given back at once; what is not touched takes nothing.
-pub(super) const MAPPED: usize = 33 << 20;
-/// What a decoder needs whatever the picture: tables, rows, buffers.
-const SOME: u64 = 1 << 20;
+pub(super) const MAX_SAMPLE_BYTES: u64 = 46 << 20;
+/// Most memory that a decoder may take for itself. It is allocated in small blocks that the allocator keeps, so it
+/// counts for the life of the process, beside the samples of every later image.
+const MAX_DECODER_BYTES: u64 = 13 << 20;
+/// The allocator always maps blocks of this size and unmaps them when freed; untouched pages take no memory.
+pub(super) const MMAP_BYTES: usize = 33 << 20;
+/// What a decoder needs for any image: tables, rows, buffers.
+const BASE_BYTES: u64 = 1 << 20;
 
 /// Why a file is no logo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +42,9 @@ pub enum NotALogo {
     /// for its samples, or 13 MiB beside them, which the scans of a progressive JPEG or the layers of a WebP may need.
     #[error("image too large")]
     TooLarge,
+    /// It is a WebP with lossless data, for a picture or for its alpha: the memory that decoding takes is not known in advance.
+    #[error("lossless WebP and WebP with compressed transparency are not supported; use PNG")]
+    Lossless,
 }
 
 use NotALogo::{NotAnImage, TooLarge};
@@ -55,10 +56,10 @@ struct Header {
     height: u32,
     /// Bytes of the decoded samples; 0 for those that come row by row.
     samples: u64,
-    /// Bytes that the decoder takes beside them at one time.
-    own: u64,
-    /// Fewest bytes that such a picture can be written in.
-    least: u64,
+    /// Most bytes that the decoder takes beside them at one time.
+    decoder_bytes: u64,
+    /// Fewest bytes of a file with such an image.
+    min_file_bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,30 +78,34 @@ pub(super) struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    /// Reads the headers of a file. A short one that announces a large picture is none: room is not made for it.
+    /// Reads the headers of a file. A file too short for the size in its headers is refused before memory is allocated.
     pub(super) fn read(file: &'a [u8]) -> Result<Self, NotALogo> {
         let format = Format::of(file).ok_or(NotAnImage)?;
         let header = match format {
-            Format::Png => png::header(file),
-            Format::Jpeg => jpeg::header(file),
-            Format::WebP => webp::header(file),
+            Format::Png => png::header(file).ok_or(NotAnImage)?,
+            Format::Jpeg => jpeg::header(file).ok_or(NotAnImage)?,
+            Format::WebP => webp::header(file)?,
         };
-        let header = header.ok_or(NotAnImage)?;
         let (width, height) = (header.width, header.height);
         if width == 0 || height == 0 {
             return Err(NotAnImage);
         }
         let pixels = u64::from(width) * u64::from(height);
-        if width > EDGE || height > EDGE || pixels > PIXELS || header.samples > SAMPLES || header.own > OWN {
+        if width > MAX_EDGE
+            || height > MAX_EDGE
+            || pixels > MAX_PIXELS
+            || header.samples > MAX_SAMPLE_BYTES
+            || header.decoder_bytes > MAX_DECODER_BYTES
+        {
             return Err(TooLarge);
         }
-        if u64::try_from(file.len()).unwrap_or(u64::MAX) < header.least {
+        if u64::try_from(file.len()).unwrap_or(u64::MAX) < header.min_file_bytes {
             return Err(NotAnImage);
         }
         Ok(Self { file, format, header })
     }
 
-    /// Bytes of the decoded samples; at most [`SAMPLES`].
+    /// Bytes of the decoded samples; at most [`MAX_SAMPLE_BYTES`].
     pub(super) fn samples(&self) -> u64 {
         self.header.samples
     }
@@ -114,30 +119,24 @@ impl<'a> Picture<'a> {
                 let plain = jpeg::plain(self.file).ok_or(NotAnImage)?;
                 self.whole(JpegDecoder::new(Cursor::new(plain)), &mut shrink)?;
             }
-            Format::WebP => match webp::as_if_with_alpha(self.file) {
-                Some(file) => {
-                    shrink.is_opaque = true;
-                    self.whole(WebPDecoder::new(Cursor::new(file)), &mut shrink)?;
-                }
-                None => self.whole(WebPDecoder::new(Cursor::new(self.file)), &mut shrink)?,
-            },
+            Format::WebP => self.whole(WebPDecoder::new(Cursor::new(self.file)), &mut shrink)?,
         }
         let (width, height, rgba) = shrink.finish().ok_or(NotAnImage)?;
         Logo::new(width, height, rgba, Sha256::digest(self.file).into()).ok_or(NotAnImage)
     }
 
-    /// Decodes what only comes as a whole.
+    /// Decodes a format that cannot be decoded by rows.
     fn whole(&self, decoder: image::ImageResult<impl ImageDecoder>, shrink: &mut Shrink) -> Result<(), NotALogo> {
         let mut decoder = decoder.map_err(|_| NotAnImage)?;
-        // Two readings of one header that differ are a trap.
+        // A header that the decoder reads differently is an attack.
         if decoder.dimensions() != (self.header.width, self.header.height)
             || decoder.total_bytes() > self.header.samples
         {
             return Err(NotAnImage);
         }
         let mut limits = image::Limits::default();
-        (limits.max_image_width, limits.max_image_height) = (Some(EDGE), Some(EDGE));
-        limits.max_alloc = Some(MEMORY);
+        (limits.max_image_width, limits.max_image_height) = (Some(MAX_EDGE), Some(MAX_EDGE));
+        limits.max_alloc = Some(MAX_MEMORY);
         decoder.set_limits(limits).map_err(|_| TooLarge)?;
         let channels = usize::from(decoder.color_type().bytes_per_pixel());
         let mut pixels = zeros(usize::try_from(decoder.total_bytes()).map_err(|_| TooLarge)?);
@@ -148,16 +147,15 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// Room for the pixels of a whole picture.
+/// A buffer for the pixels of a whole image.
 fn zeros(count: usize) -> Vec<u8> {
-    let mut zeros = Vec::with_capacity(count.max(MAPPED));
+    let mut zeros = Vec::with_capacity(count.max(MMAP_BYTES));
     zeros.resize(count, 0);
     zeros
 }
 
 impl Format {
-    /// By the first bytes; and by the last, because a file that goes on behind its end is two files in one. Zeros are
-    /// nothing.
+    /// By the first bytes, and by the last, because data after the end may be a second file. Zeros are allowed.
     fn of(file: &[u8]) -> Option<Self> {
         let end = file.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let is_whole_png = || file[..end].ends_with(b"\0\0\0\0IEND\xae\x42\x60\x82");
@@ -175,7 +173,7 @@ impl Format {
     }
 }
 
-/// Takes a piece from the front of a slice.
+/// Takes `count` bytes from the front of a slice.
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     let (taken, after) = rest.split_at_checked(count)?;
     *rest = after;

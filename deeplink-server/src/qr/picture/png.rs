@@ -6,13 +6,13 @@ use png::{DecodeOptions, Decoder, InterlaceInfo, Limits, Transformations};
 
 use super::NotALogo::{self, NotAnImage, TooLarge};
 use super::shrink::Shrink;
-use super::{Header, SOME, take, zeros};
+use super::{BASE_BYTES, Header, take, zeros};
 
-/// Most data, in bytes, that may be left when the last row is there: a checksum, an empty block. More is a bomb.
-const REST: u64 = 1_024;
+/// Most data, in bytes, after the last row: a checksum, an empty block. More is a decompression bomb.
+const MAX_TRAILING_BYTES: u64 = 1_024;
 
-/// How many bytes one can stand for at most (RFC 1951).
-const DEFLATED: u64 = 1_032;
+/// Most bytes that one byte of deflated data can expand to (RFC 1951).
+const MAX_DEFLATE_RATIO: u64 = 1_032;
 
 /// What the first chunk says.
 pub(super) fn header(file: &[u8]) -> Option<Header> {
@@ -34,19 +34,19 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
     };
     let pixels = u64::from(width) * u64::from(height);
     let samples = if interlaced == 0 { 0 } else { pixels * channels };
-    let least = pixels.saturating_mul(parts * u64::from(depth)) / 8 / DEFLATED;
-    Some(Header { width, height, samples, own: SOME, least })
+    let min_file_bytes = pixels.saturating_mul(parts * u64::from(depth)) / 8 / MAX_DEFLATE_RATIO;
+    Some(Header { width, height, samples, decoder_bytes: BASE_BYTES, min_file_bytes })
 }
 
-/// Hands on every row, with 8 bits a channel.
+/// Passes every row on, with 8 bits a channel.
 pub(super) fn rows(file: &[u8], header: &Header, shrink: &mut Shrink) -> Result<(), NotALogo> {
     let mut options = DecodeOptions::default();
-    // Nothing of these is wanted, and each can unfold to a thousand times its size.
+    // None of these is needed, and each can expand to a thousand times its size.
     options.set_ignore_text_chunk(true);
     options.set_ignore_iccp_chunk(true);
     let mut read = Cursor::new(file);
     let mut decoder = Decoder::new_with_options(&mut read, options);
-    decoder.set_limits(Limits { bytes: usize::try_from(SOME).unwrap_or(usize::MAX) });
+    decoder.set_limits(Limits { bytes: usize::try_from(BASE_BYTES).unwrap_or(usize::MAX) });
     decoder.set_transformations(Transformations::normalize_to_color8());
     let mut reader = decoder.read_info().map_err(|_| NotAnImage)?;
     if reader.info().size() != (header.width, header.height) {
@@ -56,7 +56,7 @@ pub(super) fn rows(file: &[u8], header: &Header, shrink: &mut Shrink) -> Result<
     let bits = u8::try_from(line / header.width as usize * 8).map_err(|_| NotAnImage)?;
     let is_interlaced = reader.info().interlaced;
     let mut whole = if is_interlaced { zeros(reader.output_buffer_size().ok_or(TooLarge)?) } else { Vec::new() };
-    // Counted, because whoever asks for one more makes the decoder unfold all that is left.
+    // Counted, because a request for one more makes the decoder expand all remaining data.
     for _ in 0..if is_interlaced { passes(header) } else { header.height } {
         let row = reader.next_interlaced_row().map_err(|_| NotAnImage)?.ok_or(NotAnImage)?;
         match row.interlace() {
@@ -66,7 +66,7 @@ pub(super) fn rows(file: &[u8], header: &Header, shrink: &mut Shrink) -> Result<
     }
     whole.chunks_exact(line).for_each(|row| shrink.row(row));
     drop(reader);
-    if end_of_data(file).ok_or(NotAnImage)?.saturating_sub(read.position()) > REST {
+    if end_of_data(file).ok_or(NotAnImage)?.saturating_sub(read.position()) > MAX_TRAILING_BYTES {
         return Err(NotAnImage);
     }
     Ok(())
@@ -82,7 +82,7 @@ fn passes(header: &Header) -> u32 {
     PASSES.iter().map(of_pass).sum()
 }
 
-/// Where the last piece of the picture's data ends in the file.
+/// Where the last chunk of image data ends in the file.
 fn end_of_data(file: &[u8]) -> Option<u64> {
     let (mut rest, mut end) = (file.get(8..)?, 0);
     while !rest.is_empty() {

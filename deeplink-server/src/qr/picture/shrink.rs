@@ -1,21 +1,19 @@
-//! Rows of a picture on their way into a logo, which is made smaller where it is larger than what is ever drawn.
+//! Scales an image down row by row to the largest size that is ever drawn.
 
 /// Longest edge of a logo, in pixels: the longest that a QR code has.
-const EDGE: u32 = 2_048;
+const MAX_EDGE: u32 = 2_048;
 /// Most pixels of a logo: about as many as the largest code draws, of a link of usual length; the very largest codes
 /// enlarge it by a tenth. Embedded in an SVG, a logo has 512 px on an edge at most.
-const PIXELS: u64 = 256 << 10;
+const MAX_PIXELS: u64 = 256 << 10;
 
 /// Takes rows in their order. Every pixel of the result is the mean of the area that it covers, in whole numbers and
-/// weighted with opacity, so that what cannot be seen does not shine through.
+/// weighted with opacity, so that transparent colours do not show.
 pub(super) struct Shrink {
     from: (u64, u64),
     to: (u64, u64),
-    /// Whether alpha means nothing.
-    pub(super) is_opaque: bool,
-    /// Rows that have come.
+    /// Rows taken so far.
     taken: u64,
-    /// The row that is being made: red, green, blue times alpha, and alpha, times the area.
+    /// The current row of the result: red, green, blue times alpha, and alpha, times the area.
     row: Vec<[u64; 4]>,
     rgba: Vec<u8>,
 }
@@ -29,7 +27,6 @@ impl Shrink {
         Self {
             from: (width, height),
             to,
-            is_opaque: false,
             taken: 0,
             row: vec![[0; 4]; columns],
             rgba: Vec::with_capacity(columns * rows * 4),
@@ -72,7 +69,7 @@ impl Shrink {
                 [grey, ..] => (grey, grey, grey, 255),
                 [] => return,
             };
-            let alpha = if self.is_opaque { 255 } else { u64::from(alpha) };
+            let alpha = u64::from(alpha);
             let value = [u64::from(red) * alpha, u64::from(green) * alpha, u64::from(blue) * alpha, alpha];
             right += columns;
             if right < end {
@@ -90,7 +87,7 @@ impl Shrink {
         }
     }
 
-    /// A row of the result is whole.
+    /// Appends a finished row to the result.
     fn emit(&mut self) {
         let area = self.from.0 * self.from.1;
         for sum in &mut self.row {
@@ -100,7 +97,7 @@ impl Shrink {
         }
     }
 
-    /// Width, height and pixels, once every row has come.
+    /// Width, height and pixels, once every row was taken.
     pub(super) fn finish(self) -> Option<(u32, u32, Vec<u8>)> {
         let (width, height) = (u32::try_from(self.to.0).ok()?, u32::try_from(self.to.1).ok()?);
         (self.taken == self.from.1).then_some((width, height, self.rgba))
@@ -119,19 +116,20 @@ fn add_to(sum: &mut [u64; 4], value: [u64; 4], weight: u64) {
 fn fitting(width: u32, height: u32) -> (u64, u64) {
     let (long, pixels) = (width.max(height), u64::from(width) * u64::from(height));
     let (width, height) = (u64::from(width), u64::from(height));
-    if long <= EDGE && pixels <= PIXELS {
+    if long <= MAX_EDGE && pixels <= MAX_PIXELS {
         return (width, height);
     }
     let common = greatest_common_divisor(width, height);
     let (across, down) = (width / common, height / common);
-    let times = (u64::from(EDGE) / across.max(down)).min((PIXELS / (across * down)).isqrt());
+    let times = (u64::from(MAX_EDGE) / across.max(down)).min((MAX_PIXELS / (across * down)).isqrt());
     // The next larger multiple does not fit, so that at most an eighth is lost.
     if times >= 7 {
         return (across * times, down * times);
     }
     // The longer edge first, then the other to the nearest pixel that fits.
-    let long = u64::from(EDGE).min((PIXELS * width.max(height) / width.min(height)).isqrt());
-    let other = |edge: u64| ((edge * long * 2 + width.max(height)) / (width.max(height) * 2)).clamp(1, PIXELS / long);
+    let long = u64::from(MAX_EDGE).min((MAX_PIXELS * width.max(height) / width.min(height)).isqrt());
+    let other =
+        |edge: u64| ((edge * long * 2 + width.max(height)) / (width.max(height) * 2)).clamp(1, MAX_PIXELS / long);
     if width >= height { (long, other(height)) } else { (other(width), long) }
 }
 

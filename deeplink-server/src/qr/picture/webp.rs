@@ -1,64 +1,54 @@
-//! WebP (RFC 9649): what a picture will cost, from its chunks. The sizes inside are compared with the one outside, because
-//! the decoder believes each of them on its own.
+//! WebP (RFC 9649): the cost of decoding, from the chunks. The inner sizes are compared with the outer one, because the
+//! decoder trusts each of them separately.
+//!
+//! Only lossy data is decoded. A few bytes of lossless data, which includes compressed alpha, can demand a thousand
+//! times as much memory for tables, and image-webp's memory limit does not count these: once it does, lossless files can be taken.
 
-use super::{Header, SOME, take, vp8l};
+use super::NotALogo::{self, Lossless, NotAnImage};
+use super::{BASE_BYTES, Header, take};
 
 const ANIMATED: u8 = 0x02;
 const ALPHA: u8 = 0x10;
-/// Where a file's first chunk says whether there is alpha, with the bit [`ALPHA`]: of a lossless bitstream, and of a list
-/// of chunks.
-const LOSSLESS_ALPHA: usize = 24;
-const LIST_ALPHA: usize = 20;
+/// In the first byte of an alpha chunk: how it is compressed.
+const ALPHA_COMPRESSION: u8 = 0x03;
 
 /// Size, and memory: the samples as a whole, and whatever they are put together from. Of several frames the first counts.
-pub(super) fn header(file: &[u8]) -> Option<Header> {
-    let length = usize::try_from(u32::from_le_bytes(file.get(4..8)?.try_into().ok()?)).ok()?;
-    let mut rest = file.get(12..length + 8)?;
-    let (kind, data) = chunk(&mut rest)?;
+pub(super) fn header(file: &[u8]) -> Result<Header, NotALogo> {
+    let mut rest = contents(file).ok_or(NotAnImage)?;
+    let (kind, data) = chunk(&mut rest).ok_or(NotAnImage)?;
     let size = match kind {
-        b"VP8 " => lossy_size(data)?,
-        b"VP8L" => lossless_size(data)?,
-        b"VP8X" => Size::less_one(data.get(4..10)?)?,
-        _ => return None,
+        b"VP8 " => lossy_size(data),
+        b"VP8L" => return Err(Lossless),
+        b"VP8X" => data.get(4..10).and_then(Size::less_one),
+        _ => None,
     };
+    let size = size.ok_or(NotAnImage)?;
     let Size { width, height } = size;
-    // Whoever is too large outside is not looked into.
+    // The inner sizes of an image that is too large do not matter.
     if size.is_too_large() {
-        return Some(Header { width, height, samples: 0, own: 0, least: 0 });
+        return Ok(Header { width, height, samples: 0, decoder_bytes: 0, min_file_bytes: 0 });
     }
-    let (channels, own) = match kind {
-        b"VP8 " => (3, size.planes()),
-        b"VP8L" => (4, vp8l::memory(data, None)?),
-        _ => {
-            let flags = *data.first()?;
-            let own = if flags & ANIMATED == 0 { frame(rest, size, false)? } else { first_frame(rest, size)? };
-            (if flags & ALPHA == 0 && !holds_lossless(rest) { 3 } else { 4 }, own)
-        }
+    let flags = if kind == b"VP8X" { data[0] } else { 0 };
+    let decoder_bytes = match kind {
+        b"VP8X" if flags & ANIMATED == 0 => frame(rest, size, false)?,
+        b"VP8X" => first_frame(rest, size)?,
+        _ => size.planes(),
     };
-    // One colour takes no bit for each pixel.
-    Some(Header { width, height, samples: channels * size.pixels(), own: own + SOME, least: 0 })
+    let channels = if flags & ALPHA == 0 { 3 } else { 4 };
+    // An image of one colour takes no bits per pixel.
+    Ok(Header {
+        width,
+        height,
+        samples: channels * size.pixels(),
+        decoder_bytes: decoder_bytes + BASE_BYTES,
+        min_file_bytes: 0,
+    })
 }
 
-/// A picture without alpha whose decoder would put it together with alpha first, and take its memory twice: the same file
-/// as if it had alpha, which then says nothing.
-pub(super) fn as_if_with_alpha(file: &[u8]) -> Option<Vec<u8>> {
-    let mut chunks = file.get(12..)?;
-    let (kind, data) = chunk(&mut chunks)?;
-    let at = match kind {
-        b"VP8L" => LOSSLESS_ALPHA,
-        b"VP8X" if data.first()? & ANIMATED == 0 && holds_lossless(chunks) => LIST_ALPHA,
-        _ => return None,
-    };
-    if file.get(at)? & ALPHA != 0 {
-        return None;
-    }
-    let mut file = file.to_vec();
-    file[at] |= ALPHA;
-    Some(file)
-}
-
-fn holds_lossless(mut chunks: &[u8]) -> bool {
-    std::iter::from_fn(|| chunk(&mut chunks)).any(|(kind, _)| kind == b"VP8L")
+/// The chunks of a file, which may be followed by zeros.
+fn contents(file: &[u8]) -> Option<&[u8]> {
+    let length = usize::try_from(u32::from_le_bytes(file.get(4..8)?.try_into().ok()?)).ok()?;
+    file.get(12..length + 8)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +58,7 @@ struct Size {
 }
 
 impl Size {
-    /// Two numbers of 24 bits, each one less than what it stands for.
+    /// Two numbers of 24 bits, each one less than its value.
     fn less_one(bytes: &[u8]) -> Option<Self> {
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)) + 1;
         let (width, height) = bytes.split_at_checked(3)?;
@@ -87,7 +77,7 @@ impl Size {
     }
 
     fn is_too_large(self) -> bool {
-        self.width > super::EDGE || self.height > super::EDGE || self.pixels() > super::PIXELS
+        self.width > super::MAX_EDGE || self.height > super::MAX_EDGE || self.pixels() > super::MAX_PIXELS
     }
 }
 
@@ -102,45 +92,41 @@ fn chunk<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8; 4], &'a [u8])> {
 
 /// What the chunks of one picture cost beside the samples that come out. Each kind comes once, and alpha first: which of
 /// two the decoder takes is its choice.
-fn frame(mut chunks: &[u8], size: Size, is_animated: bool) -> Option<u64> {
+fn frame(mut chunks: &[u8], size: Size, is_animated: bool) -> Result<u64, NotALogo> {
     let (mut alpha, mut picture) = (None, None);
     while !chunks.is_empty() {
-        let (kind, data) = chunk(&mut chunks)?;
+        let (kind, data) = chunk(&mut chunks).ok_or(NotAnImage)?;
         match kind {
-            _ if picture.is_some() && matches!(kind, b"ALPH" | b"VP8 " | b"VP8L") => return None,
-            b"VP8 " if lossy_size(data)? == size => {
+            _ if picture.is_some() && matches!(kind, b"ALPH" | b"VP8 " | b"VP8L") => return Err(NotAnImage),
+            b"VP8 " if lossy_size(data) == Some(size) => {
                 let samples = if is_animated { 4 * size.pixels() } else { 0 };
                 picture = Some(samples + size.planes());
             }
-            b"VP8L" if alpha.is_none() && lossless_size(data)? == size => {
-                let samples = if is_animated { 4 * size.pixels() } else { 0 };
-                picture = Some(samples + vp8l::memory(data, None)?);
-            }
+            b"VP8L" => return Err(Lossless),
             b"ALPH" if alpha.is_none() => {
-                alpha = Some(match data.split_first()? {
-                    (flags, _) if flags.trailing_zeros() >= 2 => size.pixels(),
-                    (_, stream) => 5 * size.pixels() + vp8l::memory(stream, Some((size.width, size.height)))?,
-                });
+                if data.first().ok_or(NotAnImage)? & ALPHA_COMPRESSION != 0 {
+                    return Err(Lossless);
+                }
+                alpha = Some(size.pixels());
             }
-            b"VP8 " | b"VP8L" | b"ALPH" | b"ANMF" => return None,
-            // What stands first in a frame is decoded as a picture, whatever it is called.
-            _ if is_animated && picture.is_none() => return None,
+            b"VP8 " | b"ALPH" | b"ANMF" => return Err(NotAnImage),
+            // The decoder takes the first chunk of a frame for the image, whatever its name.
+            _ if is_animated && picture.is_none() => return Err(NotAnImage),
             _ => {}
         }
     }
-    Some(alpha.unwrap_or(0) + picture?)
+    Ok(alpha.unwrap_or(0) + picture.ok_or(NotAnImage)?)
 }
 
 /// What the first frame of an animation costs, with the canvas that it is put on.
-fn first_frame(mut chunks: &[u8], canvas: Size) -> Option<u64> {
+fn first_frame(mut chunks: &[u8], canvas: Size) -> Result<u64, NotALogo> {
     loop {
-        let (kind, data) = chunk(&mut chunks)?;
+        let (kind, data) = chunk(&mut chunks).ok_or(NotAnImage)?;
         if kind == b"ANMF" {
-            let size = Size::less_one(data.get(6..12)?)?;
-            if size.width > canvas.width || size.height > canvas.height {
-                return None;
-            }
-            return Some(4 * canvas.pixels() + frame(data.get(16..)?, size, true)?);
+            let size = data.get(6..12).and_then(Size::less_one);
+            let size = size.filter(|size| size.width <= canvas.width && size.height <= canvas.height);
+            let (size, chunks) = size.zip(data.get(16..)).ok_or(NotAnImage)?;
+            return Ok(4 * canvas.pixels() + frame(chunks, size, true)?);
         }
     }
 }
@@ -150,12 +136,4 @@ fn lossy_size(data: &[u8]) -> Option<Size> {
     let &[tag, _, _, 0x9d, 0x01, 0x2a, w1, w2, h1, h2] = data.first_chunk::<10>()? else { return None };
     let edge = |low, high| u32::from(u16::from_le_bytes([low, high]) & 0x3fff);
     (tag & 1 == 0).then_some(Size { width: edge(w1, w2), height: edge(h1, h2) })
-}
-
-/// The size in a lossless bitstream's header (RFC 9649, section 3.4).
-fn lossless_size(data: &[u8]) -> Option<Size> {
-    let &[0x2f, a, b, c, d] = data.first_chunk::<5>()? else { return None };
-    let bits = u32::from_le_bytes([a, b, c, d]);
-    let edge = |bits: u32| (bits & 0x3fff) + 1;
-    Some(Size { width: edge(bits), height: edge(bits >> 14) })
 }

@@ -64,7 +64,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Draws one eye and copies it to its three places.
+    /// Draws one eye and copies it to its three positions.
     fn eyes(&mut self) {
         let style = self.style;
         let scale = self.layout.scale();
@@ -93,7 +93,7 @@ impl<'a> Canvas<'a> {
             };
         }
         let size = self.layout.size() as usize;
-        for (row, column) in eyes::places(self.layout.modules()) {
+        for (row, column) in eyes::positions(self.layout.modules()) {
             let place = |module: u32| (self.layout.origin() + module * scale) as usize;
             let lines = self.pixels[place(row) * size..].chunks_exact_mut(size);
             for (pixels, line) in lines.zip(eye.chunks_exact(edge)) {
@@ -102,8 +102,8 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// The logo as it will stand on the background in the middle of the symbol.
-    pub(super) fn placed(&self, logo: &Logo, hole: Hole) -> Placed {
+    /// The logo on the background, resized for the middle of the symbol.
+    pub(super) fn place_logo(&self, logo: &Logo, hole: Hole) -> PlacedLogo {
         let scale = self.layout.scale();
         let (width, height) = hole.logo_size(scale);
         let place = |length: u32| (self.layout.origin() + (self.layout.modules() * scale - length) / 2) as usize;
@@ -115,11 +115,11 @@ impl<'a> Canvas<'a> {
             [byte(red + behind_red), byte(green + behind_green), byte(blue + behind_blue)]
         };
         let pixels = drawn.into_iter().map(on_background).collect();
-        Placed { left: place(width), top: place(height), width: width as usize, pixels }
+        PlacedLogo { left: place(width), top: place(height), width: width as usize, pixels }
     }
 
     /// Draws the logo, if its colours fit into the palette beside the others.
-    pub(super) fn take(&mut self, logo: &Placed) -> bool {
+    pub(super) fn draw_logo(&mut self, logo: &PlacedLogo) -> bool {
         let mut known = HashMap::new();
         let mut indices = Vec::with_capacity(logo.pixels.len());
         for colour in &logo.pixels {
@@ -141,8 +141,8 @@ impl<'a> Canvas<'a> {
         true
     }
 
-    /// The image as colours, with the logo.
-    pub(super) fn with(&self, logo: &Placed) -> Vec<u8> {
+    /// The image as RGB, with the logo.
+    pub(super) fn rgb_with_logo(&self, logo: &PlacedLogo) -> Vec<u8> {
         let size = self.layout.size() as usize;
         let colours = self.palette.colours();
         let mut rgb: Vec<u8> = self.pixels.iter().flat_map(|&index| colours[usize::from(index)]).collect();
@@ -154,8 +154,8 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// A logo's pixels and where they go.
-pub(super) struct Placed {
+/// A logo's pixels and their position.
+pub(super) struct PlacedLogo {
     left: usize,
     top: usize,
     width: usize,
@@ -165,19 +165,19 @@ pub(super) struct Placed {
 /// One tile for each set of neighbours, row by row. Sets whose dots look alike share a tile.
 struct Tiles {
     drawn: Vec<(Corners, Vec<u8>)>,
-    /// Which tile is that of a set.
-    of: [usize; 16],
+    /// The tile of each set.
+    index: [usize; 16],
 }
 
 impl Tiles {
     fn new(style: &QrStyle, scale: u32, palette: &mut Palette) -> Self {
         let cuts = [2, 4].map(|radius| (radius, Cut::new(radius, scale)));
         let edge = scale as usize;
-        let mut tiles = Self { drawn: Vec::new(), of: [0; 16] };
+        let mut tiles = Self { drawn: Vec::new(), index: [0; 16] };
         for neighbours in 0..16 {
             let corners = dots::corners(style.dot_type, neighbours);
             let known = tiles.drawn.iter().position(|(drawn, _)| *drawn == corners);
-            tiles.of[usize::from(neighbours)] = known.unwrap_or(tiles.drawn.len());
+            tiles.index[usize::from(neighbours)] = known.unwrap_or(tiles.drawn.len());
             if known.is_none() {
                 let cut = |radius| cuts.iter().find(|(of, _)| *of == radius).map(|(_, cut)| cut);
                 let shape = Shape { edge, corners: corners.map(cut) };
@@ -189,6 +189,6 @@ impl Tiles {
     }
 
     fn of(&self, neighbours: Neighbours) -> &[u8] {
-        &self.drawn[self.of[usize::from(neighbours)]].1
+        &self.drawn[self.index[usize::from(neighbours)]].1
     }
 }

@@ -19,16 +19,16 @@ pub(super) fn draw(layout: &Layout, style: &QrStyle, field: &Field, logo: Option
     let mut canvas = Canvas::drawn(layout, style, field);
     let size = (layout.size(), layout.size());
     if let Some((logo, hole)) = logo {
-        let logo = canvas.placed(logo, hole);
-        if !canvas.take(&logo) {
-            return encode(size, ColorType::Rgb, None, Filter::Up, &canvas.with(&logo));
+        let logo = canvas.place_logo(logo, hole);
+        if !canvas.draw_logo(&logo) {
+            return encode(size, ColorType::Rgb, None, Filter::Up, &canvas.rgb_with_logo(&logo));
         }
     }
     encode(size, ColorType::Indexed, Some(canvas.palette()), Filter::Up, canvas.pixels())
 }
 
-/// A logo as a PNG of its own, its longer edge at most this long. It is never enlarged.
-pub(super) fn picture(logo: &Logo, longest: u32) -> Vec<u8> {
+/// Encodes a logo as a PNG with at most `longest` pixels on an edge. It is never enlarged.
+pub(super) fn encode_logo(logo: &Logo, longest: u32) -> Vec<u8> {
     let (width, height) = (logo.width(), logo.height());
     let edge = width.max(height);
     let fitted = |length: u32| {
@@ -57,9 +57,9 @@ fn byte(value: f32) -> u8 {
     (value + 0.5) as u8
 }
 
-/// A PNG with the chunks that it must have and no others. Codes alone go through the fastest compressor: on rows that
-/// mostly repeat the row above its files are twice as large as the slowest's, in a twentieth of the time. On pictures it
-/// would make them four times as large, so these get the ordinary one.
+/// A PNG with the chunks that it must have and no others. Codes without a photo use the fastest compressor:
+/// where most rows repeat the row above, its files are twice as large as the slowest's, in a twentieth of the time.
+/// Photos would be four times as large, so they use the default one.
 fn encode(
     (width, height): (u32, u32),
     colours: ColorType,
@@ -81,7 +81,7 @@ fn encode(
         writer.write_image_data(pixels)?;
         writer.finish()
     });
-    written.expect("memory takes what is written, and the pixels are as many as the header says");
+    written.expect("writing to memory does not fail, and the pixels match the header");
     file
 }
 

@@ -4,7 +4,7 @@ use deeplink_core::colour::Rgb;
 
 use crate::qr::coverage::WHOLE;
 
-/// Steps from the background to a colour. More are not seen, and fewer colours are a smaller file.
+/// Steps from the background to a colour. More would not be visible, and would make the file larger.
 pub(super) const STEPS: u32 = 32;
 
 /// The colours of an image: the background, and for each ink the steps that are used.
@@ -19,7 +19,7 @@ impl Palette {
         Self { background, colours: vec![background.0], used: Vec::new() }
     }
 
-    /// The number of an ink that covers so much of a pixel, of [`WHOLE`].
+    /// The index of an ink at this coverage, of [`WHOLE`].
     pub(super) fn index(&mut self, ink: Rgb, covered: u32) -> u8 {
         let step = (covered * STEPS + WHOLE / 2) / WHOLE;
         if step == 0 {
@@ -35,25 +35,25 @@ impl Palette {
         let slot = &mut self.used[of_ink].1[step as usize];
         *slot.get_or_insert_with(|| {
             self.colours.push(mixed(self.background, ink, step));
-            // Three inks of as many steps fit.
+            // Three inks with all their steps fit.
             u8::try_from(self.colours.len() - 1).unwrap_or(0)
         })
     }
 
-    /// The number of a further colour; `None` if there is no number left.
+    /// Adds a colour and gives its index; `None` if the palette is full.
     pub(super) fn add(&mut self, colour: [u8; 3]) -> Option<u8> {
         let index = u8::try_from(self.colours.len()).ok()?;
         self.colours.push(colour);
         Some(index)
     }
 
-    /// Every colour, in the order of their numbers.
+    /// Every colour, by index.
     pub(super) fn colours(&self) -> &[[u8; 3]] {
         &self.colours
     }
 }
 
-/// A colour so many steps from the background.
+/// The colour `step` steps from the background.
 fn mixed(background: Rgb, ink: Rgb, step: u32) -> [u8; 3] {
     let mut mixed = [0; 3];
     for (channel, (from, to)) in mixed.iter_mut().zip(background.0.into_iter().zip(ink.0)) {

@@ -102,7 +102,7 @@ fn squares_are_flat_blocks() {
         let module = |at: u32| (at.checked_sub(origin)? / scale < modules).then_some((at - origin) / scale);
         for (y, x) in (0..size * size).map(|at| (at / size, at % size)) {
             let expected = match (module(y), module(x)) {
-                (Some(row), Some(column)) if eyes::cover(modules, row, column) => {
+                (Some(row), Some(column)) if eyes::covers(modules, row, column) => {
                     let far = |at: u32| at.min(modules - 1 - at).abs_diff(3);
                     match far(row).max(far(column)) {
                         3 => frames,
@@ -157,9 +157,9 @@ fn eyes_are_alike_and_symmetric() {
                     let place = |module: u32| (layout.origin() + module * layout.scale()) as usize;
                     rows[place(row)..][..edge].iter().map(|line| line[place(column)..][..edge].to_vec()).collect()
                 };
-                let places = eyes::places(layout.modules());
-                let first = eye(places[0]);
-                assert!(places.iter().all(|place| eye(*place) == first));
+                let positions = eyes::positions(layout.modules());
+                let first = eye(positions[0]);
+                assert!(positions.iter().all(|position| eye(*position) == first));
                 for (row, column) in (0..edge * edge).map(|at| (at / edge, at % edge)) {
                     let turned = [first[edge - 1 - row][column], first[row][edge - 1 - column], first[column][row]];
                     assert_eq!(turned, [first[row][column]; 3], "{corner_square_type} {corner_dot_type}");

@@ -1,38 +1,37 @@
-//! What the page tells machines: JSON-LD for agents, and the data of its own script.
+//! The page's machine-readable parts: JSON-LD for agents, and the data of its own script.
 
 use deeplink_core::resolve::{LandingPlan, Target};
 use serde::Serialize;
 
 use super::super::page::script_json;
-use super::{Agent, LandingPage, said};
+use super::{Agent, LandingPage, non_blank};
 
-/// The link's purpose in the words of schema.org. Everything in it is the creator's assertion, and says so.
+/// The link's purpose in terms of schema.org. Everything in it is the creator's assertion, and is marked as such.
 pub(super) fn json_ld(page: &LandingPage<'_>, agent: &Agent<'_>) -> serde_json::Result<String> {
     let link = &page.plan.link;
     let targets = [
-        (link.ios_deep_link, "http://schema.org/IOSPlatform"),
-        (link.android_deep_link, "http://schema.org/AndroidPlatform"),
-        (link.web_url, "http://schema.org/DesktopWebPlatform"),
+        (link.to.ios_deep_link, "http://schema.org/IOSPlatform"),
+        (link.to.android_deep_link, "http://schema.org/AndroidPlatform"),
+        (link.to.web_url, "http://schema.org/DesktopWebPlatform"),
     ];
-    let entry_points = targets.into_iter().filter_map(|(url, platform)| {
-        Some(EntryPoint { kind: "EntryPoint", url_template: url?, action_platform: platform })
-    });
+    let entry_points = targets
+        .into_iter()
+        .filter_map(|(url, platform)| Some(EntryPoint { url_template: url?, action_platform: platform }));
     script_json(&Action {
         context: "https://schema.org",
         kind: action_type(agent.action),
-        name: said(agent.cta),
-        description: said(agent.description),
+        name: non_blank(agent.cta),
+        description: non_blank(agent.description),
         target: entry_points.collect(),
         object: page.preview.and_then(|preview| {
-            let (name, description) = (said(preview.title), said(preview.description));
-            (name.is_some() || description.is_some()).then_some(Product { kind: "Product", name, description })
+            let (name, description) = (non_blank(preview.title), non_blank(preview.description));
+            (name.is_some() || description.is_some()).then_some(Product { name, description })
         }),
         provider: Organization {
-            kind: "Organization",
             name: page.tenant_domain.unwrap_or("unknown"),
             additional_property: [
-                PropertyValue { kind: "PropertyValue", name: "source", value: Value::Text("tenant_asserted") },
-                PropertyValue { kind: "PropertyValue", name: "verified", value: Value::Flag(page.tenant_verified) },
+                PropertyValue { name: "source", value: Value::Text("tenant_asserted") },
+                PropertyValue { name: "verified", value: Value::Flag(page.tenant_verified) },
             ],
         },
     })
@@ -68,18 +67,15 @@ struct Action<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(tag = "@type", rename_all = "camelCase")]
 struct EntryPoint<'a> {
-    #[serde(rename = "@type")]
-    kind: &'static str,
     url_template: &'a str,
     action_platform: &'static str,
 }
 
 #[derive(Serialize)]
+#[serde(tag = "@type")]
 struct Product<'a> {
-    #[serde(rename = "@type")]
-    kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,18 +83,15 @@ struct Product<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(tag = "@type", rename_all = "camelCase")]
 struct Organization<'a> {
-    #[serde(rename = "@type")]
-    kind: &'static str,
     name: &'a str,
     additional_property: [PropertyValue; 2],
 }
 
 #[derive(Serialize)]
+#[serde(tag = "@type")]
 struct PropertyValue {
-    #[serde(rename = "@type")]
-    kind: &'static str,
     name: &'static str,
     value: Value,
 }
@@ -110,7 +103,7 @@ enum Value {
     Flag(bool),
 }
 
-/// What the script needs to know; everything else it leaves to the page.
+/// The data of the page's script.
 pub(super) fn page_data<L: AsRef<str>>(
     plan: &LandingPlan<'_>,
     label: impl Fn(Target) -> L,
@@ -128,13 +121,13 @@ pub(super) fn page_data<L: AsRef<str>>(
 
 #[derive(Serialize)]
 struct Data<'a> {
-    /// Where the timer of the primary button leads.
+    /// Where the primary button's timer leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<&'a str>,
-    /// What a tap copies.
+    /// What a tap copies to the clipboard.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy: Option<&'a str>,
-    /// What changes on a Mac that is an iPad.
+    /// What changes when a presumed Mac is an iPad.
     #[serde(skip_serializing_if = "Option::is_none")]
     ios: Option<Ipad<'a>>,
 }

@@ -1,6 +1,6 @@
 //! The landing page: what a link is, and the buttons that open it.
 //!
-//! Which buttons there are is decided in `deeplink_core::resolve`; here they get their words and their paint. The page
+//! Which buttons there are is decided in `deeplink_core::resolve`; here they get their labels and colours. The page
 //! works without its script. Values reach the page only escaped by the template engine, and the script only as data.
 
 mod machine;
@@ -23,10 +23,10 @@ static CSS: LazyLock<String> =
 static QR_CSS: LazyLock<String> = LazyLock::new(|| compact_css(&[include_str!("../../../templates/qr.css")]));
 static SCRIPT: LazyLock<String> = LazyLock::new(|| compact_js(include_str!("../../../templates/landing.js")));
 
-/// From this many characters on a title is set smaller.
+/// Titles from this many characters on are set in a smaller size.
 const LONG_TITLE: usize = 48;
 
-/// Room for most pages, so that rendering seldom grows its text.
+/// Initial capacity, enough for most pages.
 const PAGE_BYTES: usize = 16 * 1024;
 
 /// Everything that a landing page shows, as stored.
@@ -81,7 +81,7 @@ pub(crate) struct Apps<'a> {
     pub(crate) android_name: Option<&'a str>,
 }
 
-/// The app that gives a page its face.
+/// The app whose name, icon and colour a page shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DisplayApp<'a> {
     /// Its name.
@@ -114,7 +114,7 @@ struct View<'a> {
     site: &'a str,
     /// For the head: the preview's, else the agent's.
     description: Option<&'a str>,
-    /// For the body, where the agent's has a place of its own.
+    /// For the body, which shows the agent's elsewhere.
     lead: Option<&'a str>,
     image_url: Option<&'a str>,
     cover: Option<&'a str>,
@@ -129,7 +129,7 @@ struct View<'a> {
     json_ld: Option<String>,
     data: String,
     open_label: Option<Cow<'a, str>>,
-    /// What is said instead of a primary button.
+    /// Shown instead of a primary button.
     without_open: &'static str,
     web_host: &'a str,
     qr: Option<&'a str>,
@@ -143,10 +143,10 @@ impl<'a> View<'a> {
         let agent = page.agent.unwrap_or_default();
         let app = page.apps.display.unwrap_or_default();
         let site = host_of(link.url);
-        let title = said(preview.title).or(said(app.name)).unwrap_or(site);
-        let lead = said(preview.description);
-        let agent_description = said(agent.description);
-        let web_host = link.web_url.map_or("", host_of);
+        let title = non_blank(preview.title).or(non_blank(app.name)).unwrap_or(site);
+        let lead = non_blank(preview.description);
+        let agent_description = non_blank(agent.description);
+        let web_host = link.to.web_url.map_or("", host_of);
         let label = |target| label(target, app.name, web_host);
         Ok(Self {
             nonce,
@@ -164,17 +164,17 @@ impl<'a> View<'a> {
             icon: app.icon_url.filter(|url| is_https(url)),
             initial: initial(title),
             theme: Theme::of(app.theme_color),
-            store_id: link.ios_store_url.and_then(deeplink_core::resolve::store_id),
+            store_id: link.to.ios_store_url.and_then(deeplink_core::resolve::store_id),
             apps: page.apps,
             tenant_domain: page.tenant_domain,
-            cta: said(agent.cta),
+            cta: non_blank(agent.cta),
             agent_description,
             json_ld: page
                 .agent
                 .map(|agent| machine::json_ld(page, &agent))
                 .transpose()
                 .map_err(askama::Error::custom)?,
-            // What only an iPad shows names the iOS app.
+            // Labels that only an iPad shows name the iOS app.
             data: machine::page_data(plan, |target| self::label(target, page.apps.ios_name.or(app.name), web_host))
                 .map_err(askama::Error::custom)?,
             open_label: plan.open_target().map(label),
@@ -196,10 +196,10 @@ impl<'a> View<'a> {
 const APP_STORE: &str = "Get it on the App Store";
 const PLAY_STORE: &str = "Get it on Google Play";
 
-/// The words on the primary button. Where it leads to the web, they say to whom.
+/// The label of the primary button. Where it leads to the web, it names the host.
 fn label<'a>(target: Target, app: Option<&'a str>, web_host: &str) -> Cow<'a, str> {
     match target {
-        Target::Alternate | Target::IosApp | Target::AndroidApp | Target::Intent => match said(app) {
+        Target::Alternate | Target::IosApp | Target::AndroidApp | Target::Intent => match non_blank(app) {
             Some(app) => format!("Open in {app}").into(),
             None => "Open in the app".into(),
         },
@@ -212,14 +212,14 @@ fn label<'a>(target: Target, app: Option<&'a str>, web_host: &str) -> Cow<'a, st
 fn without_open(plan: &LandingPlan<'_>) -> &'static str {
     match plan.platform {
         _ if !plan.link.has_platform_destination() => "This link has no destination.",
-        Platform::Ios => "This link opens an app for Android.",
-        Platform::Android => "This link opens an app for iPhone and iPad.",
+        Platform::Ios => "This link opens an Android app.",
+        Platform::Android => "This link opens an iPhone and iPad app.",
         Platform::Macos | Platform::Windows | Platform::Other => "Open this link on your phone.",
     }
 }
 
-/// A text that says something.
-fn said(text: Option<&str>) -> Option<&str> {
+/// A text that is not blank.
+fn non_blank(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.trim().is_empty())
 }
 

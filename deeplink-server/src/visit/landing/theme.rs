@@ -4,11 +4,11 @@ use std::fmt;
 
 use deeplink_core::colour::Rgb;
 
-/// What pages look like without a colour of the app's.
+/// The colour of pages without an app's colour.
 const DEFAULT: Rgb = Rgb([0x3b, 0x63, 0xf0]);
-/// The card in light and in dark, as `page.css` has it.
+/// The card's background in light and dark mode, as in `page.css`.
 const CARDS: [Rgb; 2] = [Rgb([0xff, 0xff, 0xff]), Rgb([0x19, 0x19, 0x1c])];
-/// Differs enough from both cards.
+/// Contrasts with both cards.
 const EDGE: &str = "#808080";
 /// What WCAG 2.2 (1.4.11) asks of the outline of a control.
 const OUTLINE_CONTRAST: f64 = 3.0;
@@ -33,7 +33,7 @@ impl<'a> Theme<'a> {
     }
 }
 
-/// As declarations: the colours, and a line around what is painted in them where that hardly differs from the card.
+/// As CSS declarations: the colours, and an outline for where they hardly contrast with the card.
 impl fmt::Display for Theme<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [light, dark] =

@@ -7,12 +7,16 @@
 //! another's. The node itself waits when the authority or the account cannot be had, or when names of several tenants in
 //! a row met what may be everybody's.
 
+mod issue;
+mod order_error;
+mod schedule;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 use std::collections::BTreeSet;
-use std::sync::Weak;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use deeplink_core::id::CertificateId;
@@ -21,91 +25,98 @@ use futures_util::FutureExt;
 use instant_acme::{Account, Error};
 use tokio::time::timeout;
 
-use crate::certificates::Asked;
-use crate::certificates::issue::{self, Issued};
-use crate::certificates::schedule::{renew_at, wait_after};
-use crate::certificates::trouble::{Concern, Trouble};
+use self::issue::Issued;
+use self::order_error::{OrderError, Scope};
+use self::schedule::{renew_at, wait_after};
+use self::transport::RetryAfter;
+use crate::certificates::Certificates;
 use crate::config::Tls;
 use crate::db::certificates::{Due, NewCertificate};
 use crate::db::{DbError, acme, certificates, leases};
 use crate::state::App;
 
-/// Between two looks for names that need a certificate.
-const LOOK: Duration = Duration::from_secs(5);
+/// Time between two scans for names that need a certificate.
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the lease runs; longer than an order with its account, and than clocks of nodes differ.
 const LEASE_MILLIS: i64 = 120_000;
 /// What it may take to have the account.
-const LONGEST_OPENING: Duration = Duration::from_secs(25);
+const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(25);
 /// What an order may take altogether.
-const LONGEST_ORDER: Duration = Duration::from_secs(90);
-/// Orders between two looks: authorities ration them, and what has become urgent meanwhile comes first.
-const ORDERS: i64 = 4;
+const ORDER_TIMEOUT: Duration = Duration::from_secs(90);
+/// Orders between two scans: authorities ration them, and what has become urgent meanwhile comes first.
+const MAX_ORDERS: i64 = 4;
 /// How many of them one tenant may have: names that lead nowhere take the longest.
-const SHARE: i64 = 2;
+const MAX_ORDERS_PER_TENANT: i64 = 2;
 /// The longest pause after failures that are everybody's, unless the authority asks for a longer one: when it was away for
 /// hours, it is back for all.
-const LONGEST_PAUSE_MILLIS: i64 = 3_600_000;
+const MAX_PAUSE_MILLIS: i64 = 3_600_000;
 /// Tenants whose names fail in a row before the authority is in doubt.
-const DOUBTS: usize = 3;
+const MAX_FAILING_TENANTS: usize = 3;
 /// The longest pause because of doubt alone: tenants may agree to raise it.
-const LONGEST_DOUBT_MILLIS: i64 = 300_000;
+const MAX_SHARED_PAUSE_MILLIS: i64 = 300_000;
 /// The longest wait that an authority is granted for a name: as long as its limits count, and no slip keeps a name away
 /// for good.
-const LONGEST_ASKED_SECONDS: u64 = 7 * 86_400;
+const MAX_RETRY_AFTER_SECONDS: u64 = 7 * 86_400;
 /// The same, for everything.
-const LONGEST_ASKED_OF_ALL_SECONDS: u64 = 86_400;
+const MAX_GLOBAL_RETRY_AFTER_SECONDS: u64 = 86_400;
 /// Between two sweeps, in milliseconds.
 const SWEEP_MILLIS: u64 = 3_600_000;
 
-/// What the issuing node knows from one look to the next.
+/// What the issuing node keeps from one scan to the next.
 struct Issuer {
     tls: Tls,
+    served: Arc<Certificates>,
     /// This process, among all that may hold the lease.
     holder: String,
     account: Option<Account>,
-    asked: Asked,
+    asked: RetryAfter,
     /// Pauses in a row, and until when nothing is tried because of the last.
     pauses: i64,
     paused_until: u64,
     /// Whose names have failed in a row, for what may be everybody's.
-    doubts: BTreeSet<String>,
+    failing_tenants: BTreeSet<String>,
     sweep_at: u64,
 }
 
 /// Orders what is due, for as long as the service runs.
-pub(super) async fn run(app: Weak<App>, tls: Tls) {
-    let mut issuer = Issuer::new(tls);
+pub(super) async fn run(app: Weak<App>, tls: Tls, served: Arc<Certificates>) {
+    let mut issuer = Issuer::new(tls, Arc::clone(&served));
     loop {
         let Some(app) = app.upgrade() else { return };
+        let began = app.clock.now();
         tokio::select! {
             outcome = issuer.round(&app) => {
                 if let Err(error) = outcome {
-                    tracing::warn!(%error, "certificates cannot be looked after; it is tried again");
+                    tracing::warn!(%error, "certificates could not be managed; will retry");
                 }
             }
             // What an order had not finished is ordered again; what it had begun to store is stored.
-            () = app.certificates.stop.notified() => {}
+            () = served.stop.notified() => {}
         }
         if !app.stopping.load(Ordering::Relaxed) {
-            drop(timeout(LOOK, app.certificates.stop.notified()).await);
+            tokio::select! {
+                () = app.clock.pause(SCAN_INTERVAL, began) => {}
+                () = served.stop.notified() => {}
+            }
         }
         if app.stopping.load(Ordering::Relaxed) {
-            issuer.leave(&app).await;
+            issuer.release_lease(&app).await;
             return;
         }
     }
 }
 
 impl Issuer {
-    fn new(tls: Tls) -> Self {
+    fn new(tls: Tls, served: Arc<Certificates>) -> Self {
         Self {
             tls,
+            served,
             holder: hex::encode(Random::system().bytes::<12>()),
             account: None,
-            asked: Asked::default(),
+            asked: RetryAfter::default(),
             pauses: 0,
             paused_until: 0,
-            doubts: BTreeSet::new(),
+            failing_tenants: BTreeSet::new(),
             sweep_at: 0,
         }
     }
@@ -118,28 +129,29 @@ impl Issuer {
             return Ok(());
         }
         let own = app.own_secured_name();
-        let due = certificates::due(&mut app.db.read().await?.conn(), own, app.clock.now(), ORDERS, SHARE).await?;
-        if (due.is_empty() && !sweeps) || !self.lead(app).await? {
+        let due = certificates::due(
+            &mut app.db.read().await?.conn(),
+            own,
+            app.clock.now(),
+            MAX_ORDERS,
+            MAX_ORDERS_PER_TENANT,
+        )
+        .await?;
+        if (due.is_empty() && !sweeps) || !self.acquire_lease(app).await? {
             return Ok(());
         }
         if sweeps {
             self.sweep_at = now + SWEEP_MILLIS;
-            let own = own.to_owned();
-            app.db
-                .write(move |mut tx| {
-                    let own = own.clone();
-                    async move { certificates::sweep(&mut tx, &own).await }.boxed()
-                })
-                .await?;
+            app.db.write(own.to_owned(), |tx, own| certificates::sweep(tx, own).boxed()).await?;
         }
         for due in due {
-            if self.is_paused(app) || app.stopping.load(Ordering::Relaxed) || !self.lead(app).await? {
+            if self.is_paused(app) || app.stopping.load(Ordering::Relaxed) || !self.acquire_lease(app).await? {
                 break;
             }
             let outcome = self.order(app, &due.name).await;
-            if let Err(error) = self.settle(app, due, outcome).await {
+            if let Err(error) = self.finish(app, due, outcome).await {
                 // What cannot be noted would be ordered again at once, and orders are rationed.
-                self.pause(app, LONGEST_PAUSE_MILLIS, 0);
+                self.pause(app, MAX_PAUSE_MILLIS, 0);
                 return Err(error);
             }
         }
@@ -153,7 +165,7 @@ impl Issuer {
     /// Tries nothing for a while: longer each time, and at least as long as it was asked. Gives the milliseconds.
     fn pause(&mut self, app: &App, longest: i64, asked: i64) -> i64 {
         self.pauses += 1;
-        self.doubts.clear();
+        self.failing_tenants.clear();
         let wait = wait_after(self.pauses).min(longest).max(asked);
         self.paused_until = app.clock.monotonic_millis() + u64::try_from(wait).unwrap_or(0);
         wait
@@ -165,64 +177,69 @@ impl Issuer {
     }
 
     /// Takes the lease, or takes it for longer.
-    async fn lead(&self, app: &App) -> Result<bool, DbError> {
+    async fn acquire_lease(&self, app: &App) -> Result<bool, DbError> {
         let now = app.clock.now();
-        let holder = self.holder.clone();
+        let until = now.plus_millis(LEASE_MILLIS);
         app.db
-            .write(move |mut tx| {
-                let holder = holder.clone();
-                async move {
-                    leases::take(&mut tx, leases::CERTIFICATES, &holder, now, now.plus_millis(LEASE_MILLIS)).await
-                }
-                .boxed()
+            .write(self.holder.clone(), move |tx, holder| {
+                leases::take(tx, leases::CERTIFICATES, holder, now, until).boxed()
             })
             .await
     }
 
-    async fn order(&mut self, app: &App, name: &str) -> Result<Issued, Trouble> {
-        self.asked.note(0);
+    async fn order(&mut self, app: &App, name: &str) -> Result<Issued, OrderError> {
+        self.asked.set(0);
         let account = match self.account.clone() {
             Some(account) => account,
-            None => match timeout(LONGEST_OPENING, issue::account(app, &self.tls, &self.asked)).await {
+            None => match timeout(ACCOUNT_TIMEOUT, issue::account(app, &self.tls, &self.asked)).await {
                 Ok(account) => account?,
-                Err(_) => return Err(Trouble::of_account(Error::Timeout(None))),
+                Err(_) => return Err(OrderError::of_account(Error::Timeout(None))),
             },
         };
         self.account = Some(account.clone());
-        match timeout(LONGEST_ORDER, issue::issue(app, &account, name)).await {
+        match timeout(ORDER_TIMEOUT, issue::issue(app, &account, name)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Trouble::TooLate),
+            Err(_) => Err(OrderError::TooLate),
         }
     }
 
     /// Stores what was issued, or who waits for how long.
-    async fn settle(&mut self, app: &App, due: Due, outcome: Result<Issued, Trouble>) -> Result<(), DbError> {
-        let trouble = match outcome {
+    async fn finish(&mut self, app: &App, due: Due, outcome: Result<Issued, OrderError>) -> Result<(), DbError> {
+        let error = match outcome {
             Ok(issued) => {
                 self.authority_works();
                 return self.store(app, due.name, &issued).await;
             }
-            Err(trouble) => trouble,
+            Err(error) => error,
         };
         app.metrics.certificates_failed.fetch_add(1, Ordering::Relaxed);
-        let problem = trouble.in_words();
-        match trouble.concern() {
-            Concern::Name => self.authority_works(),
-            Concern::NameAtLeast => {
+        let problem = error.in_one_line();
+        match error.scope() {
+            Scope::Name => self.authority_works(),
+            Scope::NameOrAll => {
                 // The next order asks for the directory first, so that an authority that is away blames one name only.
                 self.account = None;
-                self.doubts.insert(due.tenant);
-                if self.doubts.len() >= DOUBTS {
-                    let wait = self.pause(app, LONGEST_DOUBT_MILLIS, 0);
-                    tracing::warn!(problem, again_in_s = wait / 1_000, "no certificate can be ordered, it seems");
+                self.failing_tenants.insert(due.tenant);
+                if self.failing_tenants.len() >= MAX_FAILING_TENANTS {
+                    let wait = self.pause(app, MAX_SHARED_PAUSE_MILLIS, 0);
+                    tracing::warn!(
+                        problem,
+                        retry_in_s = wait / 1_000,
+                        "ACME orders failing for several tenants; pausing"
+                    );
                 }
             }
-            Concern::Everybody => {
+            Scope::AllNames => {
                 // The ACME server is asked anew where everything is.
                 self.account = None;
-                let wait = self.pause(app, LONGEST_PAUSE_MILLIS, self.asked_millis(LONGEST_ASKED_OF_ALL_SECONDS));
-                tracing::warn!(name = due.name, problem, again_in_s = wait / 1_000, "no certificate can be ordered");
-                if matches!(trouble, Trouble::Account(_)) {
+                let wait = self.pause(app, MAX_PAUSE_MILLIS, self.asked_millis(MAX_GLOBAL_RETRY_AFTER_SECONDS));
+                tracing::warn!(
+                    name = due.name,
+                    problem,
+                    retry_in_s = wait / 1_000,
+                    "ACME server or account unavailable; pausing"
+                );
+                if matches!(error, OrderError::Account(_)) {
                     issue::forget(app, &self.tls.directory).await?;
                 }
                 return Ok(());
@@ -233,32 +250,28 @@ impl Issuer {
 
     fn authority_works(&mut self) {
         self.pauses = 0;
-        self.doubts.clear();
+        self.failing_tenants.clear();
     }
 
     /// Lets a name wait: longer each time, and at least as long as the authority asked.
     async fn note_failure(&self, app: &App, name: &str, problem: &str) -> Result<(), DbError> {
         let now = app.clock.now();
-        let asked = self.asked_millis(LONGEST_ASKED_SECONDS);
+        let asked = self.asked_millis(MAX_RETRY_AFTER_SECONDS);
         let (failures, wait) = app
             .db
-            .write({
-                let (name, problem) = (name.to_owned(), problem.to_owned());
-                move |mut tx| {
-                    let (name, problem) = (name.clone(), problem.clone());
-                    async move {
-                        let failures = certificates::failures(&mut tx, &name).await? + 1;
-                        let wait = wait_after(failures).max(asked);
-                        certificates::note_failure(&mut tx, &name, failures, now.plus_millis(wait), &problem).await?;
-                        acme::end_challenges(&mut tx, &name, now).await?;
-                        Ok::<_, DbError>((failures, wait))
-                    }
-                    .boxed()
+            .write((name.to_owned(), problem.to_owned()), move |tx, (name, problem)| {
+                async move {
+                    let failures = certificates::failures(tx, name).await? + 1;
+                    let wait = wait_after(failures).max(asked);
+                    certificates::note_failure(tx, name, failures, now.plus_millis(wait), problem).await?;
+                    acme::end_challenges(tx, name, now).await?;
+                    Ok::<_, DbError>((failures, wait))
                 }
+                .boxed()
             })
             .await?;
-        let again_in_s = wait / 1_000;
-        tracing::warn!(name, problem, failures, again_in_s, "there is no certificate for a name yet");
+        let retry_in_s = wait / 1_000;
+        tracing::warn!(name, problem, failures, retry_in_s, "certificate order failed; will retry");
         Ok(())
     }
 
@@ -274,45 +287,37 @@ impl Issuer {
             renew_at: renew_at(issued.not_before, issued.not_after),
             name: name.clone(),
         };
-        let holder = self.holder.clone();
         let stored = app
             .db
-            .write(move |mut tx| {
-                let (new, holder) = (new.clone(), holder.clone());
+            .write((new, self.holder.clone()), move |tx, (new, holder)| {
                 async move {
                     let until = now.plus_millis(LEASE_MILLIS);
-                    let leads = leases::take(&mut tx, leases::CERTIFICATES, &holder, now, until).await?;
-                    if leads {
-                        certificates::replace(&mut tx, &new, now).await?;
-                        acme::end_challenges(&mut tx, &new.name, now).await?;
+                    let has_lease = leases::take(tx, leases::CERTIFICATES, holder, now, until).await?;
+                    if has_lease {
+                        certificates::replace(tx, new, now).await?;
+                        acme::end_challenges(tx, &new.name, now).await?;
                     }
-                    Ok::<_, DbError>(leads)
+                    Ok::<_, DbError>(has_lease)
                 }
                 .boxed()
             })
             .await?;
         if stored {
-            app.certificates.changed(app, &name).await;
+            self.served.changed(&name).await;
             app.metrics.certificates_issued.fetch_add(1, Ordering::Relaxed);
-            tracing::info!(name, until = %issued.not_after, "a certificate was issued");
+            tracing::info!(name, until = %issued.not_after, "certificate issued");
         } else {
-            tracing::warn!(name, "a certificate came too late: another node looks after certificates now");
+            tracing::warn!(name, "issued certificate dropped: another node took the lease");
         }
         Ok(())
     }
 
     /// Lets another node go on at once.
-    async fn leave(&self, app: &App) {
-        let holder = self.holder.clone();
-        let given: Result<(), DbError> = app
-            .db
-            .write(move |mut tx| {
-                let holder = holder.clone();
-                async move { leases::give_back(&mut tx, leases::CERTIFICATES, &holder).await }.boxed()
-            })
-            .await;
-        if let Err(error) = given {
-            tracing::warn!(%error, "another node waits until the lease on certificates has run out");
+    async fn release_lease(&self, app: &App) {
+        let give_back =
+            app.db.write(self.holder.clone(), |tx, holder| leases::give_back(tx, leases::CERTIFICATES, holder).boxed());
+        if let Err(error) = give_back.await {
+            tracing::warn!(%error, "certificate lease could not be released; it will expire");
         }
     }
 }

@@ -7,6 +7,14 @@ use instant_acme::Error;
 use super::*;
 use crate::certificates::tests::{World, unreachable_authority};
 
+impl World {
+    fn issuer(&self) -> Issuer {
+        let app = self.running.app();
+        let served = Certificates::new(app.db.clone(), app.clock.clone(), app.vault.clone(), String::new());
+        Issuer::new(unreachable_authority(), Arc::new(served))
+    }
+}
+
 const A_MOMENT: Duration = Duration::from_millis(1);
 
 fn problem(kind: &str) -> Error {
@@ -15,9 +23,9 @@ fn problem(kind: &str) -> Error {
 }
 
 /// Lets an order of a tenant's name have failed.
-async fn failed(issuer: &mut Issuer, world: &World, tenant: &str, name: &str, trouble: Trouble) {
+async fn failed(issuer: &mut Issuer, world: &World, tenant: &str, name: &str, error: OrderError) {
     let due = Due { name: name.to_owned(), tenant: tenant.to_owned() };
-    issuer.settle(world.running.app(), due, Err(trouble)).await.expect("it is settled");
+    issuer.finish(world.running.app(), due, Err(error)).await.expect("it is stored");
 }
 
 /// How often a name has failed, and the seconds until it is tried again.
@@ -34,18 +42,18 @@ async fn noted(world: &World, name: &str) -> Option<(i64, i64)> {
 async fn a_rate_limit_makes_its_name_wait_and_nobody_else() {
     let world = World::with(None).await;
     let app = world.running.app();
-    let mut issuer = Issuer::new(unreachable_authority());
+    let mut issuer = world.issuer();
     for n in 0..10 {
         let name = format!("n{n}.example.com");
-        issuer.asked.note(if n == 0 { 7_200 } else { 0 });
-        failed(&mut issuer, &world, "one", &name, Trouble::of_order(problem("rateLimited"))).await;
+        issuer.asked.set(if n == 0 { 7_200 } else { 0 });
+        failed(&mut issuer, &world, "one", &name, OrderError::of_order(problem("rateLimited"))).await;
         assert!(!issuer.is_paused(app), "after {n}");
         assert_eq!(noted(&world, &name).await, Some((1, if n == 0 { 7_200 } else { 60 })), "{name}");
     }
     // The longer of the two waits counts, and a slip of the authority's does not keep a name away for good.
     for (asked, failures, wait) in [(10, 2, 300), (u64::MAX, 3, 604_800)] {
-        issuer.asked.note(asked);
-        failed(&mut issuer, &world, "one", "n0.example.com", Trouble::of_order(problem("rateLimited"))).await;
+        issuer.asked.set(asked);
+        failed(&mut issuer, &world, "one", "n0.example.com", OrderError::of_order(problem("rateLimited"))).await;
         assert_eq!(noted(&world, "n0.example.com").await, Some((failures, wait)));
     }
     assert!(!issuer.is_paused(app));
@@ -56,11 +64,11 @@ async fn a_rate_limit_makes_its_name_wait_and_nobody_else() {
 async fn what_several_tenants_meet_in_a_row_stops_the_node_for_a_while() {
     let world = World::with(None).await;
     let app = world.running.app();
-    let mut issuer = Issuer::new(unreachable_authority());
-    let away = || Trouble::of_order(Error::Str("no answer"));
+    let mut issuer = world.issuer();
+    let away = || OrderError::of_order(Error::Str("no answer"));
     // Whatever shows that the authority works ends the row.
     for (n, other) in
-        [Trouble::NoChallenge, Trouble::TooLate, Trouble::Unproved("404".to_owned())].into_iter().enumerate()
+        [OrderError::NoChallenge, OrderError::TooLate, OrderError::Unproved("404".to_owned())].into_iter().enumerate()
     {
         for tenant in ["one", "two"] {
             failed(&mut issuer, &world, tenant, &format!("{tenant}{n}.example.com"), away()).await;
@@ -88,11 +96,11 @@ async fn what_several_tenants_meet_in_a_row_stops_the_node_for_a_while() {
 async fn without_an_account_the_node_waits_and_no_name_is_to_blame() {
     let world = World::with(None).await;
     let app = world.running.app();
-    let mut issuer = Issuer::new(unreachable_authority());
+    let mut issuer = world.issuer();
     for (asked, minutes) in [(0, 1), (0, 5), (2_700, 45), (0, 60), (u64::MAX, 1_440)] {
-        issuer.asked.note(asked);
-        let trouble = Trouble::of_account(Error::Str("no answer"));
-        failed(&mut issuer, &world, "one", "go.example.com", trouble).await;
+        issuer.asked.set(asked);
+        let error = OrderError::of_account(Error::Str("no answer"));
+        failed(&mut issuer, &world, "one", "go.example.com", error).await;
         world.clock.advance(Duration::from_mins(minutes).saturating_sub(A_MOMENT));
         assert!(issuer.is_paused(app), "{minutes} minutes");
         world.clock.advance(A_MOMENT);

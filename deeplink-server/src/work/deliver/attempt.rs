@@ -1,34 +1,33 @@
-//! One attempt: sign, post, and say what became of it.
+//! One attempt: sign, post, and describe the result.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use deeplink_core::signature::{SERVICE_SIGNATURE, SERVICE_TEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
 use deeplink_core::time::Timestamp;
-use deeplink_core::webhook::{ATTEMPT_MILLIS, MAX_ANSWER, WAITS_MILLIS};
+use deeplink_core::webhook::{ATTEMPT_TIMEOUT_MILLIS, MAX_RESPONSE_BYTES, RETRY_DELAYS_MILLIS};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::time::Instant;
 
 use super::target::Target;
-use crate::db::deliveries::{Due, Settled, Tried};
-use crate::http::metrics::Sent;
+use crate::db::deliveries::{AttemptRecord, DeliveryState, DeliveryUpdate, DueDelivery};
+use crate::metrics::Sent;
 use crate::outbound::http::{Failed, Post, Terms};
 use crate::state::App;
 
-/// What the log says of an attempt that nobody answered: the same for every reason, so that nobody learns by it what is
-/// where in somebody's network.
+/// The recorded error of an attempt without an answer: the same for every reason, so that it reveals nothing of the network
+/// that the webhook's URL leads to.
 const NO_ANSWER: &str = "there was no valid answer";
-/// What it says when the attempt's time was over. Only the time decides that, which stands beside it, and a connection has
-/// less: so this tells no closed port from a filtered one.
-const LATE: &str = "there was no answer within 10 seconds";
-const NOT_TAKEN: &str = "the answer's status is not one from 200 to 299";
+/// The recorded error of a timeout. Connecting has a shorter limit, so this tells no closed port from a filtered one.
+const TIMED_OUT: &str = "there was no answer within 10 seconds";
+const NOT_SUCCESS: &str = "the answer's status is not one from 200 to 299";
 const NOT_SIGNED: &str = "the webhook's secret cannot be opened";
 
 /// Makes an attempt.
-pub(super) async fn attempt(app: &App, target: &Target, due: &Due, body: &str) -> Tried {
+pub(super) async fn make(app: &App, target: &Target, due: &DueDelivery, body: &str) -> AttemptRecord {
     let (at, began) = (app.clock.now(), Instant::now());
     let Some(headers) = headers(target, due, body, at) else {
-        return Tried {
+        return AttemptRecord {
             at: at.as_millis(),
             ms: 0,
             status: None,
@@ -36,21 +35,21 @@ pub(super) async fn attempt(app: &App, target: &Target, due: &Due, body: &str) -
             answer: String::new(),
         };
     };
-    let terms = Terms { began, total: Duration::from_millis(ATTEMPT_MILLIS), largest: MAX_ANSWER };
+    let terms = Terms { began, total: Duration::from_millis(ATTEMPT_TIMEOUT_MILLIS), largest: MAX_RESPONSE_BYTES };
     let body = Bytes::copy_from_slice(body.as_bytes());
     let outcome = app.http.post(Post { url: target.url(), headers, body, terms }).await;
     let ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
     let (status, error, answer, sent) = match outcome {
-        Ok(answer) if answer.status.is_success() => (Some(answer.status), None, text(&answer.begin), Sent::Taken),
-        Ok(answer) => (Some(answer.status), Some(NOT_TAKEN), text(&answer.begin), Sent::Refused),
+        Ok(answer) if answer.status.is_success() => (Some(answer.status), None, text(&answer.body_start), Sent::Taken),
+        Ok(answer) => (Some(answer.status), Some(NOT_SUCCESS), text(&answer.body_start), Sent::Refused),
         Err(failed) => {
-            tracing::debug!(delivery = due.id, error = failed.in_short(), "a delivery was not answered");
-            let why = if matches!(failed, Failed::Late(_)) { LATE } else { NO_ANSWER };
+            tracing::debug!(delivery = due.id, error = failed.in_short(), "delivery attempt got no valid answer");
+            let why = if matches!(failed, Failed::Late(_)) { TIMED_OUT } else { NO_ANSWER };
             (None, Some(why), String::new(), Sent::Unanswered)
         }
     };
     app.metrics.sent(sent);
-    Tried {
+    AttemptRecord {
         at: at.as_millis(),
         ms,
         status: status.map(|status| status.as_u16()),
@@ -59,8 +58,8 @@ pub(super) async fn attempt(app: &App, target: &Target, due: &Due, body: &str) -
     }
 }
 
-/// The headers of an attempt at this moment: what is signed and what is said are one reading of the clock.
-fn headers(target: &Target, due: &Due, body: &str, at: Timestamp) -> Option<HeaderMap> {
+/// The headers of an attempt. The time that is signed and the one in the header are the same.
+fn headers(target: &Target, due: &DueDelivery, body: &str, at: Timestamp) -> Option<HeaderMap> {
     const SERVICE: HeaderName = HeaderName::from_static(SERVICE_SIGNATURE);
     const ID: HeaderName = HeaderName::from_static(WEBHOOK_ID);
     const TIMESTAMP: HeaderName = HeaderName::from_static(WEBHOOK_TIMESTAMP);
@@ -82,47 +81,61 @@ fn headers(target: &Target, due: &Due, body: &str, at: Timestamp) -> Option<Head
 /// What is kept of an answer: text without control characters, at most 1,024 bytes of it.
 fn text(begin: &[u8]) -> String {
     let mut text: String = String::from_utf8_lossy(begin).chars().filter(|char| !char.is_control()).collect();
-    text.truncate(text.floor_char_boundary(MAX_ANSWER));
+    text.truncate(text.floor_char_boundary(MAX_RESPONSE_BYTES));
     text
 }
 
-/// What is to be stored of an attempt that ended at `now`: when the next one is due, if there is one.
-pub(super) fn settled(due: &Due, tried: &Tried, now: i64) -> Settled {
+/// The update of a delivery after an attempt that ended at `now`: when the next one is due, if there is one.
+pub(super) fn update(due: &DueDelivery, record: &AttemptRecord, now: i64) -> DeliveryUpdate {
     let tries = due.tries + 1;
-    let wait = usize::try_from(tries).ok().and_then(|next| WAITS_MILLIS.get(next));
-    let (state, due_at) = match (&tried.error, wait) {
-        (None, _) => (1, now),
-        (Some(_), Some(wait)) => (0, now + wait),
-        (Some(_), None) => (2, now),
+    let wait = usize::try_from(tries).ok().and_then(|next| RETRY_DELAYS_MILLIS.get(next));
+    let (state, due_at) = match (&record.error, wait) {
+        (None, _) => (DeliveryState::Delivered, now),
+        (Some(_), Some(wait)) => (DeliveryState::Pending, now + wait),
+        (Some(_), None) => (DeliveryState::Failed, now),
     };
-    Settled { id: due.id.clone(), before: due.tries, tries, state, due_at, log: tried.behind(&due.log) }
+    DeliveryUpdate {
+        id: due.id.clone(),
+        expected_attempts: due.tries,
+        tries,
+        state,
+        due_at,
+        log: record.appended_to(&due.log),
+    }
 }
 
-/// What is to be stored of a delivery whose event is not kept any more: there is nothing to send.
-pub(super) fn void(due: &Due, now: i64) -> Settled {
-    Settled { id: due.id.clone(), before: due.tries, tries: due.tries, state: 3, due_at: now, log: due.log.clone() }
+/// The update of a delivery whose event is not kept any more: there is nothing to send.
+pub(super) fn cancellation(due: &DueDelivery, now: i64) -> DeliveryUpdate {
+    DeliveryUpdate {
+        id: due.id.clone(),
+        expected_attempts: due.tries,
+        tries: due.tries,
+        state: DeliveryState::Canceled,
+        due_at: now,
+        log: due.log.clone(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use deeplink_core::signature::{Signer, WebhookSecret};
 
-    use super::super::target::tests::{SECRET, stored, vault};
+    use super::super::target::tests::{SECRET, active_webhook, vault};
     use super::*;
 
-    fn due() -> Due {
+    fn due() -> DueDelivery {
         let (id, event_id, log) = ("dlv".into(), "evt".into(), "[]".into());
-        Due { id, event_id, tries: 0, log, turn: 0, body: None, is_test: false }
+        DueDelivery { id, event_id, tries: 0, log, turn: 0, body: None, is_test: false }
     }
 
     /// A receiver must not take what was made up for what happened, and the bytes are those of an event.
     #[test]
     fn made_up_events_say_so_in_a_header() {
         let vault = vault();
-        let target = Target::open(stored(&vault), &vault);
+        let target = Target::open(active_webhook(&vault), &vault);
         for is_test in [false, true] {
             let headers =
-                headers(&target, &Due { is_test, ..due() }, "{}", Timestamp::from_millis(0)).expect("headers");
+                headers(&target, &DueDelivery { is_test, ..due() }, "{}", Timestamp::from_millis(0)).expect("headers");
             assert_eq!(headers.get(SERVICE_TEST).map(HeaderValue::as_bytes), is_test.then_some(&b"true"[..]));
         }
     }
@@ -131,7 +144,7 @@ mod tests {
     #[test]
     fn the_time_that_is_said_is_the_time_that_is_signed() {
         let vault = vault();
-        let target = Target::open(stored(&vault), &vault);
+        let target = Target::open(active_webhook(&vault), &vault);
         let signer = Signer::new(&WebhookSecret::new(SECRET)).expect("a secret");
         for millis in [0, 1, 999, 1_000, 1_999, 1_700_000_000_999] {
             let headers = headers(&target, &due(), "{}", Timestamp::from_millis(millis)).expect("headers");
@@ -144,30 +157,42 @@ mod tests {
     #[test]
     fn five_attempts_after_the_documented_waits() {
         let mut due = due();
-        let failed =
-            |at| Tried { at, ms: 10, status: Some(500), error: Some(NOT_TAKEN.into()), answer: "\"oh\"".into() };
+        let failed = |at| AttemptRecord {
+            at,
+            ms: 10,
+            status: Some(500),
+            error: Some(NOT_SUCCESS.into()),
+            answer: "\"oh\"".into(),
+        };
         let mut now = 1_000;
         let mut dues = Vec::new();
         for _ in 0..5 {
-            let settled = settled(&due, &failed(now), now);
-            assert_eq!((settled.before, settled.tries), (due.tries, due.tries + 1));
-            dues.push((settled.state, settled.due_at - now));
-            now = settled.due_at;
-            due = Due { tries: settled.tries, log: settled.log, ..due };
+            let update = update(&due, &failed(now), now);
+            assert_eq!((update.expected_attempts, update.tries), (due.tries, due.tries + 1));
+            dues.push((update.state as i64, update.due_at - now));
+            now = update.due_at;
+            due = DueDelivery { tries: update.tries, log: update.log, ..due };
         }
         assert_eq!(dues, [(0, 0), (0, 1_000), (0, 5_000), (0, 25_000), (2, 0)]);
-        let log: Vec<Tried> = serde_json::from_str(&due.log).expect("a list");
-        assert_eq!(log.iter().map(|tried| tried.at).collect::<Vec<_>>(), [1_000, 1_000, 2_000, 7_000, 32_000]);
+        let log: Vec<AttemptRecord> = serde_json::from_str(&due.log).expect("a list");
+        assert_eq!(log.iter().map(|record| record.at).collect::<Vec<_>>(), [1_000, 1_000, 2_000, 7_000, 32_000]);
         assert_eq!(log[0], failed(1_000));
-        let fine = Tried { at: 1, ms: 2, status: Some(204), error: None, answer: String::new() };
-        let settled = settled(&Due { tries: 3, log: "[]".into(), ..due }, &fine, 9);
-        assert_eq!((settled.state, settled.tries, settled.log.as_str()), (1, 4, r#"[{"at":1,"ms":2,"status":204}]"#));
+        let fine = AttemptRecord { at: 1, ms: 2, status: Some(204), error: None, answer: String::new() };
+        let update = update(&DueDelivery { tries: 3, log: "[]".into(), ..due }, &fine, 9);
+        assert_eq!(
+            (update.state as i64, update.tries, update.log.as_str()),
+            (1, 4, r#"[{"at":1,"ms":2,"status":204}]"#)
+        );
     }
 
     #[test]
     fn answers_are_kept_short_and_without_control_characters() {
         assert_eq!(text(b"fine\r\n\0\x1b[2J\xc2\x9b\tnow"), "fine[2Jnow");
-        assert_eq!(text(&[0xff; MAX_ANSWER]).len(), MAX_ANSWER - 1, "each of them is replaced by three bytes");
-        assert_eq!(text("ä".repeat(MAX_ANSWER).as_bytes()).len(), MAX_ANSWER);
+        assert_eq!(
+            text(&[0xff; MAX_RESPONSE_BYTES]).len(),
+            MAX_RESPONSE_BYTES - 1,
+            "each of them is replaced by three bytes"
+        );
+        assert_eq!(text("ä".repeat(MAX_RESPONSE_BYTES).as_bytes()).len(), MAX_RESPONSE_BYTES);
     }
 }

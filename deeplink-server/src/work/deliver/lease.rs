@@ -9,12 +9,12 @@ use tokio::time::{Instant, sleep};
 use crate::db::{DbError, deliveries, notices};
 use crate::state::Shared;
 
-/// How long it holds.
-const HOLDS: Duration = Duration::from_secs(10);
-/// How much of it is left at least while attempts begin.
-const LEFT: Duration = Duration::from_secs(6);
-/// Between two words to the node that has it, so that a crowd of events is announced together.
-const PAUSE: Duration = Duration::from_millis(10);
+/// How long a lease lasts.
+const DURATION: Duration = Duration::from_secs(10);
+/// How much of it must be left while attempts begin.
+const MIN_LEFT: Duration = Duration::from_secs(6);
+/// Time between two notifications to the node that has the lease, so that many events are announced together.
+const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) struct Lease {
     app: Shared,
@@ -28,10 +28,10 @@ impl Lease {
         Self { app: Shared::clone(app), holder: holder.to_owned(), tenant: tenant.clone(), until: None }
     }
 
-    /// Takes it, or takes it anew when less than [`LEFT`] is left. `false`: another node has it.
-    pub(super) async fn hold(&mut self) -> Result<bool, DbError> {
+    /// Takes it, or renews it when less than [`MIN_LEFT`] is left. `false`: another node has it.
+    pub(super) async fn acquire(&mut self) -> Result<bool, DbError> {
         let began = Instant::now();
-        if self.app.db.is_sqlite() || self.until.is_some_and(|until| until.duration_since(began) >= LEFT) {
+        if self.app.db.is_sqlite() || self.until.is_some_and(|until| until.duration_since(began) >= MIN_LEFT) {
             return Ok(true);
         }
         let now = self.app.clock.now();
@@ -40,55 +40,49 @@ impl Lease {
             let holder = deliveries::holder_of(&mut reader.conn(), &self.tenant, &self.holder, now).await?;
             drop(reader);
             if let Some(holder) = holder {
-                self.announce(holder).await;
+                self.notify(holder).await;
                 return Ok(false);
             }
         }
-        let until = now.plus_millis(i64::try_from(HOLDS.as_millis()).unwrap_or(0));
-        let (holder, tenant) = (self.holder.clone(), self.tenant.clone());
-        let taken = self.app.db.write(move |mut tx| {
-            let (holder, tenant) = (holder.clone(), tenant.clone());
-            async move { deliveries::take(&mut tx, &tenant, &holder, now, until).await }.boxed()
+        let until = now.plus_millis(i64::try_from(DURATION.as_millis()).unwrap_or(0));
+        let taken = self.app.db.write((self.holder.clone(), self.tenant.clone()), move |tx, (holder, tenant)| {
+            deliveries::take_lease(tx, tenant, holder, now, until).boxed()
         });
         let is_taken = taken.await?;
-        self.until = is_taken.then_some(began + HOLDS);
+        self.until = is_taken.then_some(began + DURATION);
         Ok(is_taken)
     }
 
-    /// Keeps it while what is under way ends. Once it is lost, it is not taken again.
-    pub(super) async fn keep(&mut self) {
+    /// Renews it while attempts in flight end. Once it is lost, it is not taken again.
+    pub(super) async fn renew(&mut self) {
         if self.until.is_some()
-            && let Err(error) = self.hold().await
+            && let Err(error) = self.acquire().await
         {
-            tracing::debug!(%error, "a lease could not be taken anew; it is tried again");
+            tracing::debug!(%error, "delivery lease could not be renewed; will retry");
         }
     }
 
-    /// Tells whoever has it that there is something.
-    async fn announce(&self, holder: String) {
-        let tenant = self.tenant.clone();
-        let said = self.app.db.write(move |mut tx| {
-            let (holder, tenant) = (holder.clone(), tenant.clone());
-            async move { notices::delivery_waits(&mut tx, &tenant, &holder).await }.boxed()
+    /// Notifies the node that has it of new deliveries.
+    async fn notify(&self, holder: String) {
+        let sent = self.app.db.write((holder, self.tenant.clone()), |tx, (holder, tenant)| {
+            notices::delivery_waits(tx, tenant, holder).boxed()
         });
-        if let Err(error) = said.await {
-            tracing::debug!(%error, "another node could not be told of deliveries; it looks by itself");
+        if let Err(error) = sent.await {
+            tracing::debug!(%error, "another node could not be notified of deliveries; its next scan finds them");
         }
-        sleep(PAUSE).await;
+        sleep(NOTIFY_INTERVAL).await;
     }
 
-    /// Gives it back, so that any node may have it at once.
-    pub(super) async fn give_back(&mut self) {
+    /// Releases it, so that any node may take it at once.
+    pub(super) async fn release(&mut self) {
         if self.until.take().is_none() {
             return;
         }
-        let (holder, tenant) = (self.holder.clone(), self.tenant.clone());
-        let given = self.app.db.write(move |mut tx| {
-            let (holder, tenant) = (holder.clone(), tenant.clone());
-            async move { deliveries::give_back(&mut tx, &holder, Some(&tenant)).await }.boxed()
+        let released = self.app.db.write((self.holder.clone(), self.tenant.clone()), |tx, (holder, tenant)| {
+            deliveries::release_leases(tx, holder, Some(tenant)).boxed()
         });
-        if let Err(error) = given.await {
-            tracing::debug!(%error, "a lease could not be given back; it runs out");
+        if let Err(error) = released.await {
+            tracing::debug!(%error, "delivery lease could not be released; it will expire");
         }
     }
 }

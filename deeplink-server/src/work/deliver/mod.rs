@@ -1,16 +1,24 @@
-//! Sends deliveries: what stands in the database, at the times that stand there.
+//! Sends deliveries of events to webhooks.
 //!
-//! Each tenant that has something to send has a task ([`tenant`]) that reads what is due, a page at a time, and makes the
-//! attempts, eight at one time and 256 on this node ([`places`]). What became of them is stored in batches ([`settle`]). Where several
-//! nodes share a database, a lease says which one sends a tenant's deliveries. Nothing but the database remembers: whatever
-//! is lost with a process is still due, and is sent again under the same id and with the same bytes.
+//! The stages of a delivery, and what stands for it in each:
+//!
+//! | Stage | Type |
+//! |---|---|
+//! | A scan, or a notification of this or another node, finds a webhook with pending deliveries | [`PendingWebhook`](deliveries::PendingWebhook) |
+//! | The tenant's task ([`tenant`]) reads what is due into the webhook's queue ([`queue`]) | [`DueDelivery`](deliveries::DueDelivery) |
+//! | An attempt ([`attempt`]) is made, within the concurrency limits ([`concurrency`]) | [`AttemptRecord`](deliveries::AttemptRecord) |
+//! | Its result is stored, in batches ([`results`]): delivered, failed, or due again | [`DeliveryResult`](results::DeliveryResult), [`DeliveryUpdate`](deliveries::DeliveryUpdate) |
+//! | The tenant's task removes it from the queue | [`ResultStored`](results::ResultStored) |
+//!
+//! Where several nodes share a database, a lease says which one sends a tenant's deliveries. All state is in the database:
+//! whatever is lost with a process is still due, and is sent again under the same id and with the same bytes.
 
 mod attempt;
-mod lane;
+mod concurrency;
 mod lease;
-mod look;
-mod places;
-mod settle;
+mod queue;
+mod results;
+mod scan;
 mod target;
 mod tenant;
 
@@ -27,128 +35,128 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::concurrency::ConcurrencyLimit;
 use crate::db::deliveries;
-use crate::happened::Happened;
+use crate::notifier::Notification;
 use crate::state::{App, Shared};
 
-/// Pages that are read at one time, so that deliveries do not take the readers away from whoever asks.
-const READS: usize = 2;
-/// How long attempts under way may take once the service was asked to stop.
-pub(super) const LAST_ATTEMPTS: Duration = Duration::from_secs(3);
+/// Queries for due deliveries at one time, so that deliveries do not take the database's readers away from requests.
+const MAX_READS: usize = 2;
+/// How long attempts in flight may take once the service was asked to stop.
+pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What every tenant's task can reach.
-struct Sending {
+/// What the tasks of all tenants share.
+struct Context {
     app: Shared,
     /// This process, in leases.
     holder: String,
-    places: places::Places,
+    attempts: ConcurrencyLimit,
     reads: Semaphore,
-    results: mpsc::Sender<settle::Done>,
+    results: mpsc::Sender<results::DeliveryResult>,
 }
 
-/// Word for a tenant's task that there may be something.
+/// Tells a tenant's task that there may be new deliveries.
 #[derive(Debug, Default)]
-struct Told {
-    is_told: AtomicBool,
-    wakes: Notify,
+struct Wakeup {
+    is_set: AtomicBool,
+    notify: Notify,
 }
 
-impl Told {
-    fn tell(&self) {
-        self.is_told.store(true, Ordering::Release);
-        self.wakes.notify_one();
+impl Wakeup {
+    fn set(&self) {
+        self.is_set.store(true, Ordering::Release);
+        self.notify.notify_one();
     }
 
-    /// Whether something was said since this was asked last.
+    /// Whether it was set since the last call.
     fn take(&self) -> bool {
-        self.is_told.swap(false, Ordering::AcqRel)
+        self.is_set.swap(false, Ordering::AcqRel)
     }
 }
 
-/// The tasks that run, one for each tenant that has something to send.
+/// The tasks that run, one for each tenant with deliveries to send.
 #[derive(Default)]
 struct Tasks {
     running: JoinSet<()>,
-    of: HashMap<TenantId, Arc<Told>>,
-    whose: HashMap<Id, TenantId>,
+    wakeups: HashMap<TenantId, Arc<Wakeup>>,
+    tenants: HashMap<Id, TenantId>,
 }
 
 impl Tasks {
-    fn tell(&mut self, sending: &Arc<Sending>, tenant: TenantId) {
-        if let Some(told) = self.of.get(&tenant) {
-            told.tell();
+    /// Wakes a tenant's task, or starts it.
+    fn wake(&mut self, context: &Arc<Context>, tenant: TenantId) {
+        if let Some(wakeup) = self.wakeups.get(&tenant) {
+            wakeup.set();
             return;
         }
-        // A new task looks at everything by itself. Only word that comes later makes it begin anew: where another node has
-        // the lease, each beginning is a word to that node.
-        let told = Arc::<Told>::default();
-        let task = tenant::run(Arc::clone(sending), tenant.clone(), Arc::clone(&told));
+        // A new task reads everything without being told to. Only a later wakeup restarts it: where another node has the
+        // lease, each start sends a notification to that node.
+        let wakeup = Arc::<Wakeup>::default();
+        let task = tenant::run(Arc::clone(context), tenant.clone(), Arc::clone(&wakeup));
         let id = self.running.spawn(task).id();
-        self.whose.insert(id, tenant.clone());
-        self.of.insert(tenant, told);
+        self.tenants.insert(id, tenant.clone());
+        self.wakeups.insert(tenant, wakeup);
     }
 
-    /// Takes note of a task that has ended. It begins anew when there was word that it did not hear.
-    fn ended(&mut self, sending: &Arc<Sending>, id: Id) {
-        let Some(tenant) = self.whose.remove(&id) else { return };
-        if self.of.remove(&tenant).is_some_and(|told| told.take()) {
-            self.tell(sending, tenant);
+    /// Removes a task that has ended, and restarts it if it missed a wakeup.
+    fn ended(&mut self, context: &Arc<Context>, id: Id) {
+        let Some(tenant) = self.tenants.remove(&id) else { return };
+        if self.wakeups.remove(&tenant).is_some_and(|wakeup| wakeup.take()) {
+            self.wake(context, tenant);
         }
     }
 }
 
-/// Sends until the service is asked to stop, and then lets what is under way end.
+/// Sends until the service is asked to stop, and then lets attempts in flight end.
 pub(super) async fn run(app: Weak<App>) {
     let Some(app) = app.upgrade() else { return };
-    let (results, done) = mpsc::channel(settle::WAITING);
-    let mut settling = AbortOnDropHandle::new(tokio::spawn(settle::run(Shared::clone(&app), done)));
+    let (results, received) = mpsc::channel(results::MAX_WAITING);
+    let mut storing = AbortOnDropHandle::new(tokio::spawn(results::run(Shared::clone(&app), received)));
     let holder = hex::encode(app.random(deeplink_core::secret::Random::bytes::<8>));
-    let sending =
-        Arc::new(Sending { app, holder, places: places::Places::new(), reads: Semaphore::new(READS), results });
+    let (attempts, reads) = (ConcurrencyLimit::new(), Semaphore::new(MAX_READS));
+    let context = Arc::new(Context { app, holder, attempts, reads, results });
     let mut tasks = Tasks::default();
-    send(&sending, &mut tasks).await;
-    // The tasks have heard it as well. What does not end in time is cut, and stays due.
-    let ended = timeout(LAST_ATTEMPTS, async { while tasks.running.join_next().await.is_some() {} }).await;
+    dispatch(&context, &mut tasks).await;
+    // The tasks stop on the same signal. What does not end in time is aborted, and stays due.
+    let ended = timeout(SHUTDOWN_TIMEOUT, async { while tasks.running.join_next().await.is_some() {} }).await;
     if ended.is_err() {
         tasks.running.shutdown().await;
     }
-    let (app, holder) = (Shared::clone(&sending.app), sending.holder.clone());
-    // The last who can say anything goes, so that what has been said is stored and no more is waited for.
-    drop(sending);
-    drop((&mut settling).await);
+    let (app, holder) = (Shared::clone(&context.app), context.holder.clone());
+    // Drops the last sender of results, so that what was sent is stored and then `storing` ends.
+    drop(context);
+    drop((&mut storing).await);
     if !app.db.is_sqlite() {
-        let give = app.db.write(move |mut tx| {
-            let holder = holder.clone();
-            async move { deliveries::give_back(&mut tx, &holder, None).await }.boxed()
-        });
-        if let Err(error) = give.await {
-            tracing::warn!(%error, "leases of deliveries could not be given back; they run out");
+        let released = app.db.write(holder, |tx, holder| deliveries::release_leases(tx, holder, None).boxed());
+        if let Err(error) = released.await {
+            tracing::warn!(%error, "delivery leases could not be released; they will expire");
         }
     }
 }
 
-async fn send(sending: &Arc<Sending>, tasks: &mut Tasks) {
-    let app = &sending.app;
-    let mut heard = app.happened.hear();
-    let (found, mut waiting) = mpsc::channel(64);
-    let _look = AbortOnDropHandle::new(tokio::spawn(look::run(Shared::clone(app), sending.holder.clone(), found)));
+/// Wakes the task of each tenant for which deliveries are announced or found, until the service is asked to stop.
+async fn dispatch(context: &Arc<Context>, tasks: &mut Tasks) {
+    let app = &context.app;
+    let mut notifications = app.notifier.subscribe();
+    let (found, mut pending) = mpsc::channel(64);
+    let _scan = AbortOnDropHandle::new(tokio::spawn(scan::run(Shared::clone(app), context.holder.clone(), found)));
     loop {
         tokio::select! {
             biased;
             () = app.ending.cancelled() => return,
             Some(ended) = tasks.running.join_next_with_id() => {
                 let id = ended.map_or_else(|failed| failed.id(), |(id, ())| id);
-                tasks.ended(sending, id);
+                tasks.ended(context, id);
             }
-            word = heard.recv() => match word {
-                Ok(Happened::Deliveries(tenant)) => tasks.tell(sending, tenant),
-                Ok(Happened::Waiting(tenant, holder)) if holder == sending.holder => tasks.tell(sending, tenant),
-                // What was missed is found at the next look.
+            notification = notifications.recv() => match notification {
+                Ok(Notification::Deliveries(tenant)) => tasks.wake(context, tenant),
+                Ok(Notification::RemoteDeliveries(tenant, holder)) if holder == context.holder => tasks.wake(context, tenant),
+                // The next scan finds what was missed.
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             },
-            tenant = waiting.recv() => match tenant {
-                Some(tenant) => tasks.tell(sending, tenant),
+            tenant = pending.recv() => match tenant {
+                Some(tenant) => tasks.wake(context, tenant),
                 None => return,
             },
         }

@@ -1,21 +1,21 @@
-//! A webhook that is sent to: where it is, and what signs.
+//! Where a webhook's deliveries are sent, and what signs them.
 
 use deeplink_core::id::WebhookId;
 use deeplink_core::signature::{Signer, WebhookSecret};
 use deeplink_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use crate::db::deliveries::Stored;
+use crate::db::deliveries::ActiveWebhook;
 use crate::vault::Vault;
 
-/// A webhook as it was when it was looked at last.
+/// A webhook as it was read last.
 #[derive(Debug)]
 pub(super) struct Target {
-    stored: Stored,
+    webhook: ActiveWebhook,
     signer: Option<Signer>,
     /// The signer before a rotation, and until when it signs as well.
     before: Option<(Signer, Timestamp)>,
-    ended: CancellationToken,
+    cancellation: CancellationToken,
 }
 
 /// What the headers of one attempt say.
@@ -29,56 +29,58 @@ pub(super) struct Signed {
 
 impl Target {
     /// Opens a webhook's secrets.
-    pub(super) fn open(stored: Stored, vault: &Vault) -> Self {
+    pub(super) fn open(webhook: ActiveWebhook, vault: &Vault) -> Self {
         let open = |sealed: &str| {
-            let plain = vault.open("webhooks", stored.id.as_str(), sealed).map_err(|error| error.to_string())?;
+            let plain = vault.open("webhooks", webhook.id.as_str(), sealed).map_err(|error| error.to_string())?;
             let text = String::from_utf8(plain).map_err(|_| "it is no text".to_owned())?;
             Signer::new(&WebhookSecret::new(text)).map_err(|error| error.to_string())
         };
         let opened = |sealed: &str| {
             open(sealed)
-                .inspect_err(|error| tracing::error!(webhook = %stored.id, error, "a secret cannot be opened"))
+                .inspect_err(
+                    |error| tracing::error!(webhook = %webhook.id, error, "webhook secret could not be decrypted"),
+                )
                 .ok()
         };
-        let signer = opened(&stored.sealed);
-        let before = stored.before.as_ref().and_then(|(sealed, until)| Some((opened(sealed)?, *until)));
-        Self { stored, signer, before, ended: CancellationToken::new() }
+        let signer = opened(&webhook.sealed);
+        let before = webhook.before.as_ref().and_then(|(sealed, until)| Some((opened(sealed)?, *until)));
+        Self { webhook, signer, before, cancellation: CancellationToken::new() }
     }
 
     pub(super) fn id(&self) -> &WebhookId {
-        &self.stored.id
+        &self.webhook.id
     }
 
     pub(super) fn url(&self) -> &str {
-        &self.stored.url
+        &self.webhook.url
     }
 
-    /// Whether what was made in this turn had been given up when the webhook was switched on again. One that is newer than
-    /// what was looked at is of a turn to come.
-    pub(super) fn has_given_up(&self, turn: i64) -> bool {
-        turn < self.stored.turn
+    /// Whether a delivery of this turn was given up when the webhook was switched on again. The turn of a newer one may be
+    /// ahead of the webhook as it was read.
+    pub(super) fn is_from_earlier_turn(&self, turn: i64) -> bool {
+        turn < self.webhook.turn
     }
 
-    /// Whether nothing has changed but what does not concern attempts.
-    pub(super) fn is_still(&self, stored: &Stored) -> bool {
-        let Stored { id, url, sealed, before, turn, is_full: _, fails: _ } = stored;
-        let ours = &self.stored;
+    /// Whether nothing has changed that concerns attempts.
+    pub(super) fn is_unchanged(&self, webhook: &ActiveWebhook) -> bool {
+        let ActiveWebhook { id, url, sealed, before, turn, is_full: _, is_failing: _ } = webhook;
+        let ours = &self.webhook;
         (id, url, sealed, before, turn) == (&ours.id, &ours.url, &ours.sealed, &ours.before, &ours.turn)
     }
 
-    /// No attempt begins any more that was to go here.
-    pub(super) fn end(&self) {
-        self.ended.cancel();
+    /// Attempts that have not begun are not made.
+    pub(super) fn cancel(&self) {
+        self.cancellation.cancel();
     }
 
-    /// Resolves when none does.
-    pub(super) async fn over(&self) {
-        self.ended.cancelled().await;
+    /// Resolves once it is canceled.
+    pub(super) async fn cancelled(&self) {
+        self.cancellation.cancelled().await;
     }
 
     #[cfg(test)]
-    pub(super) fn is_over(&self) -> bool {
-        self.ended.is_cancelled()
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancellation.is_cancelled()
     }
 
     /// Signs a body for an attempt at this moment. `None` if the secret cannot be opened.
@@ -102,15 +104,15 @@ pub(super) mod tests {
     pub(in super::super) const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
     /// A webhook whose secret is [`SECRET`].
-    pub(in super::super) fn stored(vault: &Vault) -> Stored {
+    pub(in super::super) fn active_webhook(vault: &Vault) -> ActiveWebhook {
         let id: WebhookId = "wh_000000000000000000000001".parse().expect("an id");
-        Stored {
+        ActiveWebhook {
             url: "https://hooks.example.com/".into(),
             sealed: vault.seal("webhooks", id.as_str(), SECRET.as_bytes()),
             before: None,
             turn: 0,
             is_full: false,
-            fails: false,
+            is_failing: false,
             id,
         }
     }
@@ -125,7 +127,7 @@ pub(super) mod tests {
     #[test]
     fn what_waited_before_it_was_switched_on_is_given_up() {
         let vault = vault();
-        let target = Target::open(Stored { turn: 2, ..stored(&vault) }, &vault);
-        assert_eq!([0, 1, 2, 3].map(|turn| target.has_given_up(turn)), [true, true, false, false]);
+        let target = Target::open(ActiveWebhook { turn: 2, ..active_webhook(&vault) }, &vault);
+        assert_eq!([0, 1, 2, 3].map(|turn| target.is_from_earlier_turn(turn)), [true, true, false, false]);
     }
 }

@@ -1,4 +1,4 @@
-//! A tenant's deliveries: read, attempted, handed on to be stored.
+//! A tenant's task: reads due deliveries, makes the attempts, and hands their results on to be stored.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,99 +10,98 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use super::lane::Lane;
+use super::concurrency::ReceiverLimit;
 use super::lease::Lease;
-use super::places::Doubt;
-use super::settle::{self, Done, Stored};
+use super::queue::WebhookQueue;
+use super::results::{AttemptOutcome, DeliveryResult, ResultStored};
 use super::target::Target;
-use super::{Sending, Told, attempt};
+use super::{Context, Wakeup, attempt};
 use crate::db::DbError;
-use crate::db::deliveries::{self, Due, Tried};
+use crate::db::deliveries::{self, AttemptRecord, DeliveryState, DueDelivery};
 
-/// Attempts at one time of one tenant; its webhooks have equal parts.
-const AT_ONCE: usize = 8;
-/// After how long it is looked again whether a webhook is still there before an attempt begins.
-const CHECK: Duration = Duration::from_millis(500);
-/// How long a task that has nothing to do waits for more.
-const LINGER: Duration = Duration::from_secs(5);
-/// The wait between two looks when the database cannot be read.
-const AGAIN: Duration = Duration::from_millis(500);
+/// Attempts in flight of one tenant; its webhooks have equal shares.
+const MAX_IN_FLIGHT: usize = 8;
+/// How old what is known of a webhook may be when an attempt begins.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a task with nothing to do waits for more.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The wait before the next try when the database cannot be read.
+const DATABASE_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Why a task ends before its time.
+/// Why a task ends early.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum TaskError {
     #[error(transparent)]
     Database(#[from] DbError),
     #[error("an attempt panicked")]
     Panicked,
 }
 
-/// An attempt that has ended, or was not begun because its webhook changed meanwhile.
-struct Ended {
+/// An attempt that has ended, or was not made because its webhook changed meanwhile.
+struct EndedAttempt {
     webhook: WebhookId,
-    due: Due,
-    tried: Option<Tried>,
+    due: DueDelivery,
+    record: Option<AttemptRecord>,
 }
 
-struct Task {
-    sending: Arc<Sending>,
+struct TenantTask {
+    context: Arc<Context>,
     tenant: TenantId,
-    told: Arc<Told>,
-    lanes: Vec<Lane>,
-    /// What was known of webhooks that have gone, for those that come: one is not trusted anew for being switched off and on.
-    doubt: Doubt,
-    attempts: JoinSet<Ended>,
-    /// When the webhooks were looked at last.
-    checked: Option<Instant>,
+    wakeup: Arc<Wakeup>,
+    queues: Vec<WebhookQueue>,
+    /// Of webhooks that were removed, for those that are added: switching one off and on does not reset it.
+    limit: ReceiverLimit,
+    attempts: JoinSet<EndedAttempt>,
+    /// When the webhooks were read last.
+    refreshed: Option<Instant>,
     lease: Lease,
-    stored: mpsc::UnboundedSender<Stored>,
-    hears: mpsc::UnboundedReceiver<Stored>,
-    /// Since when there is nothing to do.
-    idle: Option<Instant>,
-    /// What the figures say of this task.
+    on_stored: mpsc::UnboundedSender<ResultStored>,
+    stored: mpsc::UnboundedReceiver<ResultStored>,
+    idle_since: Option<Instant>,
+    /// What this task has added to the metric of queued deliveries.
     counted: usize,
 }
 
-/// Sends a tenant's deliveries until there are none for a while, or another node has taken them over.
-pub(super) async fn run(sending: Arc<Sending>, tenant: TenantId, told: Arc<Told>) {
-    let (stored, hears) = mpsc::unbounded_channel();
-    let lease = Lease::new(&sending.app, &sending.holder, &tenant);
-    let mut task = Task {
-        sending,
+/// Sends a tenant's deliveries until there are none for a while, or another node has the lease.
+pub(super) async fn run(context: Arc<Context>, tenant: TenantId, wakeup: Arc<Wakeup>) {
+    let (on_stored, stored) = mpsc::unbounded_channel();
+    let lease = Lease::new(&context.app, &context.holder, &tenant);
+    let mut task = TenantTask {
+        context,
         tenant,
-        told,
-        lanes: Vec::new(),
-        doubt: Doubt::default(),
+        wakeup,
+        queues: Vec::new(),
+        limit: ReceiverLimit::default(),
         attempts: JoinSet::new(),
-        checked: None,
+        refreshed: None,
         lease,
+        on_stored,
         stored,
-        hears,
-        idle: None,
+        idle_since: None,
         counted: 0,
     };
-    if let Err(error) = task.go().await {
-        tracing::warn!(tenant = %task.tenant, %error, "deliveries cannot be sent; it is tried again");
-        // What has been begun is still attempted, and whatever else there is, the next look finds.
-        tokio::time::sleep(AGAIN).await;
+    if let Err(error) = task.run_loop().await {
+        tracing::warn!(tenant = %task.tenant, %error, "deliveries could not be sent; will retry");
+        // Attempts in flight still end, and the next scan finds everything else.
+        tokio::time::sleep(DATABASE_RETRY_DELAY).await;
     }
-    task.end().await;
+    task.shut_down().await;
 }
 
-impl Task {
-    async fn go(&mut self) -> Result<(), Trouble> {
-        while !self.sending.app.ending.is_cancelled() && self.lease.hold().await? {
-            let now = self.sending.app.clock.now();
-            if self.told.take() {
-                self.checked = None;
+impl TenantTask {
+    async fn run_loop(&mut self) -> Result<(), TaskError> {
+        while !self.context.app.ending.is_cancelled() && self.lease.acquire().await? {
+            let now = self.context.app.clock.now();
+            if self.wakeup.take() {
+                self.refreshed = None;
             }
-            self.check(now).await?;
-            for lane in &mut self.lanes {
-                lane.read(&self.sending, now).await?;
+            self.refresh_webhooks(now).await?;
+            for queue in &mut self.queues {
+                queue.fill(&self.context, now).await?;
             }
-            self.begin().await;
-            self.count();
-            if self.is_over() {
+            self.start_attempts().await;
+            self.update_metric();
+            if self.is_idle() {
                 return Ok(());
             }
             self.wait(now).await?;
@@ -110,184 +109,191 @@ impl Task {
         Ok(())
     }
 
-    /// Looks at the webhooks again, when it is time: before deliveries are read, and then every half second, so that attempts
-    /// begin only where one is as it was.
-    async fn check(&mut self, now: Timestamp) -> Result<(), Trouble> {
-        let is_to_read = self.lanes.iter_mut().any(|lane| lane.is_to_read(now));
-        let is_busy = !self.attempts.is_empty() || self.lanes.iter().any(Lane::has_more);
-        match self.checked {
-            Some(at) if !is_to_read && (!is_busy || at.elapsed() < CHECK) => return Ok(()),
+    /// Reads the webhooks again, when it is time: before deliveries are read, and then every half second, so that attempts
+    /// begin only where a webhook is unchanged.
+    async fn refresh_webhooks(&mut self, now: Timestamp) -> Result<(), TaskError> {
+        let wants_fill = self.queues.iter_mut().any(|queue| queue.wants_fill(now));
+        let is_busy = !self.attempts.is_empty() || self.queues.iter().any(WebhookQueue::has_more);
+        match self.refreshed {
+            Some(at) if !wants_fill && (!is_busy || at.elapsed() < REFRESH_INTERVAL) => return Ok(()),
             Some(_) => {}
-            None => self.lanes.iter_mut().for_each(Lane::look),
+            None => self.queues.iter_mut().for_each(WebhookQueue::mark_more),
         }
-        let app = &self.sending.app;
-        let mut stored = deliveries::targets(&mut app.db.read().await?.conn(), &self.tenant).await?;
-        self.checked = Some(Instant::now());
-        self.lanes.retain_mut(|lane| match stored.iter().position(|stored| stored.id == *lane.target.id()) {
+        let app = &self.context.app;
+        let mut webhooks = deliveries::active_webhooks(&mut app.db.read().await?.conn(), &self.tenant).await?;
+        self.refreshed = Some(Instant::now());
+        self.queues.retain_mut(|queue| match webhooks.iter().position(|webhook| webhook.id == *queue.target.id()) {
             Some(at) => {
-                lane.renew(stored.remove(at), &app.vault);
+                queue.update(webhooks.remove(at), &app.vault);
                 true
             }
             None => {
-                lane.switch_off();
-                if lane.is_spent() {
-                    self.doubt = self.doubt.or(lane.doubt.elsewhere());
+                queue.disable();
+                if queue.is_drained() {
+                    self.limit = self.limit.max(queue.limit.at_new_url());
                 }
-                !lane.is_spent()
+                !queue.is_drained()
             }
         });
-        if !stored.is_empty() {
-            let doubt = std::mem::take(&mut self.doubt);
-            self.lanes.extend(stored.into_iter().map(|stored| Lane::new(stored, &app.vault, doubt)));
+        if !webhooks.is_empty() {
+            let limit = std::mem::take(&mut self.limit);
+            self.queues.extend(webhooks.into_iter().map(|webhook| WebhookQueue::new(webhook, &app.vault, limit)));
         }
         Ok(())
     }
 
-    /// Begins as many attempts as may be under way.
-    async fn begin(&mut self) {
-        let active = self.lanes.iter().filter(|lane| lane.is_on()).count();
-        let each = (AT_ONCE / active.max(1)).max(1);
-        let mut void = Vec::new();
-        for lane in &mut self.lanes {
-            let most = if lane.doubt.is_silent() { 1 } else { each };
-            while lane.in_flight < most && self.attempts.len() < AT_ONCE {
-                let Some(mut due) = lane.next() else { break };
+    /// Starts as many attempts as may be in flight.
+    async fn start_attempts(&mut self) {
+        let active = self.queues.iter().filter(|queue| queue.is_enabled()).count();
+        let share = (MAX_IN_FLIGHT / active.max(1)).max(1);
+        let mut without_event = Vec::new();
+        for queue in &mut self.queues {
+            let max = if queue.limit.is_one_at_a_time() { 1 } else { share };
+            while queue.in_flight < max && self.attempts.len() < MAX_IN_FLIGHT {
+                let Some(mut due) = queue.next() else { break };
                 let Some(body) = due.body.take() else {
-                    void.push((lane.target.id().clone(), due));
+                    without_event.push((queue.target.id().clone(), due));
                     continue;
                 };
-                lane.in_flight += 1;
-                let (sending, target) = (Arc::clone(&self.sending), Arc::clone(&lane.target));
-                self.attempts.spawn(one(sending, target, due, body, lane.doubt.is_late()));
+                queue.in_flight += 1;
+                let (context, target) = (Arc::clone(&self.context), Arc::clone(&queue.target));
+                self.attempts.spawn(attempt_when_permitted(context, target, due, body, queue.limit.is_slow()));
             }
         }
-        for (webhook, due) in void {
-            let settled = attempt::void(&due, self.sending.app.clock.now().as_millis());
-            self.hand_on(Done { webhook, settled, attempt: None, stored: self.stored.clone() }).await;
+        for (webhook, due) in without_event {
+            let update = attempt::cancellation(&due, self.context.app.clock.now().as_millis());
+            self.store(webhook, update, None).await;
         }
     }
 
     /// Whether there has been nothing to do for a while.
-    fn is_over(&mut self) -> bool {
-        if !self.attempts.is_empty() || !self.lanes.iter().all(Lane::is_empty) {
-            self.idle = None;
+    fn is_idle(&mut self) -> bool {
+        if !self.attempts.is_empty() || !self.queues.iter().all(WebhookQueue::is_empty) {
+            self.idle_since = None;
             return false;
         }
-        self.idle.get_or_insert_with(Instant::now).elapsed() >= LINGER
+        self.idle_since.get_or_insert_with(Instant::now).elapsed() >= IDLE_TIMEOUT
     }
 
     /// Waits until there is something to do.
-    async fn wait(&mut self, now: Timestamp) -> Result<(), Trouble> {
-        let next = self.lanes.iter().filter_map(|lane| lane.next_due).min();
+    async fn wait(&mut self, now: Timestamp) -> Result<(), TaskError> {
+        let next = self.queues.iter().filter_map(|queue| queue.next_due).min();
         let until = next.map(|next| u64::try_from(next.as_millis() - now.as_millis()).unwrap_or(0));
-        let longest = if self.attempts.is_empty() { LINGER } else { CHECK };
+        let longest = if self.attempts.is_empty() { IDLE_TIMEOUT } else { REFRESH_INTERVAL };
         let length = until.map_or(longest, |millis| Duration::from_millis(millis).min(longest));
         tokio::select! {
-            () = self.sending.app.ending.cancelled() => {}
-            Some(ended) = self.attempts.join_next() => self.take(ended).await?,
-            Some(stored) = self.hears.recv() => self.hear(&stored),
-            () = self.told.wakes.notified() => {}
-            () = self.sending.app.clock.pause(length, now) => {}
+            () = self.context.app.ending.cancelled() => {}
+            Some(ended) = self.attempts.join_next() => self.finish_attempt(ended).await?,
+            Some(stored) = self.stored.recv() => self.forget_settled(&stored),
+            () = self.wakeup.notify.notified() => {}
+            () = self.context.app.clock.pause(length, now) => {}
         }
         while let Some(ended) = self.attempts.try_join_next() {
-            self.take(ended).await?;
+            self.finish_attempt(ended).await?;
         }
-        while let Ok(stored) = self.hears.try_recv() {
-            self.hear(&stored);
+        while let Ok(stored) = self.stored.try_recv() {
+            self.forget_settled(&stored);
         }
         Ok(())
     }
 
-    async fn take(&mut self, ended: Result<Ended, JoinError>) -> Result<(), Trouble> {
-        let Ended { webhook, mut due, tried } = ended.map_err(|_| Trouble::Panicked)?;
-        let lane = self.lanes.iter_mut().find(|lane| *lane.target.id() == webhook);
-        let Some(tried) = tried else {
-            // It is read again, with whatever has changed.
-            if let Some(lane) = lane {
-                lane.in_flight -= 1;
-                lane.forget(&due.id);
-                lane.look();
+    async fn finish_attempt(&mut self, ended: Result<EndedAttempt, JoinError>) -> Result<(), TaskError> {
+        let EndedAttempt { webhook, mut due, record } = ended.map_err(|_| TaskError::Panicked)?;
+        let queue = self.queues.iter_mut().find(|queue| *queue.target.id() == webhook);
+        let Some(record) = record else {
+            // It is read again, for the webhook as it is now.
+            if let Some(queue) = queue {
+                queue.in_flight -= 1;
+                queue.remove(&due.id);
+                queue.mark_more();
             }
             return Ok(());
         };
-        let mut judges = false;
-        if let Some(lane) = lane {
-            lane.in_flight -= 1;
-            lane.doubt.note(tried.status.is_some(), tried.ms);
-            judges = lane.is_behind();
+        let mut has_backlog = false;
+        if let Some(queue) = queue {
+            queue.in_flight -= 1;
+            queue.limit.record(record.status.is_some(), record.ms);
+            has_backlog = queue.has_backlog();
         }
         due.body = None;
-        let now = self.sending.app.clock.now();
-        let settled = attempt::settled(&due, &tried, now.as_millis());
-        let judges = judges || settled.state == 2;
-        let ended = Some(settle::Attempt { at: now, arrived: tried.error.is_none(), judges });
-        self.hand_on(Done { webhook, settled, attempt: ended, stored: self.stored.clone() }).await;
+        let now = self.context.app.clock.now();
+        let update = attempt::update(&due, &record, now.as_millis());
+        let may_pause = has_backlog || update.state == DeliveryState::Failed;
+        let outcome = AttemptOutcome { at: now, succeeded: record.error.is_none(), may_pause };
+        self.store(webhook, update, Some(outcome)).await;
         Ok(())
     }
 
-    async fn hand_on(&self, done: Done) {
-        // Whoever stores outlives every task.
-        let _ = self.sending.results.send(done).await;
+    async fn store(&self, webhook: WebhookId, update: deliveries::DeliveryUpdate, outcome: Option<AttemptOutcome>) {
+        let result = DeliveryResult { webhook, update, outcome, on_stored: self.on_stored.clone() };
+        // The receiver outlives every tenant's task.
+        let _ = self.context.results.send(result).await;
     }
 
-    fn hear(&mut self, stored: &Stored) {
-        if let Some(lane) = self.lanes.iter_mut().find(|lane| *lane.target.id() == stored.webhook) {
-            lane.forget(&stored.delivery);
-            if stored.again {
-                lane.look();
+    fn forget_settled(&mut self, stored: &ResultStored) {
+        if let Some(queue) = self.queues.iter_mut().find(|queue| *queue.target.id() == stored.webhook) {
+            queue.remove(&stored.delivery);
+            if stored.is_pending {
+                queue.mark_more();
             }
         }
     }
 
-    /// Lets what is under way end, and gives the lease back.
-    async fn end(&mut self) {
-        for lane in &self.lanes {
-            lane.target.end();
+    /// Lets attempts in flight end, and releases the lease.
+    async fn shut_down(&mut self) {
+        for queue in &self.queues {
+            queue.target.cancel();
         }
         while !self.attempts.is_empty() {
-            match timeout(CHECK, self.attempts.join_next()).await {
+            match timeout(REFRESH_INTERVAL, self.attempts.join_next()).await {
                 // One that panicked is still due.
-                Ok(Some(ended)) => drop(self.take(ended).await),
+                Ok(Some(ended)) => drop(self.finish_attempt(ended).await),
                 Ok(None) => break,
                 // Or another node would make the same attempts beside these.
-                Err(_) => self.lease.keep().await,
+                Err(_) => self.lease.renew().await,
             }
         }
-        self.lanes.clear();
-        self.count();
-        self.lease.give_back().await;
+        self.queues.clear();
+        self.update_metric();
+        self.lease.release().await;
     }
 
-    /// Keeps the figure of deliveries that this node has taken up.
-    fn count(&mut self) {
-        let now: usize = self.lanes.iter().map(Lane::len).sum();
-        let figure = &self.sending.app.metrics.deliveries_queued;
-        figure.fetch_add(now, Ordering::Relaxed);
-        figure.fetch_sub(self.counted, Ordering::Relaxed);
+    /// Updates the metric of deliveries that this node has queued.
+    fn update_metric(&mut self) {
+        let now: usize = self.queues.iter().map(WebhookQueue::len).sum();
+        let metric = &self.context.app.metrics.deliveries_queued;
+        metric.fetch_add(now, Ordering::Relaxed);
+        metric.fetch_sub(self.counted, Ordering::Relaxed);
         self.counted = now;
     }
 }
 
-impl Drop for Task {
+impl Drop for TenantTask {
     fn drop(&mut self) {
-        self.lanes.clear();
-        self.count();
+        self.queues.clear();
+        self.update_metric();
     }
 }
 
-/// One attempt, as soon as there is a place for it on this node; none if its webhook changes before.
-async fn one(sending: Arc<Sending>, target: Arc<Target>, due: Due, body: String, is_late: bool) -> Ended {
+/// Makes an attempt as soon as this node's limits permit; none if its webhook changes before.
+async fn attempt_when_permitted(
+    context: Arc<Context>,
+    target: Arc<Target>,
+    due: DueDelivery,
+    body: String,
+    is_slow: bool,
+) -> EndedAttempt {
     let webhook = target.id().clone();
-    let app = &sending.app;
-    let place = tokio::select! {
+    let app = &context.app;
+    let permit = tokio::select! {
         biased;
         () = app.ending.cancelled() => None,
-        () = target.over() => None,
-        place = sending.places.take(is_late) => place,
+        () = target.cancelled() => None,
+        permit = context.attempts.acquire(is_slow) => permit,
     };
-    let tried = match place {
-        Some(_place) => Some(attempt::attempt(app, &target, &due, &body).await),
+    let record = match permit {
+        Some(_permit) => Some(attempt::make(app, &target, &due, &body).await),
         None => None,
     };
-    Ended { webhook, due, tried }
+    EndedAttempt { webhook, due, record }
 }

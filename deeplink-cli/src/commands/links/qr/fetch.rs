@@ -1,7 +1,7 @@
-//! What is asked of the service for one code, and the proof that the code says what it should.
+//! The requests for one code, and the check that it decodes to the link's address.
 
 use bytes::Bytes;
-use deeplink_client::qr_reader::{NotRead, read_png};
+use deeplink_client::qr_reader::{ReadError, read_png};
 use deeplink_client::{Client, LinkDetail};
 use deeplink_core::qr::{MAX_MARGIN, QrFormat, QrOptions};
 use futures_util::future::join3;
@@ -16,8 +16,8 @@ use crate::exit::Exit;
 /// Edge in pixels at which every code has 3 px for each module, and some readers fail at less.
 const READABLE: u32 = 900;
 /// Modules of a side at most: version 40, the ring of decorative dots, the widest margin.
-const MOST_MODULES: u32 = 177 + 2 * 37 + 2 * MAX_MARGIN;
-const _: () = assert!(3 * MOST_MODULES <= READABLE, "3 px for each module of any code");
+const MAX_MODULES: u32 = 177 + 2 * 37 + 2 * MAX_MARGIN;
+const _: () = assert!(3 * MAX_MODULES <= READABLE, "3 px for each module of any code");
 
 /// What the link itself is needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,22 +67,21 @@ impl Order {
         client.links().qr(id, self.format, &self.options).await
     }
 
-    /// Asks for all that is wanted at once, as far as there are `lanes` for it, and reads the code back before anybody
-    /// else sees it.
+    /// Sends all requests concurrently, as `permits` allow, and reads the code back before it is written.
     pub(super) async fn fetch(
         &self,
         ctx: &Context,
         client: &Client,
-        lanes: &Semaphore,
+        permits: &Semaphore,
         id: &str,
         wanted: Wanted,
     ) -> Outcome<Fetched> {
         let second = wanted.proof && self.format != QrFormat::Png;
-        let image = async { Ok(if wanted.image { Some(take(lanes, self.image(client, id)).await?) } else { None }) };
+        let image = async { Ok(if wanted.image { Some(take(permits, self.image(client, id)).await?) } else { None }) };
         let needs = wanted.link != Need::Nothing;
-        let link = async { Ok(if needs { Some(take(lanes, client.links().get(id)).await?) } else { None }) };
+        let link = async { Ok(if needs { Some(take(permits, client.links().get(id)).await?) } else { None }) };
         let readable = self.readable();
-        let proof = async { Ok(if second { Some(take(lanes, readable.image(client, id)).await?) } else { None }) };
+        let proof = async { Ok(if second { Some(take(permits, readable.image(client, id)).await?) } else { None }) };
         let (image, link, proof) = join3(image, link, proof).await;
         let stop = |error| match ctx.stop(&error) {
             Stop::Failed(failure) => by_flag(*failure).into(),
@@ -102,32 +101,32 @@ impl Order {
     }
 }
 
-/// Waits for a free lane, and then for the answer.
-async fn take<T>(lanes: &Semaphore, request: impl IntoFuture<Output = T>) -> T {
-    // It is never closed, so that this gives a lane.
-    let _lane = lanes.acquire().await;
+/// Waits for a permit, and then for the answer.
+async fn take<T>(permits: &Semaphore, request: impl IntoFuture<Output = T>) -> T {
+    // It is never closed, so this cannot fail.
+    let _permit = permits.acquire().await;
     request.await
 }
 
 /// Reads an image and compares what it says with the link's address.
 async fn prove(png: Bytes, url: &str) -> Outcome {
-    // A code that cannot be read is looked at for long: meanwhile other requests go on, and Ctrl-C is heard.
+    // A code that cannot be read is looked at for long: meanwhile other requests continue, and Ctrl-C is handled.
     let read = tokio::task::spawn_blocking(move || read_png(&png)).await;
     let failure = match read {
         Ok(Ok(text)) if text == url => return Ok(()),
         Ok(Ok(text)) => {
-            let what = format!("the code says \"{}\", and the link is {url}", escape::one_line(&text));
+            let what = format!("the code reads \"{}\", but the link is {url}", escape::one_line(&text));
             Failure::new(Exit::CheckFailed, what).code("qr_mismatch").hint("nothing was written; try again")
         }
         Ok(Err(why)) => unreadable(&why),
         // A reader that gives up in the middle has read nothing.
-        Err(_) => unreadable(&NotRead::NoCode),
+        Err(_) => unreadable(&ReadError::NoCode),
     };
     Err(failure.into())
 }
 
-fn unreadable(why: &NotRead) -> Failure {
+fn unreadable(why: &ReadError) -> Failure {
     Failure::new(Exit::CheckFailed, why.to_string()).code("qr_unreadable").hint(
-        "nothing was written; dark on light, a larger --size, a --margin of 2 and more and --level H are easier to read",
+        "nothing was written; dark on light, a larger --size, --margin 2 or more and --level H are easier to read",
     )
 }

@@ -1,4 +1,4 @@
-//! What a code is to look like: a flag for each parameter of the interface, judged by the service's own rules.
+//! The style of a code: a flag for each parameter of the interface, checked by the service's own rules.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(super) use one_of;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Look")]
 pub(super) struct Look {
-    /// Edge in pixels, margin included, 1 to 2048 [default: 600]
+    /// Width and height in pixels, margin included, 1 to 2048 [default: 600]
     #[arg(long, value_name = "PIXELS", allow_hyphen_values = true)]
     size: Option<String>,
     /// Error correction [default: H with a logo, else L]
@@ -60,7 +60,7 @@ pub(super) struct Look {
     /// Leave the logo out
     #[arg(long)]
     hide_logo: bool,
-    /// Web address of a PNG, JPEG or WebP image for the middle; the service fetches it
+    /// Web address of a PNG, JPEG or lossy WebP image for the middle; the service fetches it
     #[arg(long, value_name = "URL")]
     logo: Option<String>,
 }
@@ -97,7 +97,7 @@ impl Look {
         Ok(options)
     }
 
-    /// What a flag asks for and no image can have, whoever tries to draw it.
+    /// A value that no image can have, whether dl or the service draws it.
     fn refused(&self, failure: Failure) -> Failure {
         let failure = by_flag(failure);
         match &self.logo {
@@ -161,6 +161,7 @@ pub(super) fn by_flag(mut failure: Failure) -> Failure {
              as a baseline JPEG or a plain PNG"
         }
         "logo" if why.contains("large") => "at most 4,096 px a side, 16 megapixels, 512 KiB",
+        "logo" if why.contains("lossless") => "save it as a PNG, or as a lossy WebP without transparency",
         "logo" if why.contains("PNG") => "an SVG or GIF is not taken: save it as a PNG",
         _ => return failure,
     };

@@ -1,8 +1,8 @@
 //! `dl links qr`: codes on the terminal, drawn here, and codes in files, drawn by the service.
 
+mod destination;
 mod fetch;
 mod look;
-mod place;
 mod report;
 mod screen;
 
@@ -17,31 +17,31 @@ use deeplink_core::qr::QrFormat;
 use futures_util::{StreamExt, stream};
 use tokio::sync::Semaphore;
 
+use self::destination::Destination;
 use self::fetch::{Need, Order, Wanted};
 use self::look::{Look, one_of};
-use self::place::Place;
 use self::report::Report;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 use crate::given;
+use crate::help::help;
 use crate::ids::{self, Tally};
 use crate::output::{self, Format, Sheet};
 use crate::signals::Signals;
 
-/// Requests under way at one time: enough to hide the network, few enough for the service's queue and for memory.
+/// Maximum concurrent requests: enough to hide the network, few enough for the service's queue and for memory.
 const IN_FLIGHT: usize = 8;
-/// Links in a row for which the service could not be reached, after which it is gone.
+/// Links in a row without a connection before the run stops.
 const GONE: usize = 3;
 
 /// Draw links as QR codes
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "On a terminal the code is drawn there, plainly. Into a pipe or file go the bytes of the service's image, which has \
-     the look. Without colours, light modules are drawn in the terminal's foreground; --invert swaps that.\n\n\
+    "On a terminal a plain code is drawn. A pipe or file gets the service's image, in the chosen \
+     style. Without colours, light modules are drawn in the terminal's foreground; --invert swaps that.\n\n\
      For print: --level M or more, --margin 2 or more, dark on light, 3 px and more for each module. A warning names \
-     links that lead to a notice, and says when links will end.\n\n\
+     links that lead to a notice, and says when links will expire.\n\n\
      Files are for you alone (mode 0600, new directories 0700), like all that dl writes: chmod opens them to others.",
     &[
     "dl links qr spring-42",
@@ -58,23 +58,23 @@ pub(crate) struct Qr {
     /// File to write, or - for stdout
     #[arg(long, value_name = "FILE", conflicts_with = "dir")]
     out: Option<PathBuf>,
-    /// Directory to write ID.FORMAT into; made when it is missing
+    /// Directory to write ID.FORMAT into; created if missing
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Replace files that are there
+    /// Replace existing files
     #[arg(long)]
     force: bool,
-    /// Leave out links whose file is in the directory already: goes on where a run was cut short
+    /// Skip links whose file is already in the directory: continues a run that was interrupted
     #[arg(long, conflicts_with = "force")]
     skip_existing: bool,
-    /// Read each image back, and keep it only if it says the link's address; else exit 11. An SVG is checked by the PNG
+    /// Decode each image, and keep it only if it has the link's address; else exit 11. An SVG is checked by the PNG
     /// of the same look
     #[arg(long)]
     verify: bool,
     /// Draw the code in characters, into a pipe or beside a file too
     #[arg(long)]
     show: bool,
-    /// Draw for dark text on a light background, where colours are off
+    /// Draw for a terminal with dark text on a light background, if colours are off
     #[arg(long)]
     invert: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(crate) struct Qr {
 struct Plan {
     order: Order,
     /// Where files go, if there are any.
-    place: Option<Place>,
+    destination: Option<Destination>,
     /// Codes are drawn in characters.
     shows: bool,
     invert: bool,
@@ -118,22 +118,24 @@ impl Qr {
         run(ctx, &plan, &sheet, &given, &client).await
     }
 
-    /// Weighs the flags against each other.
+    /// Checks the flags against each other.
     fn plan(&self, ctx: &Context, sheet: &Sheet<'_>) -> Outcome<Plan> {
         let options = self.look.options()?;
-        let place = match (&self.out, &self.dir) {
-            (Some(path), _) => Some(Place::out(path.clone())),
-            (None, Some(dir)) => Some(Place::Dir(dir.clone())),
+        let destination = match (&self.out, &self.dir) {
+            (Some(path), _) => Some(Destination::out(path.clone())),
+            (None, Some(dir)) => Some(Destination::Dir(dir.clone())),
             (None, None) if self.show || ctx.out.terminal => None,
-            (None, None) => Some(Place::Stdout),
+            (None, None) => Some(Destination::Stdout),
         };
-        let format = self.kind(place.as_ref())?;
-        let shows = self.show || place.is_none();
-        let has_files = matches!(place, Some(Place::File(_) | Place::Dir(_)));
+        let format = self.kind(destination.as_ref())?;
+        let shows = self.show || destination.is_none();
+        let has_files = matches!(destination, Some(Destination::File(_) | Destination::Dir(_)));
         let lists = ctx.global.output.is_some_and(|format| format != Format::Table) || sheet.fields.is_some();
-        let wrong = match &place {
-            Some(Place::Stdout) if shows => Some(("--show and --out - both write to stdout", "give --out a FILE")),
-            Some(Place::Stdout) if ctx.out.terminal && format == QrFormat::Png => {
+        let wrong = match &destination {
+            Some(Destination::Stdout) if shows => {
+                Some(("--show and --out - both write to stdout", "give --out a FILE"))
+            }
+            Some(Destination::Stdout) if ctx.out.terminal && format == QrFormat::Png => {
                 Some(("a PNG is binary, and stdout is a terminal", "--out FILE keeps it, --show draws the code here"))
             }
             None if self.verify => {
@@ -142,7 +144,7 @@ impl Qr {
             _ if self.force && !has_files => Some(("--force goes with --out FILE or --dir DIR", "")),
             _ if self.skip_existing && self.dir.is_none() => Some(("--skip-existing goes with --dir DIR", "")),
             _ if self.invert && !shows => Some(("--invert goes with a code in characters", "add --show")),
-            _ if lists && shows => Some(("-o and --fields list files, and a drawing takes their place", "")),
+            _ if lists && shows => Some(("-o and --fields list files, and a drawing replaces them", "")),
             _ if lists && !has_files => Some(("-o and --fields list files", "add --out FILE or --dir DIR")),
             _ => None,
         };
@@ -150,10 +152,10 @@ impl Qr {
             let failure = Failure::usage(what);
             return Err(if hint.is_empty() { failure } else { failure.hint(hint) }.into());
         }
-        if place.is_none() {
+        if destination.is_none() {
             self.note_look(ctx);
         }
-        // Whoever wants errors only is not warned, and what nobody would see need not be asked for.
+        // With -q nothing is warned about, so what only a warning needs is not requested.
         let tells = has_files && tells_of_links(ctx, sheet);
         let link = if shows || self.verify || tells {
             Need::Result
@@ -162,15 +164,15 @@ impl Qr {
         } else {
             Need::Warning
         };
-        let wanted = Wanted { link, image: place.is_some(), proof: self.verify };
+        let wanted = Wanted { link, image: destination.is_some(), proof: self.verify };
         let (order, skips) = (Order { format, options }, self.skip_existing);
-        Ok(Plan { order, place, shows, invert: self.invert, force: self.force, skips, wanted })
+        Ok(Plan { order, destination, shows, invert: self.invert, force: self.force, skips, wanted })
     }
 
     /// The format that is asked for, by the flag and by the name of the file, which must agree.
-    fn kind(&self, place: Option<&Place>) -> Outcome<QrFormat> {
-        let ending = match place {
-            Some(Place::File(path)) => path.extension().map(|ending| ending.to_string_lossy()),
+    fn kind(&self, destination: Option<&Destination>) -> Outcome<QrFormat> {
+        let ending = match destination {
+            Some(Destination::File(path)) => path.extension().map(|ending| ending.to_string_lossy()),
             _ => None,
         };
         let (Some(ending), Some(path)) = (ending, &self.out) else { return Ok(self.format.unwrap_or(QrFormat::Png)) };
@@ -183,7 +185,7 @@ impl Qr {
             ),
             (Some(format), _) | (None, Some(format)) => return Ok(format),
             (None, None) => (
-                format!("--out: no code can be a .{}", escape::one_line(&ending)),
+                format!("--out: a code cannot be a .{}", escape::one_line(&ending)),
                 "let the name end in .png or .svg, or say which with --format".to_owned(),
             ),
         };
@@ -208,28 +210,28 @@ impl Qr {
         let mut seen = HashSet::new();
         ids.retain(|id| seen.insert(id.clone()));
         if ids.is_empty() {
-            ctx.console.note("stdin holds no ids, so there is nothing to draw");
+            ctx.console.note("no ids on stdin; nothing to draw");
         }
         let all = ids.len();
-        if let Some(place) = &plan.place {
-            if all > 1 && !matches!(place, Place::Dir(_)) {
+        if let Some(destination) = &plan.destination {
+            if all > 1 && !matches!(destination, Destination::Dir(_)) {
                 let what = format!("{all} codes do not fit into one file");
                 return Err(Failure::usage(what).hint("--dir DIR writes a file for each; --show draws them").into());
             }
             if plan.skips {
-                ids.retain(|id| !place.path(id, plan.order.format).is_file());
+                ids.retain(|id| !destination.path(id, plan.order.format).is_file());
             }
-            place.check(&ids, plan.order.format, plan.force)?;
+            destination.check(&ids, plan.order.format, plan.force)?;
         }
         Ok(Ids { there: all - ids.len(), ids })
     }
 }
 
-/// Fetches the codes and puts them where they belong, until all are done, a signal comes, or it makes no sense to go on.
+/// Fetches and writes the codes until all are done, a signal arrives, or continuing is pointless.
 async fn run<'a>(ctx: &Context, plan: &Plan, sheet: &Sheet<'_>, given: &'a Ids, client: &Client) -> Outcome {
     let ids = &given.ids;
-    let lanes = Semaphore::new(IN_FLIGHT);
-    let fetch = async |id: &'a String| (id, plan.order.fetch(ctx, client, &lanes, id, plan.wanted).await);
+    let permits = Semaphore::new(IN_FLIGHT);
+    let fetch = async |id: &'a String| (id, plan.order.fetch(ctx, client, &permits, id, plan.wanted).await);
     let mut codes = pin!(stream::iter(ids).map(fetch).buffered(IN_FLIGHT));
     let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
     let (mut report, mut tally) = (Report::new(ctx, plan, sheet, given), Tally::new(ctx, ids));
@@ -265,7 +267,7 @@ async fn run<'a>(ctx: &Context, plan: &Plan, sheet: &Sheet<'_>, given: &'a Ids, 
                     // Nothing more can be written.
                     Ok(Err(Stop::Failed(why))) if why.code.is_none() => {
                         tally.covered(id, &why);
-                        return Err(report.cut_short(tally, *why)?);
+                        return Err(report.stopped_early(tally, *why)?);
                     }
                     Ok(Err(stop)) | Err(stop) => tally.failed(id, stop)?,
                 }
@@ -277,12 +279,12 @@ async fn run<'a>(ctx: &Context, plan: &Plan, sheet: &Sheet<'_>, given: &'a Ids, 
             for (id, failure) in &lost {
                 tally.covered(id, failure);
             }
-            return Err(report.cut_short(tally, *why)?);
+            return Err(report.stopped_early(tally, *why)?);
         }
         report.advance()?;
     }
     lost.drain(..).try_for_each(|(id, failure)| tally.failed(id, Stop::Failed(failure)))?;
-    if !tally.held_back() {
+    if !tally.not_sent() {
         report.finish()?;
     }
     tally.finish()

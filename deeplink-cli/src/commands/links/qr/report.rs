@@ -1,11 +1,10 @@
-//! What becomes of codes: files and drawings, what is said about them, and a warning where a printed code would lead to a
-//! notice.
+//! Writes codes as files and drawings, reports on them, and warns where a printed code would lead to a notice.
 
 use deeplink_client::{LinkDetail, LinkStatus};
 use deeplink_core::time::Timestamp;
 
+use super::destination::{Destination, FILE_EXISTS};
 use super::fetch::Fetched;
-use super::place::{FILE_EXISTS, Place};
 use super::screen::{Drawing, Pen};
 use super::{Ids, Plan};
 use crate::clock;
@@ -16,14 +15,14 @@ use crate::ids::Tally;
 use crate::output::{self, Rows, Sheet};
 use crate::progress::{Progress, counted};
 
-/// From so many codes on, progress is shown.
+/// Progress is shown from this number of codes on.
 const MANY: usize = 25;
-/// Rows that are laid out together on a terminal.
+/// Rows that are formatted together on a terminal.
 const PAGE: usize = 100;
 const HOUR_MILLIS: i64 = 3_600_000;
 const DAY_MILLIS: i64 = 24 * HOUR_MILLIS;
 
-/// Puts codes where they belong, one after the other, and says so.
+/// Writes codes to their destinations, one after the other, and reports them.
 pub(super) struct Report<'a> {
     ctx: &'a Context,
     plan: &'a Plan,
@@ -50,7 +49,7 @@ struct Ends {
 impl<'a> Report<'a> {
     pub(super) fn new(ctx: &'a Context, plan: &'a Plan, sheet: &'a Sheet<'a>, given: &Ids) -> Self {
         let total = given.ids.len();
-        let lists = matches!(plan.place, Some(Place::Dir(_))) && !plan.shows;
+        let lists = matches!(plan.destination, Some(Destination::Dir(_))) && !plan.shows;
         let progress = (lists && total >= MANY && !ctx.global.dry_run).then(|| {
             let progress = Progress::of(ctx, "QR codes", "code");
             progress.begin("fetching", count(total));
@@ -64,17 +63,17 @@ impl<'a> Report<'a> {
     /// Writes and draws one code.
     pub(super) async fn keep(&mut self, id: &str, code: &Fetched) -> Outcome {
         let (ctx, plan) = (self.ctx, self.plan);
-        if let (Some(place), Some(image)) = (&plan.place, &code.image) {
-            let path = place.path(id, plan.order.format);
-            match place.write(ctx, &path, image, plan.force).await {
-                // Somebody else wrote it meanwhile.
+        if let (Some(destination), Some(image)) = (&plan.destination, &code.image) {
+            let path = destination.path(id, plan.order.format);
+            match destination.write(ctx, &path, image, plan.force).await {
+                // Another process wrote it meanwhile.
                 Err(Stop::Failed(why)) if plan.skips && why.code.as_deref() == Some(FILE_EXISTS) => {
                     self.there += 1;
                     return Ok(());
                 }
                 written => written?,
             }
-            if *place != Place::Stdout {
+            if *destination != Destination::Stdout {
                 let file = path.to_string_lossy();
                 let link = code.link.as_ref();
                 let record = output::object(&[
@@ -101,13 +100,13 @@ impl<'a> Report<'a> {
             self.heed(link);
         } else if let Some(why) = &code.unseen {
             let which = if self.single { String::new() } else { format!("{id}: ") };
-            ctx.console.warn(&format!("{which}could not look whether the link ends: {}", why.message));
+            ctx.console.warn(&format!("{which}could not check whether the link expires: {}", why.message));
         }
         self.kept += 1;
         Ok(())
     }
 
-    /// What to know before a code is printed and hung up.
+    /// Warnings before a code is printed on paper.
     fn heed(&mut self, link: &LinkDetail) {
         let (console, id) = (&self.ctx.console, &link.link_id);
         self.ends.seen += 1;
@@ -115,7 +114,7 @@ impl<'a> Report<'a> {
             (LinkStatus::Active, None) => {}
             (LinkStatus::Active, Some(end)) if self.single => {
                 let when = clock::relative(end, clock::now());
-                console.warn(&format!("the link ends {when} ({end}): the code leads to a notice then"));
+                console.warn(&format!("the link expires {when} ({end}): the code leads to a notice then"));
             }
             (LinkStatus::Active, Some(end)) => {
                 let ends = &mut self.ends;
@@ -129,7 +128,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// One more is through, well or not.
+    /// One more code is done, successfully or not.
     pub(super) fn advance(&mut self) -> Outcome {
         self.done += 1;
         let page = if self.ctx.out.terminal { PAGE } else { 1 };
@@ -147,11 +146,11 @@ impl<'a> Report<'a> {
     /// All are through.
     pub(super) fn finish(mut self) -> Outcome {
         self.close()?;
-        if let (Some(Place::Dir(dir)), false) = (&self.plan.place, self.plan.shows) {
+        if let (Some(Destination::Dir(dir)), false) = (&self.plan.destination, self.plan.shows) {
             let there = match self.there {
                 0 => String::new(),
-                1 => "; 1 was there already".to_owned(),
-                there => format!("; {there} were there already"),
+                1 => "; 1 already existed".to_owned(),
+                there => format!("; {there} already existed"),
             };
             self.ctx.console.say(&format!("{} in {}{there}", counted(count(self.kept), "code"), dir.display()));
         }
@@ -161,12 +160,12 @@ impl<'a> Report<'a> {
     /// A signal came: what was written stays.
     pub(super) fn interrupted(mut self, tally: Tally<'_>, exit: Exit) -> Outcome<Stop> {
         match self.close() {
-            // Whoever reads stdout often leaves by the same Ctrl-C; how far it came is for stderr.
+            // The reader of stdout often ends by the same Ctrl-C; the progress goes to stderr.
             Ok(()) | Err(Stop::ClosedPipe) => {}
             Err(other) => return Err(other),
         }
         let how = self.resuming();
-        let failure = tally.cut_short(Failure::new(exit, exit.meaning()), self.kept, self.done_with());
+        let failure = tally.stopped_early(Failure::new(exit, exit.meaning()), self.kept, self.done_with());
         // JSON has said nothing yet of what failed before.
         if !failure.items.is_empty() {
             return Ok(Failure { exit, hint: how.map(str::to_owned), ..failure }.into());
@@ -177,31 +176,31 @@ impl<'a> Report<'a> {
         Ok(Stop::Exit(exit))
     }
 
-    /// It makes no sense to go on: the failure that says why and how far it came.
-    pub(super) fn cut_short(mut self, tally: Tally<'_>, why: Failure) -> Outcome<Stop> {
+    /// The failure of a run that stops early, with its progress.
+    pub(super) fn stopped_early(mut self, tally: Tally<'_>, why: Failure) -> Outcome<Stop> {
         self.close()?;
-        let failure = tally.cut_short(why, self.kept, self.done_with());
+        let failure = tally.stopped_early(why, self.kept, self.done_with());
         Ok(match self.resuming() {
-            // Before anything was written, what to mend comes first.
+            // Before anything was written, the cause comes first.
             Some(how) if self.kept > 0 || failure.hint.is_none() => failure.hint(how),
             _ => failure,
         }
         .into())
     }
 
-    /// What has become of a code that is done with.
+    /// The result of one code.
     fn done_with(&self) -> &'static str {
-        if self.plan.place.is_some() { "written" } else { "drawn" }
+        if self.plan.destination.is_some() { "written" } else { "drawn" }
     }
 
-    /// How to go on after this run, if there is a way.
+    /// How to continue after this run, if possible.
     fn resuming(&self) -> Option<&'static str> {
-        let dir = matches!(self.plan.place, Some(Place::Dir(_)));
+        let dir = matches!(self.plan.destination, Some(Destination::Dir(_)));
         (dir && !self.single).then_some(if self.plan.force {
             // Among the files that are there, nothing tells the new ones from those that were to be replaced.
             "the same command starts again from the beginning"
         } else {
-            "the same command with --skip-existing goes on"
+            "the same command with --skip-existing continues"
         })
     }
 
@@ -220,7 +219,7 @@ impl<'a> Report<'a> {
         let days = away.max(0) / DAY_MILLIS + 1;
         let days = counted(u64::try_from(days).unwrap_or(u64::MAX), "day");
         let links = counted(count(*seen), "link");
-        let verb = if *ending == 1 { "ends" } else { "end" };
+        let verb = if *ending == 1 { "expires" } else { "expire" };
         self.ctx.console.warn(&format!(
             "{ending} of {links} {verb} within {days}: {id} first, on {first}; its code leads to a notice then"
         ));
@@ -244,7 +243,7 @@ fn draw(ctx: &Context, plan: &Plan, link: &LinkDetail) -> Outcome {
     let needs = drawing.columns(pen);
     if needs > columns {
         ctx.console.note(&format!(
-            "the code needs {needs} columns{half}, and the terminal has {columns}: make it wider, or --out FILE"
+            "the code needs {needs} columns{half}, and the terminal has {columns}: widen it, or use --out FILE"
         ));
         ctx.out.line(&link.url)?;
         return ctx.out.flush();
@@ -256,7 +255,7 @@ fn draw(ctx: &Context, plan: &Plan, link: &LinkDetail) -> Outcome {
     let needs = drawing.rows(pen) + 2;
     if let Some(rows) = output::height().filter(|rows| ctx.out.terminal && *rows < needs) {
         ctx.console.note(&format!(
-            "the code needs {needs} rows{half}, and the terminal has {rows}: make it higher, or --out FILE"
+            "the code needs {needs} rows{half}, and the terminal has {rows}: enlarge it, or use --out FILE"
         ));
     }
     Ok(())

@@ -16,7 +16,7 @@ pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
         let failure = Failure::file("listen on", wanted, &error);
         if error.kind() == std::io::ErrorKind::AddrInUse { failure.hint("--port takes another one") } else { failure }
     })?;
-    ctx.console.say(&format!("listening on http://{}; Ctrl-C ends it", receiver.address()));
+    ctx.console.say(&format!("listening on http://{}; Ctrl-C to stop", receiver.address()));
     let (receipts, serving) = receiver.run(verifier, forward);
-    Ok(Source { receipts, words: None, serving: Some(serving) })
+    Ok(Source { receipts, notices: None, serving: Some(serving) })
 }

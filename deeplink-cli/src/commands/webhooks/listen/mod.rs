@@ -18,21 +18,21 @@ use tokio::sync::mpsc;
 
 use super::kinds;
 use super::secrets::SecretFile;
-use crate::cli::help;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
+use crate::help::help;
 use crate::signals::Signals;
 
 use self::save::Folder;
 use self::show::Lines;
 
-/// Receive events on this machine, check them, and hand them on to a program
+/// Receive events on this machine, verify them, and forward them to a program
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "What is not signed is answered 401 and not handed on. It goes on until Ctrl-C; --timeout ends it earlier, with 12.\n\n\
-     With --stream the service is asked for events, and no public address is needed. Each is signed with a secret made for the \
-     session, which is shown when the connection stands, unless --secret-file gives another.",
+    "Unsigned requests are answered 401 and not forwarded. It runs until Ctrl-C; --timeout ends it earlier, with 12.\n\n\
+     With --stream, events come from the service, and no public address is needed. Each is signed with a secret made for the \
+     session, which is shown once it is connected, unless --secret-file gives another.",
     &[
     "dl webhooks listen --forward-to http://localhost:3000/hook --secret-file s.txt",
     "dl webhooks listen --stream --forward-to http://localhost:3000/hook --secret-file s.txt",
@@ -47,19 +47,19 @@ pub(crate) struct Listen {
     /// Address to listen on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", conflicts_with = "stream", value_parser = host)]
     host: IpAddr,
-    /// Program to hand events on to: https://, or http:// to this machine
+    /// Program to forward events to: https://, or http:// to this machine
     #[arg(long, value_name = "URL")]
     forward_to: Option<Target>,
-    /// End after so many events; one that comes again does not count
+    /// Stop after this many events; duplicates do not count
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End at the first request that is no signed event, with 11, or that the program does not take, with 9
+    /// End at the first request that is not a signed event, with 11, or that the program refuses, with 9
     #[arg(long)]
     strict: bool,
-    /// Folder to keep every signed request in: its body and its headers
+    /// Directory to save every signed request in: its body and its headers
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// Ask the service for events in place of listening
+    /// Stream events from the service instead of listening
     #[arg(long)]
     stream: bool,
     /// With --stream, events of these kinds only, with commas between them
@@ -119,7 +119,7 @@ impl Listen {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
         let folder = self.save.as_deref().map(Folder::open).transpose()?;
-        // Until it runs there is nothing to bring to an end.
+        // Until it runs there is nothing to stop.
         let mut source = tokio::select! {
             biased;
             exit = signals.next() => return Err(Stop::Exit(exit)),
@@ -143,10 +143,10 @@ impl Listen {
         let failure = match (&receipt.event, &receipt.forwarded) {
             (Err(_), _) if receipt.refused.is_some() => {
                 let why = receipt.refused.unwrap_or_default();
-                check_failed(&format!("a request came that is no event of the service: {why}")).code("invalid_request")
+                check_failed(&format!("a request is not an event of the service: {why}")).code("invalid_request")
             }
-            (Err(Error::Parse(_)), _) => check_failed("a signed request came that is no event").code("invalid_event"),
-            (Err(_), _) => check_failed("a request came that the service did not sign").code("invalid_signature"),
+            (Err(Error::Parse(_)), _) => check_failed("a signed request is not an event").code("invalid_event"),
+            (Err(_), _) => check_failed("a request was not signed by the service").code("invalid_signature"),
             (Ok(_), Some(Err(fault))) => {
                 Failure::new(Exit::Unavailable, format!("no answer from the program: {}", fault.text)).code("no_answer")
             }
@@ -165,15 +165,15 @@ impl Listen {
     }
 }
 
-/// What is done with each receipt.
-struct Desk<'a> {
+/// Counts, saves and prints receipts.
+struct Recorder<'a> {
     listen: &'a Listen,
     folder: Option<&'a Folder>,
     lines: Lines<'a>,
     tally: Tally,
 }
 
-impl Desk<'_> {
+impl Recorder<'_> {
     /// Counts, keeps and shows a receipt; the result is how it all ends, if it does by this one.
     fn take(&mut self, receipt: &Receipt) -> Option<Outcome> {
         self.tally.add(receipt);
@@ -184,11 +184,11 @@ impl Desk<'_> {
     }
 }
 
-/// Where receipts come from.
+/// The source of receipts.
 struct Source {
     receipts: mpsc::Receiver<Receipt>,
-    /// What the reader of the stream has to say.
-    words: Option<mpsc::Receiver<stream::Word>>,
+    /// Notices of the stream's reader.
+    notices: Option<mpsc::Receiver<stream::Notice>>,
     /// What answers requests, where it listens.
     serving: Option<Serving>,
 }
@@ -203,7 +203,7 @@ impl Source {
     ) -> Outcome {
         let sheet = ctx.out.sheet(&crate::output::RECEIPTS)?;
         let lines = Lines::start(ctx, &sheet, listen.forward_to.is_some());
-        let mut desk = Desk { listen, folder, lines, tally: Tally::default() };
+        let mut recorder = Recorder { listen, folder, lines, tally: Tally::default() };
         let deadline = async {
             match ctx.global.timeout {
                 Some(limit) => tokio::time::sleep(limit).await,
@@ -211,50 +211,51 @@ impl Source {
             }
         };
         tokio::pin!(deadline);
-        // Why the stream ended; what came before that is handed on first.
+        // Why the stream ended; earlier events are forwarded first.
         let mut refusal = Ok(());
         let outcome = loop {
             let word = async {
-                match &mut self.words {
-                    Some(words) => words.recv().await,
+                match &mut self.notices {
+                    Some(notices) => notices.recv().await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 biased;
                 exit = signals.next() => {
-                    // What was answered before is told before the end.
+                    // What was answered before is reported before the end.
                     let mut waiting = std::iter::from_fn(|| self.receipts.try_recv().ok());
-                    break waiting.find_map(|receipt| desk.take(&receipt)).unwrap_or(Err(Stop::Exit(exit)));
+                    break waiting.find_map(|receipt| recorder.take(&receipt)).unwrap_or(Err(Stop::Exit(exit)));
                 }
                 receipt = self.receipts.recv() => {
-                    let Some(receipt) = receipt else { break refusal.and(self.last_word(ctx, &mut desk.tally).await) };
-                    if let Some(outcome) = desk.take(&receipt) {
+                    let Some(receipt) = receipt else { break refusal.and(self.last_word(ctx, &mut recorder.tally).await) };
+                    if let Some(outcome) = recorder.take(&receipt) {
                         break outcome;
                     }
                 }
                 () = &mut deadline => {
                     let wanted = listen.count.map_or_else(String::new, |count| format!(" of {count}"));
-                    let what = format!("{}{wanted} events came in time", desk.tally.valid);
+                    let what = format!("{}{wanted} events arrived in time", recorder.tally.valid);
                     break Err(Failure::new(Exit::Pending, what).code("timeout").into());
                 }
                 word = word => match word {
-                    Some(stream::Word::Dropped(dropped)) => desk.tally.dropped = dropped,
-                    Some(stream::Word::Ended(error)) => refusal = Err(ctx.stop(&error)),
-                    None => self.words = None,
+                    Some(stream::Notice::Dropped(dropped)) => recorder.tally.dropped = dropped,
+                    Some(stream::Notice::Ended(error)) => refusal = Err(ctx.stop(&error)),
+                    None => self.notices = None,
                 },
             }
         };
-        let Desk { lines, tally, .. } = desk;
+        let Recorder { lines, tally, .. } = recorder;
         let finished = lines.finish();
-        // Of what never began there is nothing to sum up.
+        // A listener that never started has no totals.
         if tally != Tally::default() || !matches!(outcome, Err(Stop::Failed(_))) {
             ctx.console.say(&tally.summary());
         }
         outcome.and(finished)
     }
 
-    /// Lets what is in hand be answered: the program may have taken it, and cut off it would come again. A signal ends that too.
+    /// Waits until requests in progress are answered: the program may have accepted them, and the sender would repeat them. A
+    /// signal ends the wait.
     async fn end(mut self, signals: &mut Signals) {
         self.receipts.close();
         if let Some(serving) = self.serving {
@@ -268,11 +269,11 @@ impl Source {
 
     /// Why there are no more receipts: the reader of the stream has ended.
     async fn last_word(&mut self, ctx: &Context, tally: &mut Tally) -> Outcome {
-        let Some(words) = &mut self.words else { return Ok(()) };
-        while let Some(word) = words.recv().await {
+        let Some(notices) = &mut self.notices else { return Ok(()) };
+        while let Some(word) = notices.recv().await {
             match word {
-                stream::Word::Dropped(dropped) => tally.dropped = dropped,
-                stream::Word::Ended(error) => return Err(ctx.stop(&error)),
+                stream::Notice::Dropped(dropped) => tally.dropped = dropped,
+                stream::Notice::Ended(error) => return Err(ctx.stop(&error)),
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ pub(super) struct Folder {
 impl Folder {
     pub(super) fn open(path: &Path) -> Outcome<Self> {
         if path.exists() && !path.is_dir() {
-            let what = format!("--save: {} is there already and is no folder", path.display());
+            let what = format!("--save: {} already exists and is not a directory", path.display());
             return Err(Failure::new(Exit::Failure, what).into());
         }
         files::make_dir(path).map_err(|error| Failure::file("make", path.display(), &error))?;

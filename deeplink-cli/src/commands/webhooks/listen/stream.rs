@@ -1,9 +1,9 @@
-//! Asking the service for events: each is signed here and handed on, and the reader never waits for that.
+//! Streams events from the service: each is signed here and forwarded, without blocking the stream.
 
 use std::sync::Arc;
 
 use deeplink_client::StreamState;
-use deeplink_client::receiver::{Handed, MOST_WAITING, Relay};
+use deeplink_client::receiver::{Enqueued, MAX_QUEUED, Relay};
 use deeplink_client::webhook::{Verifier, WebhookSecret};
 use deeplink_core::secret::Random;
 use futures_util::StreamExt;
@@ -14,9 +14,9 @@ use crate::console::Console;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 
-/// What there is to say beside receipts.
-pub(super) enum Word {
-    /// So many events were dropped so far, because too many waited.
+/// A notice beside receipts.
+pub(super) enum Notice {
+    /// The number of events dropped so far because the queue was full.
     Dropped(u64),
     /// The service refuses the stream.
     Ended(deeplink_client::Error),
@@ -32,49 +32,49 @@ pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
     };
     // Nobody else needs it.
     let shown = made.filter(|_| forward.is_some() || listen.save.is_some());
-    let told = Arc::clone(&ctx.console);
-    let watch = move |state| tell(&told, state, shown.as_ref());
+    let console = Arc::clone(&ctx.console);
+    let watch = move |state| announce(&console, state, shown.as_ref());
     let mut events = client.events().stream().kinds(listen.event.iter().cloned()).watch(watch);
     let (relay, receipts) = Relay::new(signer, forward);
-    let (words, heard) = mpsc::channel(16);
+    let (notices, received) = mpsc::channel(16);
     let console = Arc::clone(&ctx.console);
-    ctx.console.say("asking for events; Ctrl-C ends it");
+    ctx.console.say("streaming events; Ctrl-C to stop");
     tokio::spawn(async move {
         let mut dropped = 0_u64;
-        while let Some(told) = events.next().await {
-            match told {
-                Ok(told) => {
-                    if relay.hand(told.id.as_str(), told.event.raw) == Handed::Dropped {
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    if relay.enqueue(event.id.as_str(), event.event.raw) == Enqueued::Dropped {
                         dropped += 1;
                         if dropped == 1 {
                             console.warn(&format!(
-                                "{MOST_WAITING} events wait for the program; newer ones are dropped until it keeps up"
+                                "{MAX_QUEUED} events are queued for the program; newer ones are dropped until it catches up"
                             ));
                         }
-                        let _ = words.try_send(Word::Dropped(dropped));
+                        let _ = notices.try_send(Notice::Dropped(dropped));
                     }
                 }
                 Err(error) => {
-                    let _ = words.send(Word::Ended(error)).await;
+                    let _ = notices.send(Notice::Ended(error)).await;
                     return;
                 }
             }
         }
     });
-    Ok(Source { receipts, words: Some(heard), serving: None })
+    Ok(Source { receipts, notices: Some(received), serving: None })
 }
 
-/// How the connection does; with the first one the secret of the session, which the program needs.
-fn tell(console: &Console, state: StreamState, secret: Option<&WebhookSecret>) {
+/// Reports the connection; with the first one the secret of the session, which the program needs.
+fn announce(console: &Console, state: StreamState, secret: Option<&WebhookSecret>) {
     match state {
-        StreamState::Begun => {
+        StreamState::Connected => {
             console.say("connected");
             if let Some(secret) = secret {
                 console.disclose(&format!("events are signed with {}", secret.expose()));
             }
         }
-        StreamState::Lost => console.say("the connection is lost; trying again"),
-        StreamState::Again => console.say("connected again"),
+        StreamState::Disconnected => console.say("connection lost; reconnecting"),
+        StreamState::Reconnected => console.say("reconnected"),
         _ => {}
     }
 }

@@ -40,8 +40,8 @@ async fn what_was_answered_before_a_signal_is_told() {
 
     let signer = Verifier::new([WebhookSecret::generate(&mut Random::system())]).expect("a secret");
     let (relay, receipts) = Relay::new(signer, None);
-    relay.hand("evt_1", sample(&EventKind::Conversion, 0).expect("an event").raw);
-    let mut source = Source { receipts, words: None, serving: None };
+    relay.enqueue("evt_1", sample(&EventKind::Conversion, 0).expect("an event").raw);
+    let mut source = Source { receipts, notices: None, serving: None };
     let (mut signals, mut heard) = (Signals::listen().expect("signals"), Signals::listen().expect("signals"));
     kill_process(getpid(), Signal::INT).expect("it is sent");
     heard.next().await;

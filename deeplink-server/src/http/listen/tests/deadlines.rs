@@ -1,5 +1,5 @@
-//! T1: first byte, whole head, size of the head, body, unread answers, idle connections: each has its limit, which is
-//! enforced at most a second late, and nobody else notices.
+//! T1: first byte, head time, head size, body, unread responses, idle connections: each limit is enforced at most a second
+//! late, without effect on other clients.
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const HEAD: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Sends one byte after the other until nobody takes them any more.
+/// Sends single bytes until the connection is closed.
 async fn drip(server: &Server, begin: &str) -> (String, Duration) {
     let began = Instant::now();
     let (reader, mut writer) = server.send(begin).await.into_split();
@@ -25,7 +25,7 @@ async fn drip(server: &Server, begin: &str) -> (String, Duration) {
 
 /// T1: silent and slow clients in numbers are closed in time; a healthy one is answered within 50 ms meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t1_slow_clients_are_closed_in_time_and_nobody_notices() {
+async fn t1_slow_clients_are_closed_in_time_without_effect_on_others() {
     let server = Arc::new(Server::start(limits()));
     let mut clients = JoinSet::new();
     for number in 0..400 {
@@ -71,9 +71,9 @@ async fn t1_slow_clients_are_closed_in_time_and_nobody_notices() {
     assert!(median <= Duration::from_millis(50), "the median of the healthy client was {median:?}");
 }
 
-/// T1: a body that stops coming ends after the idle limit, not the total one.
+/// T1: a body that stops arriving ends after the idle limit, not the total one.
 #[tokio::test]
-async fn t1_a_body_that_stops_is_given_up() {
+async fn t1_a_stalled_body_is_cut() {
     let server = Server::start(limits());
     let stream = server.send("POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc").await;
     let (answer, after) = read_to_end(stream).await;
@@ -83,7 +83,7 @@ async fn t1_a_body_that_stops_is_given_up() {
 
 /// T1: only waiting for the client counts; a handler may take longer than any limit.
 #[tokio::test]
-async fn t1_the_servers_own_time_is_not_the_clients() {
+async fn t1_time_spent_in_a_handler_does_not_count() {
     let tight = Duration::from_millis(100);
     let short = Limits { first_byte: tight, head: tight, body_idle: tight, body_total: tight, ..limits() };
     let server = Server::start(Limits { write_stall: tight, keep_alive_idle: tight, ..short });
@@ -91,7 +91,7 @@ async fn t1_the_servers_own_time_is_not_the_clients() {
     assert!(read_answer(&mut stream).await.0.starts_with("http/1.1 200"));
 }
 
-/// T1: clients that never read their answers are cut, and their memory with them.
+/// T1: clients that never read their responses are cut, and their memory is freed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t1_clients_that_never_read_are_cut() {
     let server = Server::start(limits());
@@ -146,9 +146,9 @@ async fn t1_idle_connections_are_kept_and_then_closed() {
     assert_eq!(server.paths().len(), 4);
 }
 
-/// T1: half a head behind a whole request is half a head.
+/// T1: an incomplete head after a complete request has the limit of a head.
 #[tokio::test]
-async fn t1_half_a_pipelined_head_has_the_limit_of_a_head() {
+async fn t1_an_incomplete_pipelined_head_has_the_limit_of_a_head() {
     let server = Server::start(Limits { keep_alive_idle: MOMENT, ..limits() });
     let mut stream = server.send(format!("{HEAD}GET / HT")).await;
     read_answer(&mut stream).await;
@@ -176,7 +176,7 @@ async fn t1_large_heads_are_refused() {
     }
 }
 
-/// An answer that comes before its request has been sent still reaches a client that sends all before it reads.
+/// A response that is sent before its request is complete reaches a client that sends everything before it reads.
 #[tokio::test]
 async fn an_early_refusal_reaches_a_client_that_is_still_sending() {
     let server = Server::start(limits());

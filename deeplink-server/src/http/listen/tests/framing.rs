@@ -1,4 +1,4 @@
-//! X14 and X15: what is framed ambiguously is refused, and no request is ever smuggled behind another.
+//! X14 and X15: ambiguous framing is refused, and no request can be smuggled behind another.
 
 use super::*;
 
@@ -61,7 +61,7 @@ async fn x15_ambiguous_framing_is_refused_and_ends_the_connection() {
     assert_eq!(server.paths(), Vec::<String>::new());
 }
 
-/// X15: a request without a length that is not looked at, a plain GET, is the last one when it has a body.
+/// X15: a plain GET, which is not scanned, ends its connection if it has a body.
 #[tokio::test]
 async fn x15_a_get_with_a_body_is_the_last_of_its_connection() {
     let server = Server::start(limits());
@@ -81,7 +81,7 @@ async fn x15_a_get_with_a_body_is_the_last_of_its_connection() {
     assert!(!server.paths().contains(&"/smuggled".to_owned()), "{:?}", server.paths());
 }
 
-/// X15: every chunked request is answered with `Connection: close`, and what follows it never.
+/// X15: every chunked request gets `Connection: close`, and nothing after it is processed.
 #[tokio::test]
 async fn x15_a_chunked_request_is_the_last_of_its_connection() {
     let server = Server::start(limits());
@@ -95,9 +95,9 @@ async fn x15_a_chunked_request_is_the_last_of_its_connection() {
     assert!(!server.paths().contains(&"/smuggled".to_owned()));
 }
 
-/// X15: chunks that are none end the request and the connection.
+/// X15: invalid chunks end the request and the connection.
 #[tokio::test]
-async fn x15_broken_chunks_end_the_connection() {
+async fn x15_invalid_chunks_end_the_connection() {
     let server = Server::start(limits());
     for body in
         ["g\r\nabc\r\n", "3\r\nabcX\r\n0\r\n\r\n", "-3\r\nabc\r\n", "ffffffffffffffffff\r\na", "3 \0\r\nabc\r\n"]
@@ -110,9 +110,9 @@ async fn x15_broken_chunks_end_the_connection() {
     assert!(!server.paths().contains(&"/smuggled".to_owned()));
 }
 
-/// X15: what is framed plainly stays on its connection, also with bare line feeds, and cut anywhere.
+/// X15: unambiguous requests share a connection, also with bare line feeds and split anywhere.
 #[tokio::test]
-async fn x15_plain_requests_share_a_connection() {
+async fn x15_unambiguous_requests_share_a_connection() {
     let server = Server::start(limits());
     let requests = [
         post("Content-Length: 3\r\n", "abc"),
@@ -133,7 +133,7 @@ async fn x15_plain_requests_share_a_connection() {
     }
 }
 
-/// X14: TRACE and CONNECT reach a router as what they are, and no tunnel opens.
+/// X14: TRACE and CONNECT reach the router unchanged, and no tunnel is opened.
 #[tokio::test]
 async fn x14_trace_and_connect_are_refused() {
     let server = Server::start(limits());

@@ -44,7 +44,7 @@ async fn next(stream: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
     timeout(4 * MOMENT, read).await.expect("a frame, or the end")
 }
 
-/// What the server said in leaving.
+/// The error code of GOAWAY.
 async fn goaway(stream: &mut TcpStream) -> Option<u32> {
     let mut said = None;
     while let Some((kind, _, payload)) = next(stream).await {
@@ -101,7 +101,7 @@ async fn t2_rapid_reset_ends_the_connection() {
     server.until_open(0).await;
 }
 
-/// T2: a client that lets requests begin and drops them, slowly enough to pass as one by one, is cut.
+/// T2: a client that starts and resets many requests slowly is cut too.
 #[tokio::test]
 async fn t2_abandoning_requests_ends_the_connection() {
     let server = Server::start(Limits { write_stall: MOMENT, ..limits() });
@@ -124,7 +124,7 @@ async fn t2_abandoning_requests_ends_the_connection() {
     assert!((200..400).contains(&server.paths().len()), "{} requests were begun", server.paths().len());
 }
 
-/// T2: a head in endless pieces ends the connection.
+/// T2: an endless sequence of CONTINUATION frames ends the connection.
 #[tokio::test]
 async fn t2_continuation_flood_ends_the_connection() {
     for piece in [&b""[..], b"\0\x01x\x01y"] {
@@ -141,9 +141,9 @@ async fn t2_continuation_flood_ends_the_connection() {
     }
 }
 
-/// T1: half a head over HTTP/2 has the limit of a head, whether the frame or the head is unfinished.
+/// T1: an incomplete head over HTTP/2 has the limit of a head, whether the frame or the head is incomplete.
 #[tokio::test]
-async fn t1_half_a_head_over_http2_is_given_up() {
+async fn t1_an_incomplete_head_over_http2_is_cut() {
     let server = Server::start(Limits { keep_alive_idle: 4 * MOMENT, ..limits() });
     let whole = frame(HEADERS, END_STREAM, 1, &get("/x"));
     for half in [&whole[..4], &whole[..12], &whole[..]] {
@@ -154,7 +154,7 @@ async fn t1_half_a_head_over_http2_is_given_up() {
     }
 }
 
-/// T1: an idle connection is told to go.
+/// T1: an idle connection gets GOAWAY.
 #[tokio::test]
 async fn t1_idle_http2_connections_are_closed() {
     let server = Server::start(limits());
@@ -164,7 +164,7 @@ async fn t1_idle_http2_connections_are_closed() {
     assert_ended("idle", began.elapsed(), limits().keep_alive_idle);
 }
 
-/// T1: a body that does not come ends its own request only.
+/// T1: a body that does not arrive ends its own request only.
 #[tokio::test]
 async fn t1_a_body_over_http2_has_the_limits_of_a_body() {
     let server = Server::start(limits());
@@ -177,9 +177,9 @@ async fn t1_a_body_over_http2_has_the_limits_of_a_body() {
     while !matches!(next(&mut stream).await.expect("another answer"), (HEADERS, 3, _)) {}
 }
 
-/// T1: a client that reads the connection and takes nothing of its answer stalls as well.
+/// T1: a client that keeps the flow-control window of a response closed is stalled.
 #[tokio::test]
-async fn t1_a_closed_window_is_a_stalled_client() {
+async fn t1_a_closed_window_counts_as_stalled() {
     let server = Server::start(Limits { keep_alive_idle: MOMENT, ..limits() });
     let mut stream = connect(&server, &request(1, "/large")).await;
     let (began, mut taken) = (Instant::now(), 0);

@@ -1,12 +1,12 @@
 //! The listener on real sockets, spoken to in raw bytes.
 
+mod capacity;
+mod commands;
 mod deadlines;
 mod framing;
 mod http2;
-mod places;
 mod stopping;
 mod tls;
-mod verdicts;
 
 use std::convert::Infallible;
 use std::future::pending;

@@ -1,4 +1,4 @@
-//! A graceful stop answers everything that has been asked, and waits for nobody who asks nothing.
+//! A graceful stop finishes requests in progress, and does not wait for idle connections.
 
 use tokio::task::JoinSet;
 
@@ -16,9 +16,9 @@ impl Server {
     }
 }
 
-/// Under full load no connection is reset: each ends with an answer that says so.
+/// Under full load no connection is reset: each ends with `Connection: close`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_under_load_resets_nobody() {
+async fn a_stop_under_load_resets_no_connection() {
     for round in 0..5 {
         let server = Server::start(Limits { keep_alive_idle: 4 * MOMENT, drain: 2 * MOMENT, ..limits() });
         let mut clients = JoinSet::new();
@@ -50,9 +50,9 @@ async fn a_stop_under_load_resets_nobody() {
     }
 }
 
-/// What is being answered is answered; who has been idle is let go at once; who connected before the stop is served.
+/// Requests in progress are finished, idle connections closed at once, connections in the backlog served.
 #[tokio::test]
-async fn a_stop_finishes_what_was_begun() {
+async fn a_stop_finishes_requests_in_progress() {
     let long = Limits { keep_alive_idle: 4 * MOMENT, first_byte: 4 * MOMENT, head: MOMENT, ..limits() };
     let server = Server::start(Limits { drain: 4 * MOMENT, ..long });
     let mut idle = server.send(HEAD).await;
@@ -86,7 +86,7 @@ async fn a_stop_finishes_what_was_begun() {
     assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
 }
 
-/// Over HTTP/2 as well: what has begun is answered, then the connection ends.
+/// Over HTTP/2 too, requests in progress are finished, then the connection ends.
 #[tokio::test]
 async fn a_stop_finishes_streams() {
     let server = Server::start(Limits { drain: MOMENT, ..limits() });
@@ -103,9 +103,9 @@ async fn a_stop_finishes_streams() {
     assert!(reading.await.unwrap().0.contains("slow"));
 }
 
-/// Who cannot finish is cut when the time is over, at once when asked again.
+/// Requests that do not finish are cut after the drain time, or at once on a second signal.
 #[tokio::test]
-async fn a_stop_does_not_wait_for_ever() {
+async fn a_stop_has_a_time_limit() {
     let server = Server::start(limits());
     let _hung = server.send("GET /hang HTTP/1.1\r\nHost: a\r\n\r\n").await;
     server.until_open(1).await;
@@ -124,9 +124,9 @@ async fn a_stop_does_not_wait_for_ever() {
     assert!(cut == 1 && took < MOMENT, "{cut} were cut in {took:?}");
 }
 
-/// A sender that is gone asks for a graceful stop: nobody could ask any more.
+/// A dropped sender means a graceful stop, because no one could request one any more.
 #[tokio::test]
-async fn a_forgotten_server_stops() {
+async fn a_dropped_sender_stops_the_server() {
     let Server { stop, serving, .. } = Server::start(limits());
     drop(stop);
     assert_eq!(timeout(MOMENT, serving).await.unwrap().unwrap(), 0);

@@ -13,8 +13,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::super::deadline::{Shared, TICK, millis};
-use super::super::socket::{Carrier, Socket};
-use super::super::watch::{Order, Watch};
+use super::super::socket::{Socket, Transport};
+use super::super::state::{Command, ConnectionState};
 use super::*;
 use crate::http::listen::Certificates;
 
@@ -218,10 +218,10 @@ impl AsyncWrite for Sponge {
     }
 }
 
-impl Carrier for Sponge {
+impl Transport for Sponge {
     const BUFFERS: bool = true;
 
-    fn say_without_waiting(&mut self, _: &[u8]) {}
+    fn try_send(&mut self, _: &[u8]) {}
 
     fn reset_on_close(&self) {
         self.0.store(true, Ordering::SeqCst);
@@ -232,15 +232,15 @@ impl Carrier for Sponge {
 #[test]
 fn t1_bytes_that_tls_holds_back_count_as_unread() {
     let shared = Shared::new(Limits::default());
-    let watch = Arc::new(Watch::new(Arc::clone(&shared)));
+    let state = Arc::new(ConnectionState::new(Arc::clone(&shared)));
     let was_reset = Arc::new(AtomicBool::new(false));
-    let mut socket = Socket::new(Sponge(Arc::clone(&was_reset)), Arc::clone(&watch));
+    let mut socket = Socket::new(Sponge(Arc::clone(&was_reset)), Arc::clone(&state));
     let mut cx = Context::from_waker(Waker::noop());
-    watch.begin_exchange();
+    state.begin_exchange();
     assert!(Pin::new(&mut socket).poll_write(&mut cx, b"the end").is_ready());
     assert!(Pin::new(&mut socket).poll_flush(&mut cx).is_pending());
     let due = shared.now_ms() + millis(Limits::default().write_stall + TICK);
-    assert_eq!((watch.verdict(due - 1), watch.verdict(due)), (None, Some(Order::Cut)));
+    assert_eq!((state.overdue(due - 1), state.overdue(due)), (None, Some(Command::Close)));
     drop(socket);
     assert!(was_reset.load(Ordering::SeqCst), "the kernel would keep what nobody reads");
 }

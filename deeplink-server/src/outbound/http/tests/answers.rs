@@ -1,8 +1,8 @@
 //! What the client sends, and what it makes of what comes back.
 
-use super::authority::{Authority, Identity};
 use super::*;
 use crate::config::TrustedRoots;
+use deeplink_doubles::authority::{Authority, Identity};
 
 /// Whether a failure is the right one.
 type Judge = fn(&Failed) -> bool;

@@ -2,15 +2,10 @@ mod answers;
 mod posts;
 mod targets;
 
-#[path = "../../../../../tests/common/authority.rs"]
-mod authority;
-#[path = "../../../../../tests/common/dns.rs"]
-#[expect(dead_code, reason = "other suites use the rest of it")]
-mod names;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use deeplink_doubles::dns as names;
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -52,8 +47,8 @@ impl Bench {
             dns: Dns::new(Some(names.address())),
             allow: Networks::default(),
             dialler: Dialler::with(Arc::new(dial), None),
-            kept: kept::Pool::default(),
-            believes: post::JUDGED,
+            pool: pool::Pool::default(),
+            address_check_ttl: post::ADDRESS_CHECK_TTL,
         };
         Self { http, names, dialled }
     }

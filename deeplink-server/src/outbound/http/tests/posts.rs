@@ -25,7 +25,7 @@ async fn a_host_that_has_moved_is_asked_for_once() {
     })
     .await;
     let mut bench = Bench::new(address).await;
-    bench.http.believes = Duration::ZERO;
+    bench.http.address_check_ttl = Duration::ZERO;
     bench.names.addresses(NAME, &[PUBLIC]);
     let post = || async {
         let url = format!("http://{NAME}/");
@@ -84,7 +84,7 @@ async fn an_answer_at_the_last_moment_counts() {
         let terms = Terms { began, total: Duration::from_secs(10), largest: 100 };
         let post = Post { url: &url, headers: HeaderMap::new(), body: Bytes::from_static(b"{}"), terms };
         match bench.http.post(post).await {
-            Ok(answer) => answers.push((answer.status, answer.begin)),
+            Ok(answer) => answers.push((answer.status, answer.body_start)),
             // On a busy machine not even the status is there in time.
             Err(error) => assert!(matches!(error, Failed::Late(_)), "{error:?}"),
         }

@@ -66,9 +66,9 @@ fn q4_rows_of_a_jpeg_are_as_wide_as_they_can_be() {
     let scan = [0xff, 0xda, 0, 14, 4, 1, 0, 2, 0, 3, 0, 4, 0, 0, 63, 0];
     let header = jpeg::header(&[&[0xff, 0xd8][..], &frame, &scan].concat()).expect("a header");
     // Of three components, eight lines of 16-bit samples and the last one, each with 16 times as many.
-    assert!(header.own > 3 * 4_096 * (8 + 1) * 2 * 16 + (1 << 20), "{}", header.own);
+    assert!(header.decoder_bytes > 3 * 4_096 * (8 + 1) * 2 * 16 + (1 << 20), "{}", header.decoder_bytes);
     // What is known of each block of a lossy WebP is counted too.
-    let own = |name: &str| webp::header(sample(name)).expect("a header").own;
+    let own = |name: &str| webp::header(sample(name)).expect("a header").decoder_bytes;
     assert_eq!(own("lossy.webp"), (1 << 20) + 2 * (16 * 16 * 3 / 2 + 2 * 32));
 }
 
@@ -87,99 +87,25 @@ fn q4_a_jpeg_has_so_many_scans_and_no_more() {
     }
 }
 
-/// Q4: a lossless WebP of some kilobytes can ask for tables of hundreds of megabytes.
+/// Q4: a lossless WebP of some kilobytes can ask for tables of hundreds of megabytes, so none is decoded.
 #[test]
-fn q4_a_picture_of_many_codes_is_refused_before_they_are_made() {
-    let mut bits = Vec::new();
-    let mut put = |value: u32, count: u32| bits.extend((0..count).map(|place| value >> place & 1 == 1));
-    put(0x2f, 8);
-    put(15, 14);
-    put(15, 14);
-    put(0, 4);
-    // No transform, a large cache; codes by blocks of 4 × 4 pixels, and every block has group 599.
-    put(0, 1);
-    put(1, 1);
-    put(11, 4);
-    put(1, 1);
-    put(0, 3);
-    put(0, 1);
-    for value in [0x57, 2, 0, 0xff, 0] {
-        // A code with one symbol of eight bits.
-        put(0b101, 3);
-        put(value, 8);
+fn q4_lossless_data_of_a_webp_is_refused_before_it_is_read() {
+    for name in LOSSLESS {
+        assert_eq!(Logo::decode(sample(name)).err(), Some(NotALogo::Lossless), "{name}");
     }
-    for _ in 0..600 {
-        // 2,048 symbols of 11 bits, in 136 bytes: a length code with 11 and "as before", then 11 twice and six times 341.
-        put(0, 1);
-        put(11, 4);
-        (0..15).for_each(|place| put(u32::from(matches!(place, 8 | 14)), 3));
-        put(1, 1);
-        put(4, 3);
-        put(341, 10);
-        put(0, 2);
-        (0..341).for_each(|_| put(0b111, 3));
-        for _ in 0..4 {
-            put(0b001, 4);
-        }
-    }
-    let mut stream: Vec<u8> =
-        bits.chunks(8).map(|byte| byte.iter().enumerate().map(|(place, bit)| u8::from(*bit) << place).sum()).collect();
-    assert!(stream.len() < 100_000 && vp8l::memory(&stream, None).is_some_and(|memory| memory > OWN));
-    stream.push(0);
-    assert_eq!(webp_of(&stream).map(|_| ()), Err(NotALogo::TooLarge));
-    // A picture with several groups is none of these.
-    let rich = &sample("groups.webp")[20..];
-    let memory = vp8l::memory(rich, None).expect("a picture");
-    assert!((2 * 1_024..1 << 20).contains(&memory), "{memory}");
-}
-
-fn webp_of(stream: &[u8]) -> Result<Logo, NotALogo> {
-    let length = u32::try_from(stream.len()).expect("short");
-    let head = [&b"RIFF"[..], &(length + 12).to_le_bytes(), b"WEBPVP8L", &length.to_le_bytes()].concat();
-    Logo::decode(&[&head, stream].concat())
-}
-
-/// A stream of bits, the lowest of a byte first.
-#[derive(Default)]
-struct Bits(Vec<bool>);
-
-impl Bits {
-    fn put(&mut self, value: u32, count: u32) -> &mut Self {
-        self.0.extend((0..count).map(|place| value >> place & 1 == 1));
-        self
-    }
-
-    /// The header of a lossless picture.
-    fn head(width: u32, height: u32) -> Self {
-        let mut bits = Self::default();
-        bits.put(0x2f, 8).put(width - 1, 14).put(height - 1, 14).put(0, 4);
-        bits
-    }
-
-    /// A picture of one colour, for which no bit is needed: no cache, and five codes with one symbol.
-    fn plain(&mut self) -> &mut Self {
-        self.put(0, 1);
-        for _ in 0..5 {
-            self.put(0b0001, 4);
-        }
-        self
-    }
-
-    /// Every transform, with an image inside that is as large as can be, and one of groups.
-    fn with_images(&mut self) -> &mut Self {
-        self.put(0b001, 3).put(0, 3).plain();
-        self.put(0b011, 3).put(0, 3).plain();
-        // No more transforms, no cache; groups.
-        self.put(0, 1).put(0, 1).put(1, 1).put(0, 3).plain();
-        for _ in 0..5 {
-            self.put(0b0001, 4);
-        }
-        self
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let byte = |bits: &[bool]| bits.iter().zip(0..).map(|(bit, place)| u8::from(*bit) << place).sum();
-        self.0.chunks(8).map(byte).collect()
+    let stream = |kind: &[u8], data: &[u8]| chunk(kind, data);
+    let lossy = sample("lossy.webp")[12..].to_vec();
+    // Nothing of these is a stream; the kind of chunk is enough.
+    for (what, chunks) in [
+        ("a picture", vec![stream(b"VP8L", b"?")]),
+        ("a picture in a list", vec![list(0x10, 32, 16), stream(b"VP8L", b"?")]),
+        ("one behind another chunk", vec![list(0, 32, 16), chunk(b"EXIF", b"?"), stream(b"VP8L", b"?"), lossy.clone()]),
+        ("a frame", vec![list(0x12, 32, 16), of_frame(32, 16, &[stream(b"VP8L", b"?")])]),
+        ("alpha", vec![list(0x10, 32, 16), stream(b"ALPH", &[1]), lossy.clone()]),
+        ("alpha, compressed in no known way", vec![list(0x10, 32, 16), stream(b"ALPH", &[2]), lossy.clone()]),
+        ("alpha of a frame", vec![list(0x12, 32, 16), of_frame(32, 16, &[stream(b"ALPH", &[1]), lossy])]),
+    ] {
+        assert_eq!(Logo::decode(&file(&chunks)).err(), Some(NotALogo::Lossless), "{what}");
     }
 }
 
@@ -214,10 +140,6 @@ fn soon<T>(work: impl FnOnce() -> T) -> T {
 /// Q4: half a megabyte of little pictures, each of which fills images without a bit of its own: two are one too many.
 #[test]
 fn q4_a_frame_has_one_picture_and_one_alpha() {
-    let (width, height) = (1_400, 1_400);
-    let mut alpha = Bits::default();
-    let alpha = chunk(b"ALPH", &[&[1][..], &alpha.with_images().bytes()].concat());
-    let lossless = chunk(b"VP8L", &Bits::head(width, height).with_images().bytes());
     let lossy = sample("lossy.webp")[12..].to_vec();
     let small_alpha = chunk(b"ALPH", &[vec![0], vec![9; 32 * 16]].concat());
     let many = |chunk: &[u8]| chunk.repeat((510 << 10) / chunk.len());
@@ -225,11 +147,11 @@ fn q4_a_frame_has_one_picture_and_one_alpha() {
         assert!(file.len() <= 512 << 10, "{what}");
         assert_eq!(soon(|| Logo::decode(&file).err()), Some(NotALogo::NotAnImage), "{what}");
     };
-    refused("alpha", file(&[list(0x10, width, height), many(&alpha)]));
-    refused("pictures", file(&[list(0x10, width, height), many(&lossless)]));
-    refused("alpha in a frame", file(&[list(0x12, width, height), of_frame(width, height, &[many(&alpha)])]));
-    refused("pictures in a frame", file(&[list(0x12, width, height), of_frame(width, height, &[many(&lossless)])]));
     let (still, moving) = (|| list(0x10, 32, 16), || list(0x12, 32, 16));
+    refused("alpha", file(&[still(), many(&small_alpha)]));
+    refused("pictures", file(&[still(), many(&lossy)]));
+    refused("alpha in a frame", file(&[moving(), of_frame(32, 16, &[many(&small_alpha)])]));
+    refused("pictures in a frame", file(&[moving(), of_frame(32, 16, &[many(&lossy)])]));
     refused("two pictures", file(&[still(), lossy.clone(), lossy.clone()]));
     refused("two alphas", file(&[still(), small_alpha.clone(), small_alpha.clone(), lossy.clone()]));
     refused("alpha behind", file(&[still(), lossy.clone(), small_alpha.clone()]));
@@ -254,48 +176,9 @@ fn q4_a_frame_has_one_picture_and_one_alpha() {
 fn q4_frames_behind_the_first_cost_nothing() {
     let lossy = sample("lossy.webp")[12..].to_vec();
     let (width, height) = (1_000, 1_000);
-    let costly = of_frame(width, height, &[chunk(b"VP8L", &Bits::head(width, height).with_images().bytes())]);
+    let costly = of_frame(width, height, &[chunk(b"VP8L", b"?")]);
     let first = of_frame(32, 16, &[lossy]);
     let chunks = [list(0x02, width, height), chunk(b"ANIM", &[0; 6]), first, costly.repeat((500 << 10) / costly.len())];
     let logo = soon(|| Logo::decode(&file(&chunks))).expect("a picture");
     assert_near(pixel(&logo, 1, 1), GREEN, "the first frame");
-}
-
-/// Q4: the size is looked at before anything of the stream is read.
-#[test]
-fn q4_a_lossless_picture_of_a_huge_size_costs_nothing() {
-    let mut bits = Bits::head(16_384, 16_384);
-    let stream = [bits.with_images().bytes(), vec![0; 2]].concat();
-    let huge = file(&[chunk(b"VP8L", &stream)]);
-    assert!(huge.len() < 64, "{}", huge.len());
-    let header = webp::header(&huge).expect("a header");
-    assert_eq!((header.width, header.samples, header.own), (16_384, 0, 0), "nothing was counted");
-    assert_eq!(soon(|| Logo::decode(&huge).err()), Some(NotALogo::TooLarge));
-    let fine = file(&[chunk(b"VP8L", &[Bits::head(64, 64).with_images().bytes(), vec![0; 2]].concat())]);
-    assert!(webp::header(&fine).expect("a header").own > 0);
-}
-
-/// Q4: the steps of the reading are counted, whatever the bits say.
-#[test]
-fn q4_reading_ahead_has_an_end() {
-    // Groups as many as can be, whose codes have one symbol of many.
-    let mut bits = Bits::head(2_000, 2_000);
-    bits.put(0, 1).put(1, 1).put(11, 4).put(1, 1).put(0, 3).put(0, 1);
-    for value in [0xff, 0xff, 0, 0xff, 0] {
-        bits.put(0b101, 3).put(value, 8);
-    }
-    while bits.0.len() < (500 << 10) * 8 {
-        // Lengths: of 18 ("eleven to 138 zeros") and 1; zeros up to the last symbol.
-        // The code of the lengths is 0 for the length 1, and 1 for a run of zeros.
-        bits.put(0, 1).put(0, 4).put(0, 3).put(1, 3).put(0, 3).put(1, 3).put(0, 1);
-        for zeros in [138; 16] {
-            bits.put(1, 1).put(zeros - 11, 7);
-        }
-        bits.put(0, 1).put(1, 1).put(119 - 11, 7);
-        for _ in 0..4 {
-            bits.put(0b0001, 4);
-        }
-    }
-    let stream = bits.bytes();
-    assert!(soon(|| vp8l::memory(&stream, None)).is_some_and(|memory| memory > OWN));
 }

@@ -23,7 +23,8 @@ fn an_element_exists_only_with_its_target() {
     const INTENT: &str = "intent://promo/1?x=2&y#Intent;scheme=shop;package=com.example.app;S.browser_fallback_url=https%3A%2F%2Fplay.google.com%2Fstore%2Fapps%2Fdetails%3Fid%3Dcom.example.app%26referrer%3Ddl_link%253DAbC12345;end";
     let in_app = format!("{IPHONE} Instagram");
     let wechat = format!("{ANDROID} MicroMessenger/8");
-    let android_only = LinkView { ios_deep_link: None, ios_store_url: None, web_url: None, ..EVERYTHING };
+    let android_only =
+        leading(Destinations { ios_deep_link: None, ios_store_url: None, web_url: None, ..EVERYTHING.to });
     for (agent, link, expected) in [
         (IPHONE, EVERYTHING, vec![APP, ("store", APP_STORE), ("web", WEB), ("copies", "")]),
         (&in_app, EVERYTHING, vec![("open", APP_STORE), ("web", WEB), ("deep", "shop://promo/1"), ("copies", "")]),
@@ -45,15 +46,15 @@ fn an_element_exists_only_with_its_target() {
 
 #[test]
 fn what_is_said_without_a_button() {
-    let ios_only = LinkView { ios_deep_link: Some("shop://x"), ..NOTHING };
-    let android_only = LinkView { android_deep_link: Some("shop://x"), ..NOTHING };
+    let ios_only = leading(Destinations { ios_deep_link: Some("shop://x"), ..NOWHERE });
+    let android_only = leading(Destinations { android_deep_link: Some("shop://x"), ..NOWHERE });
     for (agent, link, text) in [
         (LINUX, NOTHING, "This link has no destination."),
         (IPHONE, NOTHING, "This link has no destination."),
         (LINUX, ios_only, "Open this link on your phone."),
         (MAC, ios_only, "Open this link on your phone."),
-        (IPHONE, android_only, "This link opens an app for Android."),
-        (ANDROID, ios_only, "This link opens an app for iPhone and iPad."),
+        (IPHONE, android_only, "This link opens an Android app."),
+        (ANDROID, ios_only, "This link opens an iPhone and iPad app."),
     ] {
         let page = dom(agent, &link, NO_TEXTS);
         assert!(page.by_id("open").is_none());
@@ -66,7 +67,7 @@ fn what_is_said_without_a_button() {
 fn the_button_says_where_it_leads() {
     let in_app = format!("{IPHONE} Instagram");
     let android_in_app = format!("{ANDROID} Instagram");
-    let no_intent = LinkView { android_deep_link: None, ..EVERYTHING };
+    let no_intent = leading(Destinations { android_deep_link: None, ..EVERYTHING.to });
     for (agent, link, texts, label) in [
         (IPHONE, EVERYTHING, TEXTS, "Open in Greenhouse"),
         (IPHONE, EVERYTHING, NO_TEXTS, "Open in the app"),
@@ -82,7 +83,7 @@ fn the_button_says_where_it_leads() {
 #[test]
 fn the_script_gets_its_data() {
     let link = EVERYTHING.url;
-    let store = EVERYTHING.ios_store_url;
+    let store = EVERYTHING.to.ios_store_url;
     let in_app = format!("{IPHONE} Instagram");
     let ipad = json!({ "open": "shop://promo/1", "label": "Open in the app", "fallback": store, "copy": link });
     for (agent, expected) in [
@@ -94,8 +95,8 @@ fn the_script_gets_its_data() {
     ] {
         assert_eq!(data(&dom(agent, &EVERYTHING, NO_TEXTS)), expected, "{agent}");
     }
-    let no_store = LinkView { ios_store_url: None, ..EVERYTHING };
-    let ipad = json!({ "open": "shop://promo/1", "label": "Open in the app", "fallback": no_store.web_url });
+    let no_store = leading(Destinations { ios_store_url: None, ..EVERYTHING.to });
+    let ipad = json!({ "open": "shop://promo/1", "label": "Open in the app", "fallback": no_store.to.web_url });
     assert_eq!(data(&dom(MAC, &no_store, NO_TEXTS)), json!({ "ios": ipad }));
 }
 
@@ -188,7 +189,7 @@ fn who_has_no_phone_at_hand_can_scan_one() {
         assert_eq!(code.is_some(), shown, "{agent}");
         if let Some(code) = code {
             assert_eq!(code.attr("src").as_deref(), Some(QR));
-            assert_eq!(code.attr("alt").as_deref(), Some("QR code of this link"));
+            assert_eq!(code.attr("alt").as_deref(), Some("QR code for this link"));
         }
     }
     let plan = plan(LINUX, &EVERYTHING);

@@ -129,7 +129,12 @@ fn the_whole_head_table_comes_early_even_with_the_longest_values() {
     let (title, description, cta, context) = (text(120), text(300), text(120), text(500));
     let address = |scheme: &str| format!("{scheme}://example.com/{}", "x".repeat(2048 - 15 - scheme.len()));
     let (app, web) = (address("shop"), address("https"));
-    let link = LinkView { ios_deep_link: Some(&app), android_deep_link: Some(&app), web_url: Some(&web), ..EVERYTHING };
+    let link = leading(Destinations {
+        ios_deep_link: Some(&app),
+        android_deep_link: Some(&app),
+        web_url: Some(&web),
+        ..EVERYTHING.to
+    });
     for description in [Some(&*description), None] {
         let preview = Preview { title: Some(&title), description, image_url: Some(&web) };
         let agent = Agent { action: None, cta: Some(&cta), description: Some(&context) };

@@ -45,15 +45,14 @@ fn page_of(agent: &str, text: &str, is_address: bool) -> Dom {
     let (web, app) = (address("https://example.com/"), address("shop://"));
     let (app_store, play_store) =
         (address("https://apps.apple.com/app/id1?"), address("https://play.google.com/details?id=com.example.app&x="));
-    let link = LinkView {
+    let link = leading(Destinations {
         ios_deep_link: Some(&app),
         ios_store_url: Some(&app_store),
         // A fragment would decide between intent and deep link, which have different addresses but the same shape.
         android_deep_link: Some(&app),
         android_store_url: Some(&play_store),
         web_url: Some(&web),
-        ..EVERYTHING
-    };
+    });
     let display = DisplayApp { name: Some(text), icon_url: Some(&web), theme_color: Some(text) };
     let texts = Texts {
         preview: Some(Preview { title: Some(text), description: Some(text), image_url: Some(&web) }),

@@ -4,7 +4,8 @@ mod body;
 mod head;
 mod inert;
 
-use deeplink_core::resolve::{LandingPlan, LinkView, Outcome, Surroundings, decide};
+use deeplink_core::destinations::Destinations;
+use deeplink_core::resolve::{HostContext, LandingPlan, LinkView, Outcome, decide};
 use deeplink_core::visitor::{AgentTraits, Visitor};
 use serde_json::Value;
 
@@ -24,28 +25,36 @@ const QR: &str = "data:image/svg+xml,%3Csvg/%3E";
 const EVERYTHING: LinkView<'static> = LinkView {
     link_id: "AbC12345",
     url: "https://go.example.com/AbC12345",
-    ios_deep_link: Some("shop://promo/1"),
-    ios_store_url: Some("https://apps.apple.com/app/id123456789"),
-    android_deep_link: Some("shop://promo/1?x=2&y"),
-    android_store_url: Some("https://play.google.com/store/apps/details?id=com.example.app"),
-    web_url: Some("https://shop.example.com/promo?a=1&b=2"),
+    to: Destinations {
+        ios_deep_link: Some("shop://promo/1"),
+        ios_store_url: Some("https://apps.apple.com/app/id123456789"),
+        android_deep_link: Some("shop://promo/1?x=2&y"),
+        android_store_url: Some("https://play.google.com/store/apps/details?id=com.example.app"),
+        web_url: Some("https://shop.example.com/promo?a=1&b=2"),
+    },
     has_social_preview: true,
     has_agent_context: true,
     is_active: true,
 };
 
-const NOTHING: LinkView<'static> = LinkView {
+const NOWHERE: Destinations<Option<&str>> = Destinations {
     ios_deep_link: None,
     ios_store_url: None,
     android_deep_link: None,
     android_store_url: None,
     web_url: None,
-    ..EVERYTHING
 };
+
+const NOTHING: LinkView<'static> = LinkView { to: NOWHERE, ..EVERYTHING };
+
+/// The link of these tests with other destinations.
+fn leading(to: Destinations<Option<&str>>) -> LinkView<'_> {
+    LinkView { to, ..EVERYTHING }
+}
 
 fn plan<'a>(agent: &str, link: &LinkView<'a>) -> Box<LandingPlan<'a>> {
     let visitor = Visitor::new(AgentTraits::of(agent), None);
-    match decide(link, &Surroundings::default(), visitor, None) {
+    match decide(link, &HostContext::default(), visitor, None) {
         Outcome::Landing(plan) => plan,
         other => panic!("no landing page: {other:?}"),
     }

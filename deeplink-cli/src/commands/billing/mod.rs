@@ -1,0 +1,87 @@
+//! `dl billing`: the account's plan, and how it is paid for.
+
+mod cancel;
+mod checkout;
+mod draw;
+mod portal;
+mod status;
+
+use clap::Args;
+use deeplink_client::BillingStatus;
+use deeplink_core::time::Timestamp;
+
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::output::{Record, Sheet};
+
+commands! {
+    /// See the account's plan, pay for one and cancel it
+    Billing {
+        Status(status::Status),
+        Checkout(checkout::Checkout),
+        Portal(portal::Portal),
+        Cancel(cancel::Cancel),
+    }
+}
+
+/// What happens to the address of a page of the payment processor.
+#[derive(Debug, Args)]
+struct Page {
+    /// Open the page in the browser too
+    #[arg(long)]
+    open: bool,
+}
+
+impl Page {
+    /// Prints the address to stdout only, because anyone with it can use it, and opens it if asked to.
+    fn print(&self, ctx: &Context, sheet: &Sheet<'_>, raw: &[u8], url: &str) -> Outcome {
+        ctx.console.hide(url);
+        sheet.created(&String::from_utf8_lossy(raw))?;
+        if self.open {
+            crate::browser::open(ctx, url);
+        }
+        Ok(())
+    }
+}
+
+/// Says that nothing is refused for its number, where the answer does not say so itself.
+const NOT_ENFORCED: &str = "limits are not enforced on this service";
+
+/// What plans limit: what it is called, how many there are, and how many the plan includes. Where limits are not
+/// enforced there are none, and events are not counted.
+fn limited(status: &BillingStatus) -> Vec<(&'static str, i64, Option<i64>)> {
+    let (usage, limits, enforced) = (&status.usage, &status.limits, status.quotas_enforced);
+    let all = [
+        ("links", usage.links, limits.max_links),
+        ("events this month", usage.events_this_month, limits.max_events_per_month),
+        ("domains", usage.domains, limits.max_domains),
+        ("team members", usage.team_members, limits.max_team_members),
+        ("webhooks", usage.webhooks, limits.max_webhooks),
+    ];
+    let counted = all.into_iter().filter(|(name, ..)| enforced || *name != "events this month");
+    counted.map(|(name, used, limit)| (name, used, limit.filter(|_| enforced))).collect()
+}
+
+/// The same in words, a text for each.
+pub(crate) fn in_words(status: &BillingStatus) -> Vec<String> {
+    let words = |(name, used, limit): (&str, i64, Option<i64>)| match limit {
+        Some(limit) => format!("{used} of {limit} {name}"),
+        None => format!("{used} {name}"),
+    };
+    let mut texts: Vec<String> = limited(status).into_iter().map(words).collect();
+    if !status.quotas_enforced {
+        texts.push(NOT_ENFORCED.to_owned());
+    }
+    texts
+}
+
+/// The day of a time that the service gives in milliseconds.
+fn day(millis: i64) -> String {
+    Timestamp::from_millis(millis).to_string().chars().take(10).collect()
+}
+
+/// An answer for people: the end of the period as a time.
+fn dated(raw: &str, end: Option<i64>) -> String {
+    let Some((record, end)) = Record::read(raw).zip(end) else { return raw.to_owned() };
+    record.with("current_period_end", &format!("\"{}\"", Timestamp::from_millis(end)))
+}

@@ -1,0 +1,102 @@
+//! Paying for single requests (x402): who signs, and what came of it.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use deeplink_core::x402::{
+    CHALLENGE, Challenge, PAYMENT_V1, PAYMENT_V2, RECEIPT_V1, RECEIPT_V2, Receipt, Requirement, from_header,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+use crate::error::{Error, Kind, Result};
+use crate::transport::BoxFuture;
+
+/// A wallet, or whoever else signs payments. A client that has one and no key pays for each request that costs something:
+/// see [`crate::ClientBuilder::payer`].
+pub trait Payer: Send + Sync + 'static {
+    /// Signs the payment of a requirement, and gives what the scheme says on this chain. For `exact` on an EVM chain:
+    /// `{"signature", "authorization": {"from", "to", "value", "validAfter", "validBefore", "nonce"}}`, all texts, where
+    /// the signature is of the token's `TransferWithAuthorization` (EIP-3009) under the name and version in `extra`.
+    ///
+    /// An error means that this is not paid: it costs too much, for instance, or is due to somebody unknown.
+    fn pay<'a>(&'a self, requirement: &'a Requirement)
+    -> BoxFuture<'a, Result<Value, Box<dyn StdError + Send + Sync>>>;
+}
+
+/// A payment as it was sent: it pays for a repeat of the request, and for nothing more. Keep it until the request has
+/// succeeded, and give it to [`Call::pay_with`](crate::Call::pay_with).
+#[derive(Clone, PartialEq, Eq)]
+pub struct SentPayment {
+    header: HeaderName,
+    value: HeaderValue,
+    key: HeaderValue,
+}
+
+impl SentPayment {
+    /// A payment from what was stored of it: its header, that header's value, and the `Idempotency-Key` it was sent with.
+    pub fn new(header: &str, value: &str, idempotency_key: &str) -> Result<Self> {
+        let wrong = || Error::validation("payment", "this is not a payment that was sent");
+        let header = HeaderName::try_from(header).map_err(|_| wrong())?;
+        if header != PAYMENT_V1 && header != PAYMENT_V2 {
+            return Err(wrong());
+        }
+        let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        Ok(Self { header, value, key: crate::call::idempotency_key(idempotency_key)? })
+    }
+
+    pub(crate) fn of(header: HeaderName, value: HeaderValue, key: HeaderValue) -> Self {
+        Self { header, value, key }
+    }
+
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
+        headers.insert(self.header.clone(), self.value.clone());
+        headers.insert("idempotency-key", self.key.clone());
+    }
+
+    /// The header that carries it.
+    pub fn header(&self) -> &str {
+        self.header.as_str()
+    }
+
+    /// What the header says. Whoever has it can pay with it.
+    pub fn value(&self) -> &str {
+        self.value.to_str().unwrap_or_default()
+    }
+
+    /// The key that proves that a repeat is its payer's.
+    pub fn idempotency_key(&self) -> &str {
+        self.key.to_str().unwrap_or_default()
+    }
+}
+
+/// What pays is not shown.
+impl fmt::Debug for SentPayment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentPayment").field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+/// What a reply asks to be paid.
+pub(crate) fn challenge(headers: &HeaderMap, body: &[deeplink_core::x402::RequirementV1]) -> Option<Challenge> {
+    Challenge::read(headers.get(CHALLENGE).map(HeaderValue::as_bytes), body)
+}
+
+/// What a reply says came of the payment.
+pub(crate) fn receipt(headers: &HeaderMap) -> Option<Receipt> {
+    let value = headers.get(RECEIPT_V2).or_else(|| headers.get(RECEIPT_V1))?;
+    from_header(value.as_bytes()).ok()
+}
+
+/// The header that pays what a challenge asks for first.
+pub(crate) async fn paid(payer: &dyn Payer, challenge: &Challenge) -> Result<(HeaderName, HeaderValue)> {
+    let wrong = |why: &dyn fmt::Display| Error::validation("payment", format!("the payment cannot be sent: {why}"));
+    let Some(requirement) = challenge.accepts.first() else { return Err(wrong(&"nothing is accepted")) };
+    let payload = payer.pay(requirement).await;
+    let payload = payload.map_err(|why| Error::from_source(Kind::PaymentRequired, "the payer did not pay", why))?;
+    let (name, value) = challenge.payment(requirement, payload).to_header().map_err(|why| wrong(&why))?;
+    let mut value = HeaderValue::try_from(value).map_err(|why| wrong(&why))?;
+    value.set_sensitive(true);
+    Ok((HeaderName::from_static(name), value))
+}

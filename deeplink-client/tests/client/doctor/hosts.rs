@@ -1,0 +1,116 @@
+//! Hosts: their proof in DNS, the way to them, their certificate, their robots.txt.
+
+use std::time::Duration;
+
+use deeplink_client::doctor::Status::{Fail, Ok, Skip, Warn};
+
+use super::double::Reply;
+use super::scene::PRIMARY;
+use super::{assert_cases, at};
+use deeplink_doubles::authority::Identity;
+
+#[tokio::test]
+async fn the_proof_in_dns() {
+    assert_cases(&[
+        ("domain.txt", |_| {}, Ok, "the TXT record is there"),
+        ("domain.txt", |scene| scene.txt.insert(0, "v=spf1 -all".into()), Ok, "there"),
+        ("domain.txt", |scene| scene.txt.clear(), Warn, "no TXT record"),
+        ("domain.txt", |scene| scene.txt = vec!["a\u{7}b".into()], Warn, "says \"a b\""),
+        ("domain.txt", |scene| scene.txt = vec!["0".repeat(64)], Warn, "will lose its verification"),
+        // The service compares byte for byte too.
+        ("domain.txt", |scene| scene.txt[0].insert(0, ' '), Warn, "says \" 3fa91c07be5d2846"),
+        ("domain.txt", |scene| scene.txt[0].push('\n'), Warn, "will lose its verification"),
+        (
+            "domain.txt",
+            |scene| scene.txt = vec!["v=spf1 -all".into(), scene.txt[0].to_uppercase()],
+            Warn,
+            "says \"3FA91C07BE5D2846",
+        ),
+        (
+            "domain.txt",
+            |scene| {
+                (scene.with_key, scene.hosts) = (false, vec![PRIMARY]);
+                scene.txt[0].push(' ');
+            },
+            Warn,
+            "will lose its verification",
+        ),
+        ("domain.txt", |scene| (scene.with_key, scene.hosts) = (false, vec![PRIMARY]), Ok, "there"),
+        ("domain.txt", |scene| scene.reachable = false, Skip, "on this machine only"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn the_way_to_a_host() {
+    assert_cases(&[
+        ("domain.route", |_| {}, Ok, "leads here (127.0.0.1)"),
+        (
+            "domain.route",
+            |scene| scene.instead(|request| at(request, PRIMARY, "/health"), Reply::new(200, "text/html", "hello")),
+            Fail,
+            "another server answers",
+        ),
+        (
+            "domain.route",
+            |scene| scene.instead(|request| at(request, PRIMARY, "/health"), Reply::redirect("https://example.com/")),
+            Fail,
+            "HTTP 302 to https://example.com/",
+        ),
+        (
+            "domain.route",
+            |scene| scene.identity = Identity::SelfSigned,
+            Fail,
+            "answers, but the certificate is not signed",
+        ),
+        ("domain.route", |scene| scene.reachable = false, Skip, "on this machine only"),
+        (
+            "domain.route",
+            |scene| {
+                scene.limit = Duration::from_millis(700);
+                scene.instead(|request| at(request, PRIMARY, "/health"), Reply::silence());
+            },
+            Fail,
+            "no answer within",
+        ),
+        ("domain.tls", |_| {}, Ok, "valid for another 90 days"),
+        ("domain.tls", |scene| scene.identity = Identity::Days(14), Ok, "another 14 days"),
+        ("domain.tls", |scene| scene.identity = Identity::Days(13), Warn, "ends in 13 days"),
+        ("domain.tls", |scene| scene.identity = Identity::Ended, Fail, "expired"),
+        ("domain.tls", |scene| scene.identity = Identity::Other, Fail, "for another name"),
+        ("domain.tls", |scene| scene.identity = Identity::SelfSigned, Fail, "chain is incomplete"),
+        ("domain.tls", |scene| scene.identity = Identity::Plain, Fail, "the server does not speak TLS"),
+        ("domain.tls", |scene| scene.reachable = false, Skip, "on this machine only"),
+        ("domain.robots", |_| {}, Ok, "blocks nothing"),
+        (
+            "domain.robots",
+            |scene| {
+                scene.instead(
+                    |request| at(request, PRIMARY, "/robots.txt"),
+                    Reply::new(200, "text/plain", "User-agent: *\nDisallow: /r/"),
+                );
+            },
+            Ok,
+            "leaves",
+        ),
+        (
+            "domain.robots",
+            |scene| {
+                scene.instead(
+                    |request| at(request, PRIMARY, "/robots.txt"),
+                    Reply::new(200, "text/plain", "User-agent: *\nDisallow: /"),
+                );
+            },
+            Fail,
+            "blocks aasa-bot from",
+        ),
+        (
+            "domain.robots",
+            |scene| scene.instead(|request| at(request, PRIMARY, "/robots.txt"), Reply::new(503, "text/plain", "")),
+            Fail,
+            "HTTP 503",
+        ),
+        ("domain.robots", |scene| scene.reachable = false, Skip, "on this machine only"),
+    ])
+    .await;
+}

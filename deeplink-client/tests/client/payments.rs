@@ -1,0 +1,189 @@
+//! Paying for single requests: who is asked, what is sent, and that it is sent once.
+
+use std::error::Error as StdError;
+use std::sync::{Arc, Mutex};
+
+use deeplink_client::deeplink_core::x402::{
+    CHALLENGE, ChallengeV2, PAYMENT_V1, PAYMENT_V2, Payment, RECEIPT_V1, RECEIPT_V2, Resource, Version, to_header,
+};
+use deeplink_client::mock::{MockTransport, fixtures};
+use deeplink_client::transport::BoxFuture;
+use deeplink_client::{
+    Client, CreateLink, ErrorCode, Kind, Payer, Receipt, Requirement, Retry, SecretKey, SentPayment,
+};
+use http::Method;
+use serde_json::{Value, json};
+
+/// Signs what costs no more than this, and notes what it signed.
+#[derive(Clone)]
+struct Wallet {
+    most: u64,
+    signed: Arc<Mutex<Vec<Requirement>>>,
+}
+
+impl Wallet {
+    fn new(most: u64) -> Self {
+        Self { most, signed: Arc::default() }
+    }
+
+    fn signed(&self) -> Vec<Requirement> {
+        self.signed.lock().unwrap().clone()
+    }
+}
+
+impl Payer for Wallet {
+    fn pay<'a>(
+        &'a self,
+        requirement: &'a Requirement,
+    ) -> BoxFuture<'a, Result<Value, Box<dyn StdError + Send + Sync>>> {
+        Box::pin(async move {
+            if requirement.amount.parse::<u64>()? > self.most {
+                return Err("too expensive".into());
+            }
+            let mut signed = self.signed.lock().unwrap();
+            signed.push(requirement.clone());
+            Ok(json!({"signature": format!("0x{}", signed.len())}))
+        })
+    }
+}
+
+fn client(mock: &MockTransport, wallet: &Wallet) -> Client {
+    Client::builder("https://api.example.com").payer(wallet.clone()).transport(mock.clone()).build().unwrap()
+}
+
+fn receipt(success: bool) -> Receipt {
+    let error_reason = (!success).then(|| "insufficient_funds".to_owned());
+    let transaction = if success { "0xabc".into() } else { String::new() };
+    Receipt { success, transaction, network: "eip155:84532".into(), payer: "0x1".into(), error_reason }
+}
+
+fn requirement(amount: &str) -> Requirement {
+    fixtures::payment_required(amount).accepts.remove(0).into()
+}
+
+/// A reply that asks for a payment in version 2 only.
+fn asks_in_a_header(mock: MockTransport, amount: &str) -> MockTransport {
+    let resource = Resource { url: "https://api.example.com/v1/links".into(), description: None, mime_type: None };
+    let accepts = vec![requirement(amount)];
+    let challenge = ChallengeV2 { version: 2, error: None, resource, accepts };
+    mock.json(402, fixtures::error(ErrorCode::PaymentRequired, "send a payment"))
+        .header(CHALLENGE, &to_header(&challenge).unwrap())
+}
+
+#[tokio::test]
+async fn a_request_is_paid_for_in_the_version_that_it_is_asked_in() {
+    for version in [Version::V1, Version::V2] {
+        let mock = MockTransport::new().on(Method::POST, "/v1/links");
+        let (mock, name, receipt_header) = match version {
+            Version::V1 => (mock.json(402, fixtures::payment_required("10000")), PAYMENT_V1, RECEIPT_V1),
+            Version::V2 => (asks_in_a_header(mock, "10000"), PAYMENT_V2, RECEIPT_V2),
+        };
+        let receipt = receipt(true);
+        let mock = mock.json(201, fixtures::created_link("a")).header(receipt_header, &to_header(&receipt).unwrap());
+        let wallet = Wallet::new(10_000);
+        let made = client(&mock, &wallet).links().create(&CreateLink::new()).full().await.unwrap();
+        assert_eq!((made.value.link_id.as_str(), made.receipt()), ("a", Some(receipt)));
+        assert_eq!(wallet.signed(), [requirement("10000")]);
+        let calls = mock.calls();
+        assert_eq!(calls.len(), 2);
+        assert!(!calls[0].headers.contains_key(name) && !calls[1].headers.contains_key("authorization"));
+        assert_eq!(calls[0].header("idempotency-key"), calls[1].header("idempotency-key"));
+        let sent = Payment::read(version, calls[1].header(name).as_bytes()).unwrap();
+        assert_eq!(sent.payload(), &json!({"signature": "0x1"}));
+        assert!(calls[1].headers[name].is_sensitive());
+    }
+}
+
+/// A payment is signed once; attempts that follow carry it again. Asking while the first one is still being settled counts
+/// as no attempt.
+#[tokio::test(start_paused = true)]
+async fn the_same_payment_is_sent_again() {
+    let mock = MockTransport::new()
+        .on(Method::GET, "/v1/links/{link_id}")
+        .json(402, fixtures::payment_required("10000"))
+        .timeout()
+        .json(409, fixtures::error(ErrorCode::PaymentInProgress, "wait"))
+        .retry_after(1)
+        .json(409, fixtures::error(ErrorCode::PaymentInProgress, "wait"))
+        .retry_after(1)
+        .json(200, fixtures::link_detail("a"));
+    let wallet = Wallet::new(10_000);
+    let dl = client(&mock, &wallet);
+    dl.links().get("a").retry(Retry::attempts(2)).await.unwrap();
+    let calls = mock.calls();
+    let payments: Vec<_> = calls[1..].iter().map(|call| call.header(PAYMENT_V1).to_owned()).collect();
+    assert_eq!((payments.len(), wallet.signed().len()), (4, 1));
+    assert!(payments.iter().all(|payment| !payment.is_empty() && *payment == payments[0]));
+    assert!(calls.iter().all(|call| call.header("idempotency-key") == calls[0].header("idempotency-key")));
+}
+
+#[tokio::test]
+async fn what_is_asked_for_is_in_the_error_where_nobody_pays() {
+    let asks = || MockTransport::new().on(Method::POST, "/v1/links").json(402, fixtures::payment_required("10000"));
+    let create = |dl: Client| async move { dl.links().create(&CreateLink::new()).await.unwrap_err() };
+    // A key is never exchanged for a payment, a payer may refuse, and a payment is asked for once.
+    let mock = asks();
+    let key = SecretKey::new("dl_live_0123456789abcdef0123456789abcdef0123456789abcdef");
+    let keyed = Client::builder("https://api.example.com").secret_key(key).payer(Wallet::new(u64::MAX));
+    let error = create(keyed.transport(mock.clone()).build().unwrap()).await;
+    assert_eq!((error.kind(), mock.calls().len()), (Kind::PaymentRequired, 1));
+    let asked = error.payment().unwrap().asked.unwrap().clone();
+    assert_eq!((asked.version, asked.accepts), (Version::V1, vec![requirement("10000")]));
+
+    let (mock, wallet) = (asks(), Wallet::new(9_999));
+    let error = create(client(&mock, &wallet)).await;
+    assert_eq!(
+        (error.kind(), error.message(), mock.calls().len()),
+        (Kind::PaymentRequired, "the payer did not pay", 1)
+    );
+    assert!(std::error::Error::source(&error).unwrap().to_string().contains("too expensive"));
+
+    let mock =
+        asks().json(402, fixtures::payment_required("10000")).header(RECEIPT_V1, &to_header(&receipt(false)).unwrap());
+    let wallet = Wallet::new(10_000);
+    let error = create(client(&mock, &wallet)).await;
+    assert_eq!((mock.calls().len(), wallet.signed().len()), (2, 1));
+    assert_eq!(error.receipt(), Some(&receipt(false)));
+}
+
+#[tokio::test]
+async fn a_payer_pays_for_what_can_be_paid_for_only() {
+    let wallet = Wallet::new(10_000);
+    let dl = client(&MockTransport::new(), &wallet);
+    let error = dl.affiliates().list().await.unwrap_err();
+    assert!(matches!(error.kind(), Kind::WrongCredential { .. }), "{error}");
+    let error = Client::builder("http://links.example.com").payer(wallet).build().unwrap_err();
+    assert_eq!(error.kind(), Kind::Builder);
+}
+
+/// A call that failed after it was paid for tells what it was paid with, also where no answer came; the same call with that
+/// sends it again under the same key, and nothing else is signed.
+#[tokio::test(start_paused = true)]
+async fn what_was_paid_with_is_taken_again() {
+    for lost in [true, false] {
+        let mock = MockTransport::new().on(Method::POST, "/v1/links").json(402, fixtures::payment_required("10000"));
+        let mock = if lost {
+            mock.timeout()
+        } else {
+            mock.json(503, fixtures::error(ErrorCode::FacilitatorUnavailable, "not known yet"))
+        };
+        let mock = mock.json(402, fixtures::payment_required("10000")).json(201, fixtures::created_link("a"));
+        let wallet = Wallet::new(10_000);
+        let dl = client(&mock, &wallet);
+        let create = || dl.links().create(&CreateLink::new());
+        let error = create().retry(Retry::none()).await.unwrap_err();
+        let sent = error.sent_payment().unwrap();
+        assert!(!format!("{error:?} {sent:?}").contains(sent.value()));
+        // As it comes back from a file.
+        let sent = SentPayment::new(sent.header(), sent.value(), sent.idempotency_key()).unwrap();
+        let refused = create().pay_with(&sent).retry(Retry::none()).await.unwrap_err();
+        assert_eq!((refused.kind(), refused.sent_payment()), (Kind::PaymentRequired, Some(&sent)));
+        create().pay_with(&sent).await.unwrap();
+        assert_eq!(wallet.signed().len(), 1);
+        for call in &mock.calls()[1..] {
+            assert_eq!(call.header(PAYMENT_V1), sent.value());
+            assert_eq!(call.header("idempotency-key"), sent.idempotency_key());
+        }
+    }
+    assert!(SentPayment::new("authorization", "x", "k").is_err() && SentPayment::new(PAYMENT_V1, "x", "").is_err());
+}

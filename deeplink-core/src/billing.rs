@@ -1,0 +1,140 @@
+//! What an account pays and gets: its plan, what it has used of it, and the way to pay for another.
+
+use crate::error::{ErrorCode, Invalid};
+use crate::plan::{Limits, Tier};
+use crate::words::{reply, words};
+
+words! {
+    /// How an account pays.
+    BillingMethod {
+        /// Nothing is paid.
+        Free = "free",
+        /// A subscription at Stripe.
+        Stripe = "stripe",
+        /// Each request, by x402.
+        X402 = "x402",
+    }
+}
+
+words! {
+    /// How an account's subscription stands. Without one an account is `active`, on the free plan.
+    SubscriptionStatus {
+        /// Paid, or on trial.
+        Active = "active",
+        /// A payment failed; the plan stays for seven days from when that was first seen.
+        PastDue = "past_due",
+        /// Over.
+        Canceled = "canceled",
+    }
+}
+
+reply! {
+    /// How much of what plans limit is used.
+    Usage {
+        /// Links that exist.
+        links: i64,
+        /// Clicks and conversions since the start of the calendar month (UTC). Counted only where plans are enforced.
+        events_this_month: i64,
+        /// Custom domains, verified or not.
+        domains: i64,
+        /// People in the team, invited ones included.
+        team_members: i64,
+        /// Webhooks.
+        webhooks: i64,
+    }
+}
+
+reply! {
+    /// An account's plan and what it has used of it.
+    BillingStatus {
+        /// The plan of the subscription, until that ends.
+        plan_tier: Tier,
+        /// The plan whose limits hold: the highest of the subscription's, if it grants one, and the operator's grant.
+        effective_tier: Tier,
+        /// Whether the operator grants a plan.
+        comp_active: bool,
+        /// How the account pays.
+        billing_method: BillingMethod,
+        /// When the period that is paid for ends, in unix milliseconds; null without a subscription.
+        current_period_end: Option<i64>,
+        /// How the subscription stands.
+        status: SubscriptionStatus,
+        /// Whether the subscription ends with its period.
+        cancel_scheduled: bool,
+        /// Whether this service refuses what is over the limits.
+        quotas_enforced: bool,
+        /// What the effective plan includes.
+        limits: Limits,
+        /// What is used of it.
+        usage: Usage,
+    }
+}
+
+/// Declares a page of the payment processor for one person. `Debug` does not show its URL: whoever has it can use it.
+macro_rules! session {
+    ($(#[$meta:meta])* $name:ident { $(#[$field_meta:meta])* $field:ident }) => {
+        $(#[$meta])*
+        #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[non_exhaustive]
+        pub struct $name {
+            $(#[$field_meta])*
+            pub $field: String,
+        }
+
+        impl $name {
+            /// A reply with this URL.
+            pub fn new($field: String) -> Self {
+                Self { $field }
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+session! {
+    /// A page of the payment processor on which a plan is paid for.
+    CheckoutSession {
+        /// Where to send the person who pays. Whoever has it can use it.
+        checkout_url
+    }
+}
+
+session! {
+    /// A page of the payment processor on which cards and invoices are managed.
+    PortalSession {
+        /// Where to send the person who pays. Whoever has it can use it.
+        portal_url
+    }
+}
+
+/// The subscription ends with its period.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CancelScheduled {
+    /// `cancel_scheduled`.
+    pub status: String,
+    /// When the period ends, in unix milliseconds; null when the processor does not say.
+    pub current_period_end: Option<i64>,
+}
+
+impl CancelScheduled {
+    /// A reply with this end.
+    pub fn new(current_period_end: Option<i64>) -> Self {
+        Self { status: "cancel_scheduled".into(), current_period_end }
+    }
+}
+
+/// A plan that can be paid for: `pro`, `business` or `scale`, else 400 `invalid_tier`.
+pub fn paid_tier(text: &str) -> Result<Tier, Invalid> {
+    match Tier::from(text) {
+        tier @ (Tier::Pro | Tier::Business | Tier::Scale) => Ok(tier),
+        _ => Err(Invalid::field(ErrorCode::InvalidTier, "tier", "the tier is pro, business or scale")),
+    }
+}

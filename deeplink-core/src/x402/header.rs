@@ -1,0 +1,68 @@
+//! Messages as values of headers: JSON in base64.
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Version;
+use crate::metadata::{MAX_DEPTH, depth};
+
+/// Most bytes of a payment's header.
+pub const MAX_HEADER: usize = 8 << 10;
+
+/// With or without padding; the URL-safe alphabet is changed into this one first.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Why the value of a header is no message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAHeader {
+    /// It is too long.
+    #[error("is longer than {MAX_HEADER} bytes")]
+    TooLong,
+    /// It is not base64.
+    #[error("is not base64")]
+    Base64,
+    /// The JSON is too deep.
+    #[error("is nested deeper than {MAX_DEPTH} levels")]
+    Deep,
+    /// It is not the JSON that the header carries.
+    #[error("is not the JSON of a payment: {0}")]
+    Json(String),
+    /// The version inside is not the header's.
+    #[error("carries payments with \"x402Version\": {}", .0.number())]
+    Version(Version),
+}
+
+/// Reads a message.
+pub fn from_header<T: DeserializeOwned>(value: &[u8]) -> Result<T, NotAHeader> {
+    if value.len() > MAX_HEADER {
+        return Err(NotAHeader::TooLong);
+    }
+    let standard: Vec<u8> = value
+        .trim_ascii()
+        .iter()
+        .map(|byte| match byte {
+            b'-' => b'+',
+            b'_' => b'/',
+            byte => *byte,
+        })
+        .collect();
+    let json = BASE64.decode(standard).map_err(|_| NotAHeader::Base64)?;
+    if depth(&json) > MAX_DEPTH {
+        return Err(NotAHeader::Deep);
+    }
+    // What is wrong is said without a word of what was sent.
+    serde_json::from_slice(&json).map_err(|error| {
+        NotAHeader::Json(format!("line {}, column {} of what it decodes to", error.line(), error.column()))
+    })
+}
+
+/// Writes a message.
+pub fn to_header(message: &impl Serialize) -> Result<String, serde_json::Error> {
+    serde_json::to_vec(message).map(|json| BASE64.encode(json))
+}

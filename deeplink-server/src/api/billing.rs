@@ -1,0 +1,175 @@
+//! An account's plan: what it includes, what is used of it, and how its subscription ends.
+
+use axum::Json;
+use axum::extract::State;
+use deeplink_core::billing::{BillingMethod, BillingStatus, CancelScheduled, SubscriptionStatus, Usage};
+use deeplink_core::error::{ErrorBody, ErrorCode};
+use deeplink_core::id::TenantId;
+use deeplink_core::time::Timestamp;
+use http::HeaderMap;
+
+use crate::caller::Caller;
+use crate::db::billing::{self, BillingAccount};
+use crate::db::tenants;
+use crate::db::wallets;
+use crate::db::{Conn, DbError};
+use crate::error::ApiError;
+use crate::http::auth::FullScope;
+use crate::http::documented::{FullKey, IdempotencyKey, NeedsProcessor};
+use crate::http::once::{Answer, Once, Outcome, Work, done};
+use crate::outbound::stripe::{Patience, Stripe, StripeError, Subscription};
+use crate::state::{App, Shared};
+use crate::work::subscriptions::{self, unavailable};
+
+/// How often a cancellation is stored anew because the account changed meanwhile.
+const MAX_TRIES: usize = 5;
+
+/// Shows the account's plan and what it has used of it.
+///
+/// The numbers are this service's own, so they are there while the payment processor does not answer.
+#[utoipa::path(
+    get, path = "/v1/billing/status", operation_id = "billing_status", tag = "billing", security(("secret_key" = [])),
+    responses(
+        (status = 200, description = "Plan, limits and usage", body = BillingStatus),
+        FullKey,
+        (status = 503, description = "Billing is switched off (`billing_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+    )
+)]
+pub(crate) async fn status(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+) -> Result<Json<BillingStatus>, ApiError> {
+    status_for(&app, &caller).await.map(Json)
+}
+
+/// The caller's plan and usage.
+pub(crate) async fn status_for(app: &App, caller: &Caller) -> Result<BillingStatus, ApiError> {
+    if !app.config.billing {
+        return Err(ApiError::Plain(ErrorCode::BillingNotConfigured, "billing is switched off at this service"));
+    }
+    let (quotas, now) = (app.config.enforce_quotas, app.clock.now());
+    let status = status_of(&mut app.db.read().await?.conn(), &caller.tenant, quotas, now).await?;
+    status.ok_or_else(|| tenants::missing(&caller.tenant).into())
+}
+
+/// An account's plan and usage; `None`: there is no such account.
+pub(crate) async fn status_of(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    quotas_enforced: bool,
+    now: Timestamp,
+) -> Result<Option<BillingStatus>, DbError> {
+    let Some(account) = billing::find(db, tenant).await? else { return Ok(None) };
+    let used = tenants::usage(db, tenant, now).await?;
+    let usage = Usage::new(used.links, used.events_this_month, used.domains, used.people, used.webhooks);
+    let tier = account.basis.effective_tier(now);
+    let limits = tier.limits();
+    let method = if wallets::has(db, tenant).await? {
+        BillingMethod::X402
+    } else if account.running_subscription().is_some() {
+        BillingMethod::Stripe
+    } else {
+        BillingMethod::Free
+    };
+    Ok(Some(BillingStatus::new(
+        account.basis.subscribed,
+        tier,
+        account.basis.comp.is_some(),
+        method,
+        account.current_period_end.map(Timestamp::as_millis),
+        account.basis.status.unwrap_or(SubscriptionStatus::Active),
+        account.cancel_scheduled,
+        quotas_enforced,
+        limits,
+        usage,
+    )))
+}
+
+/// Ends the subscription with its period.
+///
+/// Until then the plan stays. A repeat changes nothing.
+#[utoipa::path(
+    post, path = "/v1/billing/cancel", operation_id = "cancel_subscription", tag = "billing", security(("secret_key" = [])),
+    params(IdempotencyKey),
+    responses(
+        (status = 200, description = "The subscription ends with its period", body = CancelScheduled, headers(("Idempotency-Replayed" = String))),
+        FullKey, NeedsProcessor,
+        (status = 400, description = "There is no subscription that could be cancelled (`no_subscription`), or `Idempotency-Key` is malformed", body = ErrorBody),
+    )
+)]
+pub(crate) async fn cancel(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    headers: HeaderMap,
+) -> Result<Answer<CancelScheduled>, ApiError> {
+    let once = Once::read(&headers, &caller, "/v1/billing/cancel", b"")?;
+    cancel_for(&app, &caller, once).await
+}
+
+/// Ends the caller's subscription with its period.
+pub(crate) async fn cancel_for(app: &Shared, caller: &Caller, once: Once) -> Result<Answer<CancelScheduled>, ApiError> {
+    let stripe = app.stripe()?;
+    if let Some(answer) = once.earlier(app).await? {
+        return Ok(answer);
+    }
+    subscriptions::read(app, &caller.tenant).await?.subscription.ok_or_else(no_subscription)?;
+    let _permit = app.payer(&caller.tenant).await?;
+    for _ in 0..MAX_TRIES {
+        let account = subscriptions::read(app, &caller.tenant).await?;
+        let subscription = account.subscription.as_deref().ok_or_else(no_subscription)?;
+        let canceled = cancel_at(app, stripe, subscription).await?;
+        // What Stripe says of a subscription that is somebody else's is not stored; an event raises the alarm.
+        let next = subscriptions::applied(&account, &canceled, app.clock.now()).map_err(|_| no_subscription())?;
+        match app.once(once.clone(), Cancel { account: next }).await {
+            Err(error) if subscriptions::is_overtaken(&error) => {}
+            settled => return settled,
+        }
+    }
+    let changes = "the subscription changed again and again while it was canceled";
+    Err(unavailable(&StripeError::Unavailable(changes.into())))
+}
+
+/// Cancels at Stripe, unless it is to end already, whoever said so, or cannot be cancelled any more.
+async fn cancel_at(app: &App, stripe: &Stripe, subscription: &str) -> Result<Subscription, ApiError> {
+    let read = async || {
+        let found = stripe.subscription(subscription, Patience::Short).await;
+        found.map_err(|error| unavailable(&error))
+    };
+    let found = read().await?;
+    if found.cancel_scheduled || !found.is_running {
+        return Ok(found);
+    }
+    // Not derived from the request: a cancellation that was taken back can be asked for again.
+    let key = app.random(|random| hex::encode(random.bytes::<16>()));
+    match stripe.cancel(subscription, &key).await {
+        Ok(canceled) => Ok(canceled),
+        Err(refused @ StripeError::Refused { .. }) => {
+            // It may have ended meanwhile.
+            let found = read().await?;
+            if found.is_running { Err(unavailable(&refused)) } else { Ok(found) }
+        }
+        Err(error) => Err(unavailable(&error)),
+    }
+}
+
+fn no_subscription() -> ApiError {
+    ApiError::Plain(ErrorCode::NoSubscription, "there is no subscription that could be cancelled")
+}
+
+/// A subscription that was cancelled, on its way into the database.
+struct Cancel {
+    account: BillingAccount,
+}
+
+impl Work for Cancel {
+    type Made = CancelScheduled;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<CancelScheduled>, ApiError> {
+        subscriptions::store_in(tx, &self.account).await?;
+        if self.account.subscription.is_none() {
+            // It was over already, which is stored; the request is refused.
+            return Ok(Outcome::Refused(no_subscription()));
+        }
+        done(CancelScheduled::new(self.account.current_period_end.map(Timestamp::as_millis)))
+    }
+}

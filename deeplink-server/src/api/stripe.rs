@@ -1,0 +1,164 @@
+//! Pages at Stripe: to pay for a plan, and to manage cards and invoices.
+//!
+//! The address of such a page is a secret: whoever has it can use the page. It goes to the caller and nowhere else.
+
+use axum::extract::State;
+use deeplink_core::billing::{CheckoutSession, PortalSession, paid_tier};
+use deeplink_core::error::{ErrorBody, ErrorCode};
+use deeplink_core::plan::Tier;
+use deeplink_core::secret::sha256_hex;
+use http::HeaderMap;
+use serde::Serialize;
+
+use crate::caller::Caller;
+use crate::db::billing::BillingAccount;
+use crate::db::{Conn, users};
+use crate::error::ApiError;
+use crate::http::auth::FullScope;
+use crate::http::documented::{FullKey, IdempotencyKey, NeedsProcessor};
+use crate::http::extract::Query;
+use crate::http::once::{Answer, Once, Outcome, Work, done};
+use crate::outbound::stripe::{Checkout, Stripe};
+use crate::state::{App, Shared};
+use crate::work::subscriptions::{self, unavailable};
+
+/// The page of this service that people come back to.
+const RETURN_PATH: &str = "/account/plan";
+const HOUR_MILLIS: i64 = 3_600_000;
+
+/// Makes a page on which a plan is paid for.
+///
+/// Its address is good for one payment; within an hour a repeat gives the same one. An account whose subscription is not over
+/// gets the page on which that is managed, so that nobody pays twice.
+#[utoipa::path(
+    post, path = "/v1/billing/stripe/checkout", operation_id = "create_checkout", tag = "billing", security(("secret_key" = [])),
+    params(("tier" = String, Query, description = "The plan: `pro`, `business` or `scale`"), IdempotencyKey),
+    responses(
+        (status = 200, description = "The page's address", body = CheckoutSession, headers(("Idempotency-Replayed" = String))),
+        FullKey, NeedsProcessor,
+        (status = 400, description = "There is no such plan to pay for (`invalid_tier`), or `Idempotency-Key` is malformed", body = ErrorBody),
+        (status = 409, description = "The `Idempotency-Key` was used for another request", body = ErrorBody),
+    )
+)]
+pub(crate) async fn checkout(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    query: Query,
+    headers: HeaderMap,
+) -> Result<Answer<CheckoutSession>, ApiError> {
+    let tier = paid_tier(query.one("tier")?.unwrap_or_default())?;
+    let once = Once::read(&headers, &caller, "/v1/billing/stripe/checkout", tier.as_str().as_bytes())?;
+    checkout_for(&app, &caller, &tier, once).await
+}
+
+/// Makes a page on which the caller pays for a plan.
+pub(crate) async fn checkout_for(
+    app: &Shared,
+    caller: &Caller,
+    tier: &Tier,
+    once: Once,
+) -> Result<Answer<CheckoutSession>, ApiError> {
+    let stripe = app.stripe()?;
+    let once = once.sealed(&app.vault);
+    if let Some(answer) = once.earlier(app).await? {
+        return Ok(answer);
+    }
+    let _permit = app.payer(&caller.tenant).await?;
+    let account = subscriptions::read(app, &caller.tenant).await?;
+    // Whatever became of a subscription, while it is not over a second one could be paid for beside it.
+    let url = match (&account.subscription, &account.customer) {
+        (Some(_), Some(customer)) => portal_at(app, stripe, customer).await?,
+        _ => checkout_at(app, stripe, &account, tier).await?,
+    };
+    say(app, once, CheckoutSession::new(url)).await
+}
+
+async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier: &Tier) -> Result<String, ApiError> {
+    let tenant = account.tenant.as_str();
+    let email = users::spokesperson(&mut app.db.read().await?.conn(), &account.tenant, None).await?;
+    let no_price = || ApiError::Internal(format!("the plan {tier} has no price"));
+    let return_url = return_url(app);
+    let checkout = Checkout {
+        tenant,
+        price: stripe.prices().of(tier).ok_or_else(no_price)?,
+        customer: account.customer.as_deref(),
+        email: email.as_deref(),
+        success_url: &format!("{return_url}?done=plan-paid"),
+        cancel_url: &return_url,
+    };
+    // A double click makes one page, and so does a request whose answer was lost.
+    let hour = app.clock.now().as_millis().div_euclid(HOUR_MILLIS);
+    let key = |checkout: &Checkout<'_>| sha256_hex(&format!("{tenant}\n{tier}\n{hour}\n{}", checkout.form()));
+    let page = match stripe.checkout(&checkout, &key(&checkout)).await {
+        Err(error) if error.is_unknown_customer() => {
+            tracing::warn!(%error, tenant, "Stripe does not know the account's customer; it will be a new one");
+            let checkout = Checkout { customer: None, ..checkout };
+            stripe.checkout(&checkout, &key(&checkout)).await
+        }
+        page => page,
+    };
+    page.map_err(|error| unavailable(&error))
+}
+
+/// Makes a page on which the account's cards and invoices are managed.
+#[utoipa::path(
+    post, path = "/v1/billing/stripe/portal", operation_id = "create_portal", tag = "billing", security(("secret_key" = [])),
+    params(IdempotencyKey),
+    responses(
+        (status = 200, description = "The page's address", body = PortalSession, headers(("Idempotency-Replayed" = String))),
+        FullKey, NeedsProcessor,
+        (status = 400, description = "The account has never paid (`no_customer`), or `Idempotency-Key` is malformed", body = ErrorBody),
+    )
+)]
+pub(crate) async fn portal(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    headers: HeaderMap,
+) -> Result<Answer<PortalSession>, ApiError> {
+    let once = Once::read(&headers, &caller, "/v1/billing/stripe/portal", b"")?;
+    portal_for(&app, &caller, once).await
+}
+
+/// Makes a page on which the caller's cards and invoices are managed.
+pub(crate) async fn portal_for(app: &Shared, caller: &Caller, once: Once) -> Result<Answer<PortalSession>, ApiError> {
+    let stripe = app.stripe()?;
+    let once = once.sealed(&app.vault);
+    if let Some(answer) = once.earlier(app).await? {
+        return Ok(answer);
+    }
+    let account = subscriptions::read(app, &caller.tenant).await?;
+    let never_paid = ApiError::Plain(ErrorCode::NoCustomer, "this account has never paid; check out first");
+    let customer = account.customer.ok_or(never_paid)?;
+    let _permit = app.payer(&caller.tenant).await?;
+    let url = portal_at(app, stripe, &customer).await?;
+    say(app, once, PortalSession::new(url)).await
+}
+
+async fn portal_at(app: &App, stripe: &Stripe, customer: &str) -> Result<String, ApiError> {
+    let key = app.random(|random| hex::encode(random.bytes::<16>()));
+    stripe.portal(customer, &return_url(app), &key).await.map_err(|error| unavailable(&error))
+}
+
+/// From the configuration: what a request says of itself may be anybody's.
+fn return_url(app: &App) -> String {
+    format!("{}{RETURN_PATH}", app.public_url.as_str().trim_end_matches('/'))
+}
+
+/// Says what was made, and keeps it for a repeat of the request.
+async fn say<T>(app: &Shared, once: Once, made: T) -> Result<Answer<T>, ApiError>
+where
+    T: Clone + Serialize + Send + Sync + 'static,
+{
+    if once.is_keyed() { app.once(once, Said(made)).await } else { Answer::done(made) }
+}
+
+/// A reply for which nothing else is stored.
+struct Said<T>(T);
+
+impl<T: Clone + Serialize + Send + Sync + 'static> Work for Said<T> {
+    type Made = T;
+
+    async fn run(&self, _: &mut Conn<'_>) -> Result<Outcome<T>, ApiError> {
+        done(self.0.clone())
+    }
+}

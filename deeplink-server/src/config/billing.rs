@@ -1,0 +1,163 @@
+//! Stripe, through which plans are paid for.
+
+use std::fmt;
+use std::time::Duration;
+
+use deeplink_core::plan::Tier;
+use secrecy::SecretString;
+use url::Url;
+
+use super::oauth::base_url;
+use super::settings::Settings;
+use super::{BadSetting, Environment, optional, setting};
+
+/// Where Stripe's API is.
+const API_BASE: &str = "https://api.stripe.com";
+/// 25 calls a second are the least that Stripe allows an account.
+const CALL_INTERVAL: Duration = Duration::from_millis(40);
+const SECRET_KEY: &str = "DEEPLINK_STRIPE_SECRET_KEY";
+const WEBHOOK_SECRET: &str = "DEEPLINK_STRIPE_WEBHOOK_SECRET";
+const BASE: &str = "DEEPLINK_STRIPE_API_BASE";
+const PRICE_PRO: &str = "DEEPLINK_STRIPE_PRICE_PRO";
+const PRICE_BUSINESS: &str = "DEEPLINK_STRIPE_PRICE_BUSINESS";
+const PRICE_SCALE: &str = "DEEPLINK_STRIPE_PRICE_SCALE";
+
+/// Our account at Stripe.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct StripeAccount {
+    /// The key that calls are made with.
+    pub secret_key: SecretString,
+    /// The secrets of the webhook endpoint; several while one replaces another.
+    pub webhook_secrets: Vec<SecretString>,
+    /// Base URL of the API, without `/v1`.
+    pub base: Url,
+    /// The recurring price of each plan that can be paid for.
+    pub prices: StripePrices,
+    /// Between the beginnings of two calls of a node. Not configurable.
+    pub call_interval: Duration,
+}
+
+/// The ids of the plans' prices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StripePrices {
+    /// Of `pro`.
+    pub pro: String,
+    /// Of `business`.
+    pub business: String,
+    /// Of `scale`.
+    pub scale: String,
+}
+
+impl StripePrices {
+    /// These prices.
+    pub fn new(pro: impl Into<String>, business: impl Into<String>, scale: impl Into<String>) -> Self {
+        Self { pro: pro.into(), business: business.into(), scale: scale.into() }
+    }
+
+    /// The plan that a price pays for.
+    pub(crate) fn tier(&self, price: &str) -> Option<Tier> {
+        [Tier::Pro, Tier::Business, Tier::Scale].into_iter().find(|tier| self.of(tier) == Some(price))
+    }
+
+    /// The price of a plan.
+    pub(crate) fn of(&self, tier: &Tier) -> Option<&str> {
+        match tier {
+            Tier::Pro => Some(&self.pro),
+            Tier::Business => Some(&self.business),
+            Tier::Scale => Some(&self.scale),
+            _ => None,
+        }
+    }
+
+    fn are_distinct(&self) -> bool {
+        self.pro != self.business && self.business != self.scale && self.scale != self.pro
+    }
+}
+
+impl fmt::Debug for StripeAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &mut f.debug_struct("StripeAccount");
+        shown.field("base", &self.base.as_str()).field("prices", &self.prices).finish_non_exhaustive()
+    }
+}
+
+impl StripeAccount {
+    /// An account at the given base URL, which may be called at any rate; for servers inside tests.
+    pub fn new(secret_key: &str, webhook_secrets: &[&str], base: Url, prices: StripePrices) -> Self {
+        let webhook_secrets = webhook_secrets.iter().map(|secret| SecretString::from(*secret)).collect();
+        Self { secret_key: secret_key.into(), webhook_secrets, base, prices, call_interval: Duration::ZERO }
+    }
+
+    /// Reads the variables; all but the base are needed together. `None`: not configured.
+    pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Option<Self>, BadSetting> {
+        let key = environment.secret(SECRET_KEY)?.map(|text| setting(SECRET_KEY, &text, secret_key)).transpose()?;
+        let secrets = environment.secret(WEBHOOK_SECRET)?;
+        let secrets = secrets.map(|text| setting(WEBHOOK_SECRET, &text, webhook_secrets)).transpose()?;
+        let base = optional(BASE, settings.stripe_api_base.as_deref(), base_url)?;
+        let pro = optional(PRICE_PRO, settings.stripe_price_pro.as_deref(), price_id)?;
+        let business = optional(PRICE_BUSINESS, settings.stripe_price_business.as_deref(), price_id)?;
+        let scale = optional(PRICE_SCALE, settings.stripe_price_scale.as_deref(), price_id)?;
+        let given = [
+            (SECRET_KEY, key.is_some()),
+            (WEBHOOK_SECRET, secrets.is_some()),
+            (PRICE_PRO, pro.is_some()),
+            (PRICE_BUSINESS, business.is_some()),
+            (PRICE_SCALE, scale.is_some()),
+            (BASE, base.is_some()),
+        ];
+        let Some((first, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(None) };
+        let missing = |variable: &str| BadSetting {
+            variable: variable.to_owned(),
+            problem: format!(
+                "must be set as well, because {first} is; Stripe needs its key, webhook secret and prices"
+            ),
+        };
+        let prices = StripePrices {
+            pro: pro.ok_or_else(|| missing(PRICE_PRO))?,
+            business: business.ok_or_else(|| missing(PRICE_BUSINESS))?,
+            scale: scale.ok_or_else(|| missing(PRICE_SCALE))?,
+        };
+        if !prices.are_distinct() {
+            let problem = "two plans have the same price, so what was paid for could not be told".to_owned();
+            return Err(BadSetting { variable: PRICE_PRO.to_owned(), problem });
+        }
+        Ok(Some(Self {
+            secret_key: key.ok_or_else(|| missing(SECRET_KEY))?,
+            webhook_secrets: secrets.ok_or_else(|| missing(WEBHOOK_SECRET))?,
+            base: match base {
+                Some(base) => base,
+                None => setting(BASE, API_BASE, base_url)?,
+            },
+            prices,
+            call_interval: CALL_INTERVAL,
+        }))
+    }
+}
+
+/// The text goes into a header.
+fn secret_key(text: &str) -> Result<SecretString, String> {
+    if text.starts_with("pk_") {
+        return Err("is a publishable key; the service needs a restricted key (rk_…) or a secret key (sk_…)".into());
+    }
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(text.into())
+    } else {
+        Err("is not a key of Stripe, such as rk_live_… or sk_live_…".into())
+    }
+}
+
+fn webhook_secrets(text: &str) -> Result<Vec<SecretString>, String> {
+    let parts: Vec<_> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(Into::into).collect();
+    if parts.is_empty() {
+        Err("holds no secret; Stripe shows one for each endpoint (whsec_…)".into())
+    } else {
+        Ok(parts)
+    }
+}
+
+fn price_id(text: &str) -> Result<String, String> {
+    let is_id = text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if is_id { Ok(text.to_owned()) } else { Err(format!("{text:?} is not the id of a price, such as price_1Nv0FG…")) }
+}

@@ -1,0 +1,228 @@
+//! The flags and their variables as text, and how one of them is parsed.
+
+use clap::CommandFactory;
+
+/// What `--help` says about the variables that have no flag.
+pub const SECRETS_HELP: &str = "\
+Secrets (environment variables only; to read one from a file, set NAME_FILE to the file's path instead):
+  DEEPLINK_DATABASE_URL  Database: sqlite://PATH or postgres://USER:PASSWORD@HOST/NAME
+                         [default: deeplink.db in the data directory]
+  DEEPLINK_MASTER_KEY    Server key, 32 bytes in base64. Several can be given, separated by commas: the first encrypts,
+                         all decrypt [default: master.key in the data directory, created on first start]
+  DEEPLINK_SMTP_URL      SMTP server for outgoing mail: smtps://USER:PASSWORD@HOST[:PORT], or
+                         smtp://USER:PASSWORD@HOST[:PORT]?tls=required for STARTTLS [default: none; see --mail-dir]
+  DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET, DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET
+                         OAuth client secret for sign-in with that provider; needs its client ID [default: none]
+  DEEPLINK_STRIPE_SECRET_KEY
+                         Key for Stripe's API, best a restricted one that can write Checkout Sessions, Customer portal
+                         and Subscriptions [default: none]
+  DEEPLINK_STRIPE_WEBHOOK_SECRET
+                         Signing secret of the webhook endpoint at Stripe. Several can be given, separated by commas,
+                         while one replaces another [default: none]
+  DEEPLINK_X402_FACILITATOR_TOKEN
+                         Bearer token for the x402 facilitator [default: none]";
+
+/// The flags and their variables, as text; [`super::Config::read`] parses them. An empty one is the default.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Settings")]
+pub struct Settings {
+    /// Directory for the key file, the spill file, mail files and, by default, the database
+    #[arg(long, global = true, env = "DEEPLINK_DATA_DIR", value_name = "DIR", default_value = "./data")]
+    pub(super) data_dir: String,
+    /// Address to listen on; port 0 picks a free port
+    #[arg(long, global = true, env = "DEEPLINK_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
+    pub(super) listen: String,
+    /// Address for the operators' /metrics, /health and /ready; keep it private [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_ADMIN_LISTEN", value_name = "IP:PORT")]
+    pub(super) admin_listen: Option<String>,
+    /// URL under which clients reach the service: https://HOST [default: http:// and the listen address]
+    #[arg(long, global = true, env = "DEEPLINK_PUBLIC_URL", value_name = "URL")]
+    pub(super) public_url: Option<String>,
+    /// Address to listen on for HTTPS, with certificates from --acme-directory; port 0 picks a free port [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_TLS_LISTEN", value_name = "IP:PORT")]
+    pub(super) tls_listen: Option<String>,
+    /// Directory URL of the ACME server that issues certificates for verified custom domains and, if the public URL is
+    /// https, for its host. Port 80 of each name must reach --listen. Setting this accepts the ACME server's terms of
+    /// service [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_ACME_DIRECTORY", value_name = "URL")]
+    pub(super) acme_directory: Option<String>,
+    /// Contact address for the ACME server, for example for expiry warnings [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_ACME_CONTACT", value_name = "ADDRESS")]
+    pub(super) acme_contact: Option<String>,
+    /// PEM file of CA certificates to trust for outgoing connections in addition to the system's, such as a private CA
+    /// that issued a webhook receiver's certificate [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_CA", value_name = "FILE")]
+    pub(super) outbound_ca: Option<String>,
+    /// Non-public networks that webhooks and logos may be on, at any port, separated by commas, such as 127.0.0.0/8 for a
+    /// receiver on this machine. For development only: refused with a public https URL, because any account could reach
+    /// these networks through this service [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_ALLOW", value_name = "CIDRS")]
+    pub(super) outbound_allow: Option<String>,
+    /// DNS server for verifying custom domains and resolving the hosts of webhooks, logos, OAuth providers and the ACME
+    /// server [default: the system's]
+    #[arg(long, global = true, env = "DEEPLINK_DNS_SERVER", value_name = "IP:PORT")]
+    pub(super) dns_server: Option<String>,
+    /// Host that the CNAME records of custom domains must point to [default: the public URL's host]
+    #[arg(long, global = true, env = "DEEPLINK_CNAME_TARGET", value_name = "HOST")]
+    pub(super) cname_target: Option<String>,
+    /// File of URLs and hosts that links must not lead to, one per line, with # comments; a host covers its subdomains. It
+    /// is reloaded when it changes, and existing links that lead to a listed URL or host are flagged [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_THREAT_LIST", value_name = "FILE")]
+    pub(super) threat_list: Option<String>,
+    /// Networks of the proxies whose X-Forwarded-* headers are trusted, separated by commas [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_TRUSTED_PROXIES", value_name = "CIDRS")]
+    pub(super) trusted_proxies: Option<String>,
+    /// Whether anyone may create an account, by signing up or by signing in for the first time: open, closed
+    #[arg(long, global = true, env = "DEEPLINK_SIGNUP", value_name = "WORD", default_value = "open")]
+    pub(super) signup: String,
+    /// Whether people can sign up and sign in, by mail or with an OAuth provider: on, off
+    #[arg(long, global = true, env = "DEEPLINK_SESSIONS", value_name = "WORD", default_value = "on")]
+    pub(super) sessions: String,
+    /// Directory to write each mail to as an .eml file instead of sending it [default: mail in the data directory if the
+    /// public URL is a loopback address, else none]
+    #[arg(long, global = true, env = "DEEPLINK_MAIL_DIR", value_name = "DIR")]
+    pub(super) mail_dir: Option<String>,
+    /// Sender of mails [default: no-reply@HOST, with the public URL's host]
+    #[arg(long, global = true, env = "DEEPLINK_MAIL_FROM", value_name = "ADDRESS")]
+    pub(super) mail_from: Option<String>,
+    /// Website whose /signin page invitations link to: https://HOST [default: the public URL]
+    #[arg(long, global = true, env = "DEEPLINK_MARKETING_URL", value_name = "URL")]
+    pub(super) marketing_url: Option<String>,
+    /// OAuth client ID for sign-in with Google; the secret is DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_OAUTH_GOOGLE_CLIENT_ID", value_name = "ID")]
+    pub(super) oauth_google_client_id: Option<String>,
+    /// Base URL of /authorize, /token and /userinfo, for testing without Google [default: Google's endpoints]
+    #[arg(long, global = true, env = "DEEPLINK_OAUTH_GOOGLE_ISSUER_BASE", value_name = "URL")]
+    pub(super) oauth_google_issuer_base: Option<String>,
+    /// OAuth client ID for sign-in with GitHub; the secret is DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_OAUTH_GITHUB_CLIENT_ID", value_name = "ID")]
+    pub(super) oauth_github_client_id: Option<String>,
+    /// Base URL of /login/oauth/authorize, /login/oauth/access_token, /user and /user/emails, for testing without GitHub
+    /// [default: GitHub's endpoints]
+    #[arg(long, global = true, env = "DEEPLINK_OAUTH_GITHUB_ISSUER_BASE", value_name = "URL")]
+    pub(super) oauth_github_issuer_base: Option<String>,
+    /// Base URL of the x402 facilitator that verifies and settles payments for single requests [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_X402_FACILITATOR_URL", value_name = "URL")]
+    pub(super) x402_facilitator_url: Option<String>,
+    /// Address that payments for single requests go to
+    #[arg(long, global = true, env = "DEEPLINK_X402_PAY_TO", value_name = "ADDRESS")]
+    pub(super) x402_pay_to: Option<String>,
+    /// Chain of payments: base, base-sepolia or a CAIP-2 name such as eip155:8453
+    #[arg(long, global = true, env = "DEEPLINK_X402_NETWORK", value_name = "NAME")]
+    pub(super) x402_network: Option<String>,
+    /// Contract of the token that is paid with: ADDRESS, or ADDRESS/NAME/VERSION with what its signatures cover
+    /// [default: USDC on base and base-sepolia]
+    #[arg(long, global = true, env = "DEEPLINK_X402_ASSET", value_name = "ASSET")]
+    pub(super) x402_asset: Option<String>,
+    /// Price of each request in the token's smallest unit, such as 10000 for 0.01 USDC. Variables such as
+    /// DEEPLINK_X402_PRICE_LINKS_CREATE set that of one operation; 0 = it cannot be paid for
+    #[arg(long, global = true, env = "DEEPLINK_X402_PRICE", value_name = "AMOUNT")]
+    pub(super) x402_price: Option<String>,
+    /// Reasons by which the facilitator says that an authorization was used before, separated by commas [default:
+    /// invalid_transaction_state,duplicate_settlement]
+    #[arg(long, global = true, env = "DEEPLINK_X402_USED_REASONS", value_name = "WORDS")]
+    pub(super) x402_used_reasons: Option<String>,
+    /// Whether accounts can see their plan, what they use of it and, with Stripe, pay for another: on, off
+    #[arg(long, global = true, env = "DEEPLINK_BILLING", value_name = "WORD", default_value = "on")]
+    pub(super) billing: String,
+    /// Stripe's id of the recurring price of the plan pro. Stripe needs the three prices and its two secrets; webhook
+    /// events go to /v1/billing/stripe/webhook [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_PRO", value_name = "ID")]
+    pub(super) stripe_price_pro: Option<String>,
+    /// The same of the plan business [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_BUSINESS", value_name = "ID")]
+    pub(super) stripe_price_business: Option<String>,
+    /// The same of the plan scale [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_SCALE", value_name = "ID")]
+    pub(super) stripe_price_scale: Option<String>,
+    /// Base URL of Stripe's API without /v1, for testing without Stripe [default: Stripe's own]
+    #[arg(long, global = true, env = "DEEPLINK_STRIPE_API_BASE", value_name = "URL")]
+    pub(super) stripe_api_base: Option<String>,
+    /// Whether the limits of plans are enforced: enforce, off [default: enforce with Stripe, else off]
+    #[arg(long, global = true, env = "DEEPLINK_QUOTAS", value_name = "WORD")]
+    pub(super) quotas: Option<String>,
+    /// Requests for nonexistent links per minute for each IP address; 0 = unlimited
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_MISSES", value_name = "N", default_value = "600")]
+    pub(super) limit_misses: String,
+    /// Sign-in attempts per minute for each IP address; 0 = unlimited
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_SIGNIN", value_name = "N", default_value = "10")]
+    pub(super) limit_signin: String,
+    /// Sign-ups per hour for each IP address; 0 = unlimited
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_SIGNUP", value_name = "N", default_value = "5")]
+    pub(super) limit_signup: String,
+    /// Requests per second for each publishable key and IP address, with bursts of five times that; 0 = unlimited
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_PK", value_name = "N", default_value = "20")]
+    pub(super) limit_pk: String,
+    /// Requests per second for each publishable key; 0 = unlimited
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_PK_KEY", value_name = "N", default_value = "2000")]
+    pub(super) limit_pk_key: String,
+    /// Conversions per second for each source, with bursts of four times that; 0 = unlimited
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_SOURCE", value_name = "N", default_value = "50")]
+    pub(super) limit_source: String,
+    /// Payments for single requests per minute for each IP address; 0 = unlimited
+    #[arg(long, global = true, env = "DEEPLINK_LIMIT_PAYER", value_name = "N", default_value = "60")]
+    pub(super) limit_payer: String,
+    /// Memory for the link cache, in MiB
+    #[arg(long, global = true, env = "DEEPLINK_LINK_CACHE_MB", value_name = "MIB", default_value = "32")]
+    pub(super) link_cache_mb: String,
+    /// Days after which links of an account without a verified domain expire; 0 = never
+    #[arg(long, global = true, env = "DEEPLINK_UNVERIFIED_LINK_TTL_DAYS", value_name = "DAYS", default_value = "30")]
+    pub(super) unverified_link_ttl_days: String,
+    /// Days to keep individual clicks; totals are kept indefinitely. 0 = indefinitely; with --quotas=enforce the plan's
+    /// value applies
+    #[arg(long, global = true, env = "DEEPLINK_RETENTION_DAYS", value_name = "DAYS", default_value = "0")]
+    pub(super) retention_days: String,
+    /// Log level, or a filter such as info,deeplink_server=debug
+    #[arg(long, global = true, env = "DEEPLINK_LOG", value_name = "FILTER", default_value = "info")]
+    pub(super) log: String,
+}
+
+/// An invalid setting; the message begins with the variable's name.
+#[derive(Debug, thiserror::Error)]
+#[error("{variable}: {problem}")]
+pub struct BadSetting {
+    /// The variable's name.
+    pub variable: String,
+    pub(super) problem: String,
+}
+
+impl BadSetting {
+    /// A variable that is set without another that it needs.
+    pub(super) fn alone(variable: &str, other: &str) -> Self {
+        Self { variable: variable.to_owned(), problem: format!("also needs {other}: set both or neither") }
+    }
+}
+
+/// The settings alone, for clap's metadata; the real command line is in `admin`.
+#[derive(clap::Parser)]
+pub(super) struct Bare {
+    #[command(flatten)]
+    pub(super) settings: Settings,
+}
+
+/// The given value, or the flag's default if it is empty.
+pub(super) fn or_default(variable: &str, given: &str) -> String {
+    if !given.is_empty() {
+        return given.to_owned();
+    }
+    let command = Bare::command();
+    let arg = command.get_arguments().find(|arg| arg.get_env().is_some_and(|env| env == variable));
+    let default = arg.and_then(|arg| arg.get_default_values().first()?.to_str().map(str::to_owned));
+    default.unwrap_or_default()
+}
+
+pub(super) fn setting<T>(
+    variable: &str,
+    given: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, BadSetting> {
+    parse(or_default(variable, given).trim()).map_err(|problem| BadSetting { variable: variable.into(), problem })
+}
+
+pub(super) fn optional<T>(
+    variable: &str,
+    given: Option<&str>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, BadSetting> {
+    given.filter(|text| !text.trim().is_empty()).map(|text| setting(variable, text, parse)).transpose()
+}

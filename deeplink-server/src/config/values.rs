@@ -1,0 +1,80 @@
+//! What the text of a setting may be; each refusal completes a sentence that begins with the variable's name.
+
+use std::net::SocketAddr;
+
+use url::{Host, Url};
+
+use super::{MasterKey, Networks, is_loopback};
+
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("{text:?} is not an address of the form IP:PORT, such as 127.0.0.1:8080"))
+}
+
+pub(super) fn name_server(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a DNS server of the form IP:PORT, such as 192.0.2.53:53"))
+}
+
+pub(super) fn host_name(text: &str) -> Result<String, String> {
+    match Host::parse(text) {
+        Ok(Host::Domain(host)) if !host.ends_with('.') => Ok(host),
+        _ => Err(format!("{text:?} is not a host name such as links.example.com")),
+    }
+}
+
+pub(super) fn number(text: &str, min: u32, max: u32) -> Result<u32, String> {
+    let value = text.parse().ok().filter(|value| (min..=max).contains(value));
+    value.ok_or_else(|| format!("{text:?} is not a number from {min} to {max}"))
+}
+
+pub(super) fn either(text: &str, yes: &str, no: &str) -> Result<bool, String> {
+    match text {
+        text if text == yes => Ok(true),
+        text if text == no => Ok(false),
+        _ => Err(format!("{text:?} is not valid; expected {yes} or {no}")),
+    }
+}
+
+pub(super) fn public_url(text: &str) -> Result<Url, String> {
+    let wrong = |why: &str| Err(format!("{text:?} {why}"));
+    match Url::parse(text) {
+        Ok(url) if !matches!(url.scheme(), "http" | "https") || !url.has_host() => {
+            wrong("is not of the form https://HOST")
+        }
+        // The message must not repeat a password.
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            Err("must not contain a user name or password".into())
+        }
+        Ok(url) if url.path() != "/" || url.query().is_some() || url.fragment().is_some() => {
+            wrong("must not have a path, query or fragment")
+        }
+        Ok(url) => Ok(url),
+        Err(_) => wrong("is not a URL such as https://links.example.com"),
+    }
+}
+
+/// Refused with a public URL, because every account could reach these networks.
+pub(super) fn outbound_allow(text: &str, public_url: Option<&Url>) -> Result<Networks, String> {
+    let networks = text.parse::<Networks>()?;
+    match public_url.filter(|url| url.scheme() == "https" && !is_loopback(url)) {
+        Some(url) if !networks.is_empty() => Err(format!(
+            "is for development only: with the public URL {url}, any account could reach {networks} through this service; \
+             unset it"
+        )),
+        _ => Ok(networks),
+    }
+}
+
+pub(super) fn master_keys(text: &str) -> Result<Vec<MasterKey>, String> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let keys: Vec<_> =
+        parts.map(|part| part.parse::<MasterKey>().map_err(|error| error.to_string())).collect::<Result<_, _>>()?;
+    // Without this a list of nothing would count as unset, and the node would make a key of its own.
+    if keys.is_empty() { Err("holds no key; create one with: openssl rand -base64 32".into()) } else { Ok(keys) }
+}
+
+pub(super) fn log_filter(text: &str) -> Result<String, String> {
+    match tracing_subscriber::EnvFilter::builder().parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(format!("{text:?} is not a log level or filter: {error}")),
+    }
+}

@@ -1,0 +1,142 @@
+//! What accounts pay: subscriptions, the operator's grants, and which of the processor's events took effect.
+//!
+//! Whoever fetches a subscription reads the account first and stores the result under the version that it read, so that
+//! what was fetched earlier never replaces what was fetched later.
+
+use deeplink_core::billing::SubscriptionStatus;
+use deeplink_core::id::TenantId;
+use deeplink_core::plan::{PlanBasis, Tier};
+use deeplink_core::time::Timestamp;
+use sqlx::FromRow;
+
+use super::tenants::PlanColumns;
+use super::{Conn, DbError, execute, on};
+
+/// Subscriptions of one read of [`periods_over`].
+const SUBSCRIPTIONS: i64 = 64;
+
+/// What an account pays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BillingAccount {
+    pub(crate) tenant: TenantId,
+    /// Grows with each change of the rest.
+    pub(crate) version: i64,
+    /// What decides its plan.
+    pub(crate) basis: PlanBasis,
+    /// When the period that is paid for ends.
+    pub(crate) current_period_end: Option<Timestamp>,
+    /// Whether the subscription ends with its period.
+    pub(crate) cancel_scheduled: bool,
+    /// What the processor calls the account.
+    pub(crate) customer: Option<String>,
+    /// What it calls the subscription, until that ends.
+    pub(crate) subscription: Option<String>,
+}
+
+impl BillingAccount {
+    /// The subscription, if it is paid, or its last payment failed lately.
+    pub(crate) fn running_subscription(&self) -> Option<&str> {
+        let runs = matches!(self.basis.status, Some(SubscriptionStatus::Active | SubscriptionStatus::PastDue));
+        self.subscription.as_deref().filter(|_| runs)
+    }
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: String,
+    billing_version: i64,
+    current_period_end: Option<i64>,
+    cancel_scheduled: bool,
+    stripe_customer: Option<String>,
+    stripe_subscription: Option<String>,
+    #[sqlx(flatten)]
+    plan: PlanColumns,
+}
+
+impl Row {
+    fn account(self) -> Result<BillingAccount, DbError> {
+        Ok(BillingAccount {
+            tenant: self.id.parse().map_err(|_| DbError::corrupt("tenants", "id", &self.id))?,
+            version: self.billing_version,
+            basis: self.plan.basis(),
+            current_period_end: self.current_period_end.map(Timestamp::from_millis),
+            cancel_scheduled: self.cancel_scheduled,
+            customer: self.stripe_customer,
+            subscription: self.stripe_subscription,
+        })
+    }
+}
+
+/// What an account pays.
+pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<BillingAccount>, DbError> {
+    const SQL: &str = "
+        SELECT id, plan_tier, comp_tier, subscription_status, past_due_since, billing_version, current_period_end,
+            cancel_scheduled, stripe_customer, stripe_subscription
+        FROM tenants WHERE id = $1";
+    let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
+    row.map(Row::account).transpose()
+}
+
+/// The account that the processor knows by this name.
+pub(crate) async fn by_customer(db: &mut Conn<'_>, customer: &str) -> Result<Option<BillingAccount>, DbError> {
+    const SQL: &str = "
+        SELECT id, plan_tier, comp_tier, subscription_status, past_due_since, billing_version, current_period_end,
+            cancel_scheduled, stripe_customer, stripe_subscription
+        FROM tenants WHERE stripe_customer = $1";
+    let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(customer).fetch_optional(c).await)?;
+    row.map(Row::account).transpose()
+}
+
+/// Stores what an account pays, but for the operator's grant. `false`: it changed since this version was read.
+pub(crate) async fn store(db: &mut Conn<'_>, account: &BillingAccount) -> Result<bool, DbError> {
+    const SQL: &str = "
+        UPDATE tenants SET plan_tier = $3, subscription_status = $4, past_due_since = $5, current_period_end = $6,
+            cancel_scheduled = $7, stripe_customer = $8, stripe_subscription = $9, billing_version = billing_version + 1
+        WHERE id = $1 AND billing_version = $2";
+    let basis = &account.basis;
+    let stored = execute!(db, SQL;
+        account.tenant.as_str(), account.version, basis.subscribed.as_str(),
+        basis.status.as_ref().map(SubscriptionStatus::as_str), basis.past_due_since.map(Timestamp::as_millis),
+        account.current_period_end.map(Timestamp::as_millis), account.cancel_scheduled, account.customer.as_deref(),
+        account.subscription.as_deref())?;
+    Ok(stored == 1)
+}
+
+/// Grants an account a plan, or ends the grant. `false`: there is no such account.
+pub(crate) async fn grant(db: &mut Conn<'_>, tenant: &TenantId, tier: Option<&Tier>) -> Result<bool, DbError> {
+    const SQL: &str = "UPDATE tenants SET comp_tier = $2 WHERE id = $1";
+    Ok(execute!(db, SQL; tenant.as_str(), tier.map(Tier::as_str))? == 1)
+}
+
+/// Accounts with a subscription whose paid period is over, in the order of their ids, after this one.
+pub(crate) async fn periods_over(
+    db: &mut Conn<'_>,
+    now: Timestamp,
+    after: Option<&TenantId>,
+) -> Result<Vec<BillingAccount>, DbError> {
+    const SQL: &str = "
+        SELECT id, plan_tier, comp_tier, subscription_status, past_due_since, billing_version, current_period_end,
+            cancel_scheduled, stripe_customer, stripe_subscription
+        FROM tenants WHERE stripe_subscription IS NOT NULL AND current_period_end <= $1 AND id > $2
+        ORDER BY id LIMIT $3";
+    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL)
+        .bind(now.as_millis()).bind(after.map_or("", TenantId::as_str)).bind(SUBSCRIPTIONS).fetch_all(c).await)?;
+    rows.into_iter().map(Row::account).collect()
+}
+
+/// Whether an event took effect already.
+pub(crate) async fn has_event(db: &mut Conn<'_>, id: &str) -> Result<bool, DbError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM stripe_events WHERE id = $1)";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(id).fetch_one(c).await)?)
+}
+
+/// Notes that an event takes effect. `false`: it did before.
+pub(crate) async fn note_event(db: &mut Conn<'_>, id: &str, now: Timestamp) -> Result<bool, DbError> {
+    const SQL: &str = "INSERT INTO stripe_events (id, created_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
+    Ok(execute!(db, SQL; id, now.as_millis())? == 1)
+}
+
+/// Deletes some events of more than thirty days ago; see [`super::expired`].
+pub(crate) const EXPIRED_EVENTS: &str = "
+    DELETE FROM stripe_events WHERE created_at <= $1 - 2592000000 AND id IN
+        (SELECT id FROM stripe_events WHERE created_at <= $1 - 2592000000 LIMIT $2)";

@@ -1,0 +1,327 @@
+//! The state of one connection for the sweep, and the commands it gets.
+//!
+//! The connection's task writes with relaxed stores, and the sweep reads. A reader may see one of two related stores, which
+//! at worst delays a command by one sweep.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::time::Duration;
+
+use super::Limits;
+use super::deadline::{Shared, TICK, lock, millis};
+use super::framing::Framing;
+
+/// Idle timeout while other connections are waiting because the maximum is reached.
+const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long data that a client is still sending is read and discarded after our side was closed: closing at once would reset
+/// the connection, and the client could lose the response.
+pub(super) const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// On a stop, a connection used within this time may have its next request in flight …
+const RECENT_USE: Duration = Duration::from_secs(1);
+/// … and gets this long for it. The response then has `Connection: close`.
+const RECENT_USE_GRACE: Duration = Duration::from_millis(300);
+/// Maximum requests that one HTTP/2 connection may abandon, beyond those it let finish.
+pub(super) const MAX_ABANDONED: u32 = 256;
+
+/// A command to a connection; a later command never weakens an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Command {
+    /// Continue.
+    Continue = 0,
+    /// Finish requests in progress and close.
+    Drain = 1,
+    /// Close now.
+    Close = 2,
+}
+
+/// The state of a connection without requests in progress; decides which limit applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Accepted, no byte received yet.
+    Silent = 0,
+    /// Part of a head has arrived.
+    Head = 1,
+    /// Between requests.
+    Idle = 2,
+}
+
+/// The state of one connection. Written by the connection's own task, read by the sweep.
+#[derive(Debug)]
+pub(super) struct ConnectionState {
+    shared: Arc<Shared>,
+    /// The phase in the low two bits, above it the millisecond in which it began.
+    phase: AtomicU64,
+    /// Requests in progress.
+    exchanges: AtomicU32,
+    half_head: AtomicBool,
+    http2: AtomicBool,
+    /// 0, or the time since which the socket accepts no bytes.
+    blocked_since: AtomicU64,
+    /// HTTP/2: body chunks queued and not sent, and the time of the last progress.
+    unsent: AtomicU32,
+    sent_at: AtomicU64,
+    /// HTTP/2: requests dropped before their response, minus those with one.
+    abandoned: AtomicU32,
+    framing: AtomicU8,
+    slow: AtomicBool,
+    /// 0, or the time since which our side is closed.
+    shut_since: AtomicU64,
+    command: AtomicU8,
+    draining_since: AtomicU64,
+    gone: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl ConnectionState {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let now = shared.now_ms();
+        Self {
+            shared,
+            phase: AtomicU64::new(pack(Phase::Silent, now)),
+            exchanges: AtomicU32::new(0),
+            half_head: AtomicBool::new(false),
+            http2: AtomicBool::new(false),
+            blocked_since: AtomicU64::new(0),
+            unsent: AtomicU32::new(0),
+            sent_at: AtomicU64::new(0),
+            abandoned: AtomicU32::new(0),
+            framing: AtomicU8::new(Framing::Valid as u8),
+            slow: AtomicBool::new(false),
+            shut_since: AtomicU64::new(0),
+            command: AtomicU8::new(Command::Continue as u8),
+            draining_since: AtomicU64::new(0),
+            gone: AtomicBool::new(false),
+            waker: Mutex::default(),
+        }
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    // Reports of the socket.
+
+    /// The scan has entered or left a head.
+    pub(super) fn half_head(&self, half: bool) {
+        self.half_head.store(half, Relaxed);
+        if !self.is_busy() {
+            // At the end of an HTTP/1 head its exchange begins, within the same poll.
+            self.enter(if half { Phase::Head } else { Phase::Idle });
+        }
+    }
+
+    /// The TLS handshake is complete; no byte of a request was received yet.
+    pub(super) fn secured(&self) {
+        self.half_head.store(false, Relaxed);
+        self.enter(Phase::Silent);
+    }
+
+    /// The connection uses HTTP/2; its streams are the requests.
+    pub(super) fn set_http2(&self) {
+        self.http2.store(true, Relaxed);
+        self.enter(Phase::Idle);
+    }
+
+    pub(super) fn speaks_http2(&self) -> bool {
+        self.http2.load(Relaxed)
+    }
+
+    pub(super) fn set_framing(&self, framing: Framing) {
+        self.framing.store(framing as u8, Relaxed);
+    }
+
+    pub(super) fn framing(&self) -> Framing {
+        match self.framing.load(Relaxed) {
+            0 => Framing::Valid,
+            1 => Framing::Unscanned,
+            _ => Framing::Ambiguous,
+        }
+    }
+
+    /// The socket started or stopped refusing bytes.
+    pub(super) fn blocked(&self, blocked: bool) {
+        self.blocked_since.store(if blocked { self.now() } else { 0 }, Relaxed);
+    }
+
+    /// Our side is closed; further data is discarded.
+    pub(super) fn shut(&self) {
+        self.shut_since.store(self.now(), Relaxed);
+    }
+
+    /// Whether to wait for data that is still arriving.
+    pub(super) fn may_linger(&self) -> bool {
+        !self.slow.load(Relaxed) && !self.shared.is_crowded()
+    }
+
+    /// Whether to send 408 because a request head did not arrive in time.
+    pub(super) fn timed_out_in_head(&self) -> bool {
+        self.command() == Command::Close && self.phase().0 == Phase::Head && !self.is_busy() && !self.speaks_http2()
+    }
+
+    // Reports of the exchanges.
+
+    pub(super) fn begin_exchange(&self) {
+        self.exchanges.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn end_exchange(&self) {
+        if self.exchanges.fetch_sub(1, Relaxed) == 1 {
+            self.enter(if self.half_head.load(Relaxed) { Phase::Head } else { Phase::Idle });
+        }
+    }
+
+    /// A request got its response, or was dropped before.
+    pub(super) fn answered(&self, answered: bool) {
+        if !self.speaks_http2() {
+            return;
+        }
+        let abandoned = self.abandoned.load(Relaxed);
+        if answered {
+            self.abandoned.store(abandoned.saturating_sub(1), Relaxed);
+        } else if abandoned >= MAX_ABANDONED {
+            self.send(Command::Close);
+        } else {
+            self.abandoned.store(abandoned + 1, Relaxed);
+        }
+    }
+
+    /// A body did not arrive in time.
+    pub(super) fn set_slow(&self) {
+        self.slow.store(true, Relaxed);
+    }
+
+    /// Whether this response is the connection's last.
+    pub(super) fn is_closing(&self) -> bool {
+        self.shared.is_stopping()
+    }
+
+    pub(super) fn chunk_queued(&self) {
+        if self.unsent.fetch_add(1, Relaxed) == 0 {
+            self.chunk_progress();
+        }
+    }
+
+    pub(super) fn chunk_progress(&self) {
+        self.sent_at.store(self.now(), Relaxed);
+    }
+
+    pub(super) fn chunk_sent(&self) {
+        self.unsent.fetch_sub(1, Relaxed);
+        self.chunk_progress();
+    }
+
+    // Orders.
+
+    pub(super) fn command(&self) -> Command {
+        match self.command.load(Relaxed) {
+            0 => Command::Continue,
+            1 => Command::Drain,
+            _ => Command::Close,
+        }
+    }
+
+    /// Registers the waker for commands.
+    pub(super) fn wake_with(&self, waker: &Waker) {
+        *lock(&self.waker) = Some(waker.clone());
+    }
+
+    pub(super) fn leave(&self) {
+        self.gone.store(true, Relaxed);
+        *lock(&self.waker) = None;
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
+    }
+
+    pub(super) fn send(&self, command: Command) {
+        if command == Command::Drain && self.command() == Command::Continue {
+            self.draining_since.store(self.now(), Relaxed);
+        }
+        // The lock synchronizes with a task that is registering its waker.
+        if self.command.fetch_max(command as u8, Relaxed) < command as u8
+            && let Some(waker) = &*lock(&self.waker)
+        {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// The command of the sweep at this time, if any.
+    pub(super) fn overdue(&self, now: u64) -> Option<Command> {
+        let limits = self.limits();
+        // Stored times may be a tick old, so an extra tick keeps this from being early.
+        let past = |since: u64, limit: Duration| now.saturating_sub(since) >= millis(limit + TICK);
+        let blocked_since = self.blocked_since.load(Relaxed);
+        if blocked_since > 0 && past(blocked_since, limits.write_stall) {
+            return Some(Command::Close);
+        }
+        let unsent = self.unsent.load(Relaxed);
+        if unsent > 0 && past(self.sent_at.load(Relaxed), limits.write_stall) {
+            return Some(Command::Close);
+        }
+        let crowded = self.shared.is_crowded();
+        let shut_since = self.shut_since.load(Relaxed);
+        if shut_since > 0 {
+            return (crowded || past(shut_since, LINGER_TIMEOUT)).then_some(Command::Close);
+        }
+        if self.is_busy() {
+            return None;
+        }
+        let idle = if crowded { limits.keep_alive_idle.min(CROWDED_IDLE_TIMEOUT) } else { limits.keep_alive_idle };
+        let (phase, since) = self.phase();
+        match phase {
+            Phase::Silent => past(since, limits.first_byte).then_some(Command::Close),
+            Phase::Head => past(since, limits.head).then_some(Command::Close),
+            // A client that ignores GOAWAY is cut once it has all its responses.
+            Phase::Idle if self.command() == Command::Drain => {
+                let since = since.max(self.draining_since.load(Relaxed));
+                (unsent == 0 && past(since, TICK)).then_some(Command::Close)
+            }
+            Phase::Idle => past(since, idle).then_some(Command::Drain),
+        }
+    }
+
+    /// The command during a graceful stop, if any.
+    pub(super) fn stop_command(&self, now: u64, since_stop: Duration) -> Option<Command> {
+        let shut_since = self.shut_since.load(Relaxed);
+        if shut_since > 0 {
+            return (now.saturating_sub(shut_since) >= millis(RECENT_USE_GRACE)).then_some(Command::Close);
+        }
+        if self.speaks_http2() {
+            // GOAWAY lets started requests finish and tells the client which to retry elsewhere.
+            return Some(Command::Drain);
+        }
+        let (phase, since) = self.phase();
+        if self.is_busy() || phase == Phase::Head {
+            return None;
+        }
+        (now.saturating_sub(since) >= millis(RECENT_USE) || since_stop >= RECENT_USE_GRACE).then_some(Command::Drain)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.exchanges.load(Relaxed) > 0
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.store(pack(phase, self.now()), Relaxed);
+    }
+
+    fn phase(&self) -> (Phase, u64) {
+        let packed = self.phase.load(Relaxed);
+        let phase = match packed & 3 {
+            0 => Phase::Silent,
+            1 => Phase::Head,
+            _ => Phase::Idle,
+        };
+        (phase, packed >> 2)
+    }
+
+    fn now(&self) -> u64 {
+        self.shared.now_ms()
+    }
+}
+
+const fn pack(phase: Phase, since: u64) -> u64 {
+    since << 2 | phase as u64
+}

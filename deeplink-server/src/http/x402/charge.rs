@@ -1,0 +1,111 @@
+//! What a payment adds to a write: the wallet's account before it, and after it the note that the payment is used up, with
+//! the reply. All of it commits with the write, or nothing does.
+
+use std::sync::Arc;
+
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+use http::StatusCode;
+use serde::Serialize;
+
+use crate::caller::{Caller, Charge, ChargeRun};
+use crate::db::payments::{self, Use};
+use crate::db::replies::Reply;
+use crate::db::wallets::{self, Wallet};
+use crate::db::{Conn, WriteWork};
+use crate::error::{ApiError, Stop};
+use crate::http::once::to_json;
+use crate::state::App;
+use crate::vault::Vault;
+
+impl Caller {
+    /// Whether it is known whose things this caller may reach. Of a payment that nobody has verified it is not, and then
+    /// nothing is looked up.
+    pub(crate) fn is_known(&self) -> bool {
+        self.charge().is_none_or(|charge| charge.run != ChargeRun::Form)
+    }
+
+    /// Stops a request of which only the form is judged. What follows reads, writes or calls.
+    pub(crate) fn form_is_valid(&self) -> Result<(), ApiError> {
+        self.charge().map_or(Ok(()), |charge| charge.form_is_valid())
+    }
+}
+
+impl Charge {
+    /// The same for who has only the payment.
+    pub(crate) fn form_is_valid(&self) -> Result<(), ApiError> {
+        if self.run == ChargeRun::Form { Err(ApiError::Stopped(Stop::FormIsValid)) } else { Ok(()) }
+    }
+
+    /// Comes before everything else of the write. Whoever uses the same payment waits here.
+    pub(crate) async fn begin(&self, tx: &mut Conn<'_>, now: Timestamp) -> Result<(), ApiError> {
+        if let ChargeRun::Paid(settled) = &self.run
+            && !payments::hold(tx, &settled.id).await?
+        {
+            return Err(ApiError::Stopped(Stop::PaymentUsed));
+        }
+        let wallet = Wallet { namespace: &self.namespace, address: &self.address };
+        if wallets::ensure(tx, wallet, &self.tenant, now).await? {
+            Ok(())
+        } else {
+            Err(ApiError::Stopped(Stop::OtherTenant))
+        }
+    }
+
+    /// Comes after everything else of the write.
+    pub(crate) async fn end(&self, tx: &mut Conn<'_>, vault: &Vault, reply: &Reply) -> Result<(), ApiError> {
+        let ChargeRun::Paid(settled) = &self.run else { return Err(ApiError::Stopped(Stop::TrialPassed)) };
+        // It may show a secret.
+        let body = vault.seal("payments", &settled.id, reply.body.as_bytes());
+        let reply = Reply { body, ..reply.clone() };
+        let (request, tx_hash) = (&*settled.request, &*settled.tx_hash);
+        let used = Use { id: &settled.id, request, is_read: false, tx_hash, reply: Some(&reply) };
+        if payments::done(tx, used).await? { Ok(()) } else { Err(ApiError::Stopped(Stop::PaymentUsed)) }
+    }
+}
+
+impl App {
+    /// Writes what a request without an `Idempotency-Key` changes, as [`App::write`] does, with what it is paid with.
+    pub(crate) async fn write_for<C, T, F, A>(
+        self: &Arc<Self>,
+        charge: Option<Arc<Charge>>,
+        context: C,
+        work: F,
+        committed: A,
+    ) -> Result<T, ApiError>
+    where
+        C: Send + Sync + 'static,
+        T: Serialize + Send + 'static,
+        F: WriteWork<C, T, ApiError>,
+        A: FnOnce(&Arc<Self>, &C, &T) + Send + 'static,
+    {
+        let Some(charge) = charge else { return self.write(context, work, committed).await };
+        charge.form_is_valid()?;
+        let now = self.clock.now();
+        let written = self.write(
+            (charge, self.vault.clone(), context, work),
+            move |tx, (charge, vault, context, work)| {
+                async move {
+                    charge.begin(tx, now).await?;
+                    let mut inner = tx.reborrow();
+                    let made = work(&mut inner, context).await?;
+                    charge.end(tx, vault, &reply_of(&made)?).await?;
+                    Ok(made)
+                }
+                .boxed()
+            },
+            move |app, (_, _, context, _), made| committed(app, context, made),
+        );
+        written.await
+    }
+}
+
+/// What the caller is answered: 200 with what was made, or 204 when nothing is to be said.
+fn reply_of(made: &impl Serialize) -> Result<Reply, ApiError> {
+    let body = to_json(made)?;
+    let (status, body) = match &*body {
+        "null" => (StatusCode::NO_CONTENT, String::new()),
+        _ => (StatusCode::OK, body),
+    };
+    Ok(Reply { status: status.as_u16(), location: None, body })
+}

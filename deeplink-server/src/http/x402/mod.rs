@@ -1,0 +1,379 @@
+//! Paying for one request, by x402: a request without a key is asked for a payment, and with one is tried, paid for and
+//! done, in this order. A request with `Authorization` does not come here.
+//!
+//! Nothing is charged for a request that would be refused: it runs to its end once before it is paid for, and is rolled
+//! back. A payment has its row before it is settled, and the row ends as `done` in the transaction of what it was for, so
+//! that neither a crash nor a repeat charges twice or does twice. What is owed to a repeat is in `repeat`.
+
+mod charge;
+mod offer;
+mod repeat;
+mod settle;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use deeplink_core::error::ErrorCode;
+use deeplink_core::id::TenantId;
+use deeplink_core::secret::sha256_hex;
+use deeplink_core::x402::{
+    Authorization, PAYMENT_V1, PAYMENT_V2, Paid, Payment, PaymentMessageV2, Requirement, Unfit, Version, paid,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, header};
+use http_body_util::BodyExt;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tracing::Instrument;
+
+use self::offer::{Offer, said};
+use super::auth::Wallet as WalletCaller;
+use super::client_ip::{Peer, check_limit};
+use super::extract::{BODY_LIMIT, BULK_BODY_LIMIT};
+use super::once::key_of;
+use crate::caller::{Actor, Caller, Charge, ChargeRun};
+use crate::db::DbError;
+use crate::db::payments::{self, StoredPayment};
+use crate::db::wallets::{self, Wallet};
+use crate::error::{ApiError, Record, Stop};
+use crate::outbound::facilitator::{Facilitator, Verified};
+use crate::state::{App, Shared};
+
+pub(crate) use settle::settle_again;
+
+/// How often a request is run again because another one of the same new wallet came first.
+const TRIES: usize = 3;
+
+/// The request is answered, and nothing more is done.
+struct Answered(Box<Response>);
+
+impl<E: IntoAnswer> From<E> for Answered {
+    fn from(answer: E) -> Self {
+        Self(Box::new(answer.into_answer()))
+    }
+}
+
+/// What a request may end with before its end.
+trait IntoAnswer {
+    fn into_answer(self) -> Response;
+}
+
+impl IntoAnswer for Response {
+    fn into_answer(self) -> Response {
+        self
+    }
+}
+
+impl IntoAnswer for ApiError {
+    fn into_answer(self) -> Response {
+        self.into_response()
+    }
+}
+
+impl IntoAnswer for DbError {
+    fn into_answer(self) -> Response {
+        ApiError::from(self).into_response()
+    }
+}
+
+/// Takes payments for the operations that can be paid for, from whoever has no key.
+pub(crate) async fn pay(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let Some(paid) = unkeyed(&request).filter(|_| app.facilitator.is_some()) else { return next.run(request).await };
+    let path = request.uri().path().to_owned();
+    let Some(offer) = offered(&app, paid, &path) else { return next.run(request).await };
+    let answered = async {
+        let checkout = Checkout::begin(app, paid, offer, request, next).await?;
+        checkout.run().await
+    };
+    answered.await.unwrap_or_else(|Answered(response)| *response)
+}
+
+/// The operation of a request without a key, if it can be paid for.
+fn unkeyed(request: &Request) -> Option<&'static Paid> {
+    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+    let paid = paid(method.as_str(), request.extensions().get::<MatchedPath>()?.as_str())?;
+    (!request.headers().contains_key(header::AUTHORIZATION)).then_some(paid)
+}
+
+/// What an operation costs. `None`: nothing, or nobody settles it.
+fn offered(app: &App, paid: &Paid, path: &str) -> Option<Offer> {
+    let (x402, facilitator) = app.config.x402.as_ref().zip(app.facilitator.as_ref())?;
+    Offer::of(app, x402, facilitator.kinds()?, paid, path)
+}
+
+/// What is known of a request before it is paid for.
+struct Judged {
+    payer: String,
+    /// The answer to a read.
+    tried: Option<Response>,
+    is_new_wallet: bool,
+}
+
+/// A request with a payment that is one for it.
+struct Checkout {
+    app: Shared,
+    paid: &'static Paid,
+    offer: Offer,
+    version: Version,
+    /// What the payment says, where that can be read.
+    authorization: Option<Authorization>,
+    /// What the facilitator is asked, as JSON; `None` for a payment that came before, whose row has that.
+    message: Option<String>,
+    /// The payment's row.
+    id: String,
+    nonce: String,
+    parts: Parts,
+    body: Bytes,
+    /// The hash of method, path and body.
+    request: String,
+    key_hash: Option<String>,
+    peer: IpAddr,
+    next: Next,
+}
+
+impl Checkout {
+    /// Reads the payment and the request. Nobody has been asked yet whether the payment is a good one.
+    async fn begin(
+        app: Shared,
+        paid: &'static Paid,
+        offer: Offer,
+        request: Request,
+        next: Next,
+    ) -> Result<Self, Answered> {
+        let Some((version, header)) = header_of(request.headers())? else {
+            return Err(offer.challenge("send a secret key as Authorization: Bearer, or a payment").into());
+        };
+        let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |Peer(peer)| *peer);
+        check_limit(&app, &app.limits.payments, peer, request.headers())?;
+        let payment = Payment::read(version, header.as_bytes())
+            .map_err(|why| said(ErrorCode::PaymentInvalid, &format!("the payment header {why}")))?;
+        let authorization = Authorization::of(&offer.network, payment.payload());
+        let authorization = authorization.map_err(|unfit| said(ErrorCode::PaymentInvalid, &unfit.to_string()))?;
+        let (nonce, from) = match &authorization {
+            Some(it) => (it.nonce.clone(), it.from.as_str()),
+            None => (sha256_hex(&payment.payload().to_string()), ""),
+        };
+        let id = sha256_hex(&format!("{}\n{}\n{from}\n{nonce}", offer.network, offer.asset()));
+        // One that came before was for what was required then.
+        let is_new = payments::find(&mut app.db.read().await?.conn(), &id).await?.is_none();
+        let message = if is_new {
+            let required = fitting(&app, &offer, &payment, authorization.as_ref());
+            let required = required.map_err(|unfit| offer.challenge(&unfit.to_string()))?;
+            Some(message(&offer, payment, &required))
+        } else {
+            None
+        };
+        let key = key_of(request.headers())?;
+        let key_hash = key.map(|key| sha256_hex(&format!("{id}\n{key}")));
+        let (parts, body) = request.into_parts();
+        let limit = if paid.name == "LINKS_BULK" { BULK_BODY_LIMIT } else { BODY_LIMIT };
+        let body = buffered(body, limit).await?;
+        let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+        let request = format!("{}\n{target}\n{}", parts.method, hex::encode(Sha256::digest(&body)));
+        let request = sha256_hex(&request);
+        Ok(Self {
+            app,
+            paid,
+            offer,
+            version,
+            authorization,
+            message,
+            id,
+            nonce,
+            parts,
+            body,
+            request,
+            key_hash,
+            peer,
+            next,
+        })
+    }
+
+    /// The steps up to the one that costs.
+    async fn run(self) -> Result<Response, Answered> {
+        self.check_form().await?;
+        let stored = self.stored().await?;
+        let judged = match stored {
+            Some(stored) => Err(stored),
+            None => match self.judge().await {
+                Ok(judged) => Ok(judged),
+                // Another request with the same payment may have come first, and this one is refused because that is done.
+                Err(refusal) => Err(self.stored().await?.ok_or(refusal)?),
+            },
+        };
+        // From here on it goes to its end, whether or not the client still waits.
+        let going_on = async move {
+            match judged {
+                Ok(judged) => self.charge(judged).await,
+                Err(stored) => self.repeat(stored).await,
+            }
+        };
+        let going_on = tokio::spawn(going_on.in_current_span());
+        going_on.await.unwrap_or_else(|_| Err(ApiError::Internal("a paid request panicked".into()).into()))
+    }
+
+    /// Finds out who pays and whether the request would be refused.
+    async fn judge(&self) -> Result<Judged, Answered> {
+        let payer = self.verify().await?;
+        let (tried, is_new_wallet) = self.try_out(&payer).await?;
+        Ok(Judged { payer, tried, is_new_wallet })
+    }
+
+    /// Runs the request up to what needs an account.
+    async fn check_form(&self) -> Result<(), Answered> {
+        let response = self.attempt("", &self.new_tenant(), ChargeRun::Form).await;
+        let code = response.extensions().get::<Record>().map(|record| record.body().code.clone());
+        // Whether a thing is there, or a cursor the caller's, shows when it is known whose things to look at.
+        let is_open = matches!(code, Some(ErrorCode::NotFound | ErrorCode::InvalidCursor));
+        if stop_of(&response).is_some() || is_open || response.status().as_u16() < 400 {
+            return Ok(());
+        }
+        Err(response.into())
+    }
+
+    /// Asks the facilitator who pays.
+    async fn verify(&self) -> Result<String, Answered> {
+        // Without a message there was a row that is gone by now: it was never sent to be settled.
+        let message = self.message.as_ref().ok_or_else(unavailable)?;
+        let verified = self.facilitator()?.verify(message).await;
+        let from = self.authorization.as_ref().map(|it| it.from.clone());
+        match verified {
+            Err(unclear) => {
+                tracing::warn!(%unclear, "the facilitator does not verify payments");
+                Err(unavailable().into())
+            }
+            Ok(Verified::Invalid(reason)) => Err(self.offer.challenge(&reason).into()),
+            Ok(Verified::Valid(payer)) => match (from, payer) {
+                (Some(from), Some(payer)) if !self.offer.network.same(&from, &payer) => {
+                    self.app.metrics.payer_mismatch();
+                    tracing::error!(signed = %from, said = %payer, "the facilitator names another payer than who signed");
+                    Err(self.offer.challenge("the facilitator does not confirm who pays").into())
+                }
+                (Some(from), _) => Ok(from),
+                (None, Some(payer)) if self.offer.network.is_address(&payer) => Ok(self.offer.network.normal(&payer)),
+                (None, _) => Err(unavailable().into()),
+            },
+        }
+    }
+
+    /// Runs the request to its end without keeping what it writes. Gives the answer to a read, which is sent once it is
+    /// paid for, and whether the wallet has no account yet. What is refused here, or was done before under the same key,
+    /// costs nothing.
+    async fn try_out(&self, payer: &str) -> Result<(Option<Response>, bool), Answered> {
+        for _ in 0..TRIES {
+            let known = self.tenant_of(payer).await?;
+            let tenant = known.clone().unwrap_or_else(|| self.new_tenant());
+            let response = self.attempt(payer, &tenant, ChargeRun::Trial).await;
+            let tried = match stop_of(&response) {
+                Some(Stop::OtherTenant) => continue,
+                Some(_) => None,
+                None if response.status().is_success() && self.paid.is_read() => Some(response),
+                None => return Err(response.into()),
+            };
+            return Ok((tried, known.is_none()));
+        }
+        Err(DbError::Overloaded.into())
+    }
+
+    /// Runs the request once.
+    async fn attempt(&self, payer: &str, tenant: &TenantId, run: ChargeRun) -> Response {
+        let namespace = self.offer.network.namespace().to_owned();
+        let charge = Charge { namespace, address: payer.to_owned(), tenant: tenant.clone(), run };
+        let caller = Caller { by: Actor::Wallet(Arc::new(charge)), tenant: tenant.clone(), affiliate: None };
+        let mut parts = self.parts.clone();
+        parts.extensions.insert(WalletCaller(Arc::new(caller)));
+        self.next.clone().run(Request::from_parts(parts, Body::from(self.body.clone()))).await
+    }
+
+    async fn tenant_of(&self, payer: &str) -> Result<Option<TenantId>, DbError> {
+        let wallet = Wallet { namespace: self.offer.network.namespace(), address: payer };
+        wallets::tenant_of(&mut self.app.db.read().await?.conn(), wallet).await
+    }
+
+    /// An account that there is not yet.
+    fn new_tenant(&self) -> TenantId {
+        let now = self.app.clock.now();
+        self.app.random(|random| TenantId::new(now, random))
+    }
+
+    async fn stored(&self) -> Result<Option<StoredPayment>, DbError> {
+        payments::find(&mut self.app.db.read().await?.conn(), &self.id).await
+    }
+
+    fn facilitator(&self) -> Result<&Facilitator, ApiError> {
+        self.app.facilitator.as_ref().ok_or_else(ApiError::unauthorized)
+    }
+}
+
+/// The facilitator cannot be asked, or said nothing that could be used, and nothing was done.
+fn unavailable() -> ApiError {
+    ApiError::Plain(ErrorCode::FacilitatorUnavailable, "payments cannot be verified now; nothing was done, try again")
+}
+
+/// Where a run stopped, if it stopped where it should.
+fn stop_of(response: &Response) -> Option<Stop> {
+    response.extensions().get::<Stop>().copied()
+}
+
+/// The one payment header of a request.
+fn header_of(headers: &HeaderMap) -> Result<Option<(Version, HeaderValue)>, Answered> {
+    let of = |name, version| headers.get_all(name).iter().map(move |value: &HeaderValue| (version, value.clone()));
+    let mut found = of(PAYMENT_V1, Version::V1).chain(of(PAYMENT_V2, Version::V2));
+    let first = found.next();
+    if found.next().is_some() {
+        return Err(said(ErrorCode::PaymentInvalid, "send one payment header").into());
+    }
+    Ok(first)
+}
+
+/// What a payment meets of what is required today.
+fn fitting(
+    app: &App,
+    offer: &Offer,
+    payment: &Payment,
+    authorization: Option<&Authorization>,
+) -> Result<Requirement, Unfit> {
+    let required = offer.required(payment.version()).filter(|required| payment.meets(&offer.network, required));
+    let required = required.ok_or(Unfit::Requirement)?;
+    if let Some(it) = authorization {
+        it.pays(&offer.network, &required, payment.version())?;
+        it.is_timely(app.clock.now())?;
+    }
+    Ok(required)
+}
+
+/// What the facilitator is asked: the payment, and the requirement as we make it.
+fn message(offer: &Offer, payment: Payment, required: &Requirement) -> String {
+    let version = payment.version().number();
+    let message = match payment {
+        Payment::V1(payment) => json!({
+            "x402Version": version, "paymentPayload": payment, "paymentRequirements": offer.required_v1(),
+        }),
+        Payment::V2(payment) => {
+            let payment = PaymentMessageV2 { accepted: required.clone(), ..*payment };
+            json!({"x402Version": version, "paymentPayload": payment, "paymentRequirements": required})
+        }
+    };
+    message.to_string()
+}
+
+/// Reads a body up to one byte more than the operation takes: the operation refuses one that is longer.
+async fn buffered(body: Body, limit: usize) -> Result<Bytes, Answered> {
+    let mut body = std::pin::pin!(body);
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::bad_request("the body broke off"))?;
+        if let Ok(data) = frame.into_data() {
+            read.extend_from_slice(&data[..data.len().min(limit + 1 - read.len())]);
+            if read.len() > limit {
+                break;
+            }
+        }
+    }
+    Ok(read.freeze())
+}

@@ -1,0 +1,144 @@
+//! What a settled payment is for, and the same payment again.
+//!
+//! A settled authorization is public on the chain, so it does not prove who asks. A repeat is the payer's if it is the same
+//! write and its answer shows no secret, or if it has the `Idempotency-Key` of the first request.
+
+use axum::response::Response;
+use deeplink_core::error::ErrorCode;
+use deeplink_core::x402::same_amount;
+use futures_util::FutureExt;
+
+use super::offer::{said, with_receipt};
+use super::settle::in_progress;
+use super::{Answered, Checkout, TRIES, stop_of};
+use crate::caller::{ChargeRun, SettledPayment};
+use crate::db::DbError;
+use crate::db::payments::{self, State, StoredPayment, Use};
+use crate::db::wallets::{self, Wallet};
+use crate::error::{ApiError, Stop};
+use crate::http::once::replied;
+
+impl Checkout {
+    /// Does what a settled payment is for. What is refused now, although it was not when it was tried, leaves the payment
+    /// to be used by a repeat.
+    pub(super) async fn effect(&self, payer: &str, tx_hash: &str, tried: Option<Response>) -> Response {
+        let done =
+            if self.paid.is_read() { self.read(payer, tx_hash, tried).await } else { self.write(payer, tx_hash).await };
+        let response = match done {
+            Ok(response) => response,
+            Err(Answered(response)) => {
+                self.keep_credit(tx_hash).await;
+                *response
+            }
+        };
+        with_receipt(response, self.version, &self.receipt(payer, Ok(tx_hash)))
+    }
+
+    async fn write(&self, payer: &str, tx_hash: &str) -> Result<Response, Answered> {
+        for _ in 0..TRIES {
+            let tenant = self.tenant_of(payer).await?.unwrap_or_else(|| self.new_tenant());
+            let (id, request, tx_hash) = (self.id.clone(), self.request.clone(), tx_hash.to_owned());
+            let run = ChargeRun::Paid(SettledPayment { id, request, tx_hash });
+            let response = self.attempt(payer, &tenant, run).await;
+            match stop_of(&response) {
+                Some(Stop::OtherTenant) => {}
+                Some(Stop::PaymentUsed) => {
+                    let stored = self.stored().await?;
+                    let stored = stored.filter(|stored| stored.state == State::Done).ok_or_else(in_progress)?;
+                    // It was used for another request under the same key.
+                    return if stored.request == self.request { self.stored_reply(&stored) } else { Err(conflict()) };
+                }
+                Some(_) => return Err(ApiError::Internal("a paid request stopped early".into()).into()),
+                // What another payment paid for under the same key was not done again.
+                None if response.headers().contains_key("idempotency-replayed") => return Err(response.into()),
+                None if response.status().is_success() => return Ok(response),
+                None => return Err(response.into()),
+            }
+        }
+        Err(DbError::Overloaded.into())
+    }
+
+    async fn read(&self, payer: &str, tx_hash: &str, tried: Option<Response>) -> Result<Response, Answered> {
+        let response = match tried {
+            Some(response) => response,
+            None => self.look(payer).await?,
+        };
+        let (now, tenant) = (self.app.clock.now(), self.new_tenant());
+        let namespace = self.offer.network.namespace().to_owned();
+        let row = (self.id.clone(), self.request.clone(), tx_hash.to_owned(), namespace, payer.to_owned(), tenant);
+        let stored = self.app.db.write(row, move |tx, (id, request, tx_hash, namespace, address, tenant)| {
+            async move {
+                if !payments::hold(tx, id).await? {
+                    return Ok(false);
+                }
+                wallets::ensure(tx, Wallet { namespace, address }, tenant, now).await?;
+                payments::done(tx, Use { id, request, is_read: true, tx_hash, reply: None }).await
+            }
+            .boxed()
+        });
+        if stored.await? { Ok(response) } else { Err(in_progress().into()) }
+    }
+
+    /// The answer to a read.
+    async fn look(&self, payer: &str) -> Result<Response, Answered> {
+        let tenant = self.tenant_of(payer).await?.unwrap_or_else(|| self.new_tenant());
+        let response = self.attempt(payer, &tenant, ChargeRun::Trial).await;
+        if response.status().is_success() { Ok(response) } else { Err(response.into()) }
+    }
+
+    async fn keep_credit(&self, tx_hash: &str) {
+        let row = (self.id.clone(), tx_hash.to_owned());
+        let kept = self.app.db.write(row, |tx, (id, tx_hash)| payments::credit(tx, id, tx_hash).boxed()).await;
+        if let Err(error) = kept {
+            tracing::error!(payment = self.id, %error, "a settled payment could not be noted; a repeat settles it again");
+        }
+    }
+
+    /// Answers a request whose payment came before.
+    pub(super) async fn repeat(&self, stored: StoredPayment) -> Result<Response, Answered> {
+        let is_same = stored.request == self.request;
+        let has_key = self.key_hash.is_some() && self.key_hash == stored.key_hash;
+        let is_open = !stored.is_read && !self.paid.is_read() && !self.paid.shows_secret;
+        // What was asked for first is had for what it cost then.
+        let is_enough = is_same || same_amount(&stored.amount, self.offer.amount());
+        if !(has_key || is_same && is_open) || !is_enough {
+            return Err(said(ErrorCode::PaymentReplayed, "this payment was used for another request").into());
+        }
+        let now = self.app.clock.now();
+        match stored.state {
+            State::Settling | State::Unknown if stored.lease_until > now => Err(in_progress().into()),
+            State::Settling | State::Unknown => self.charge_again(&stored).await,
+            State::Refused => Err(self.refused(&stored.payer, stored.reason.as_deref().unwrap_or("refused")).into()),
+            State::Credit => Ok(self.effect(&stored.payer, stored.tx_hash.as_deref().unwrap_or_default(), None).await),
+            State::Done if !is_same => Err(conflict()),
+            State::Done => {
+                let response = if stored.is_read {
+                    if stored.valid_before.is_none_or(|until| until <= now) {
+                        let message = "this payment was used, and what it was for cannot be read with it any more";
+                        return Err(said(ErrorCode::PaymentReplayed, message).into());
+                    }
+                    self.look(&stored.payer).await?
+                } else {
+                    self.stored_reply(&stored)?
+                };
+                let transaction = stored.tx_hash.as_deref().unwrap_or_default();
+                Ok(with_receipt(response, self.version, &self.receipt(&stored.payer, Ok(transaction))))
+            }
+        }
+    }
+
+    /// The reply that was given before.
+    fn stored_reply(&self, stored: &StoredPayment) -> Result<Response, Answered> {
+        let internal = |why: String| ApiError::Internal(format!("the reply to payment {}: {why}", stored.id));
+        let mut reply = stored.reply.clone().ok_or_else(|| internal("is missing".into()))?;
+        let body = self.app.vault.open("payments", &stored.id, &reply.body);
+        let body = body.map_err(|error| internal(error.to_string()))?;
+        reply.body = String::from_utf8(body).map_err(|error| internal(error.to_string()))?;
+        Ok(replied(reply, true))
+    }
+}
+
+/// The payment was used for something else.
+fn conflict() -> Answered {
+    said(ErrorCode::IdempotencyConflict, "this Idempotency-Key was used for another request").into()
+}

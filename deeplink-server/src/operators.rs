@@ -1,0 +1,104 @@
+//! The listener for operators: `/metrics`, `/health` and `/ready`, away from the public.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use deeplink_core::error::ErrorCode;
+use http::{HeaderValue, Method, Request, header};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::api::health;
+use crate::error::{ApiError, Record};
+use crate::http::listen::{self, Limits, RequestBody, Stop};
+use crate::http::request_id;
+use crate::metrics::Page;
+use crate::state::{App, Shared};
+
+/// Everything there is to know about the running service.
+fn page(app: &App) -> String {
+    let mut page = Page::default();
+    page.family("deeplink_build_info", "gauge", "The running version.");
+    page.labelled(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    app.metrics.write(&mut page);
+    page.single("deeplink_link_cache_entries", "gauge", "Links kept in memory.", app.links.len());
+    page.single("deeplink_link_cache_bytes", "gauge", "Memory of the links kept.", app.links.bytes());
+    clicks(&mut page, app);
+    page.single("deeplink_event_readers", "gauge", "Streams of events that are read.", app.streams.readers());
+    process(&mut page);
+    page.text
+}
+
+fn clicks(page: &mut Page, app: &App) {
+    let clicks = app.clicks.status();
+    page.single("deeplink_clicks_stored_total", "counter", "Clicks that reached the log.", clicks.stored_total);
+    page.single(
+        "deeplink_clicks_spilled_total",
+        "counter",
+        "Clicks that went to the spill file first.",
+        clicks.spilled_total,
+    );
+    page.single("deeplink_clicks_dropped_total", "counter", "Clicks that could be kept nowhere.", clicks.dropped_total);
+    page.single("deeplink_clicks_queued", "gauge", "Clicks that wait for the database.", clicks.queued);
+    page.single(
+        "deeplink_clicks_in_memory",
+        "gauge",
+        "Clicks that wait because no file could be written.",
+        clicks.in_memory,
+    );
+    page.single(
+        "deeplink_clicks_spilling",
+        "gauge",
+        "Whether clicks go to the spill file now.",
+        u8::from(clicks.spilling),
+    );
+}
+
+/// What the kernel says of this process, where it says so under /proc.
+fn process(page: &mut Page) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+    if let Some(kilobytes) = resident.map(|kilobytes: u64| kilobytes * 1_024) {
+        page.single("process_resident_memory_bytes", "gauge", "Memory of this process.", kilobytes);
+    }
+    if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
+        page.single("process_open_fds", "gauge", "Files and sockets of this process.", files.count());
+    }
+}
+
+/// Serves operators until the service has stopped; while it winds down they still see that it does.
+pub(crate) async fn serve(listener: TcpListener, app: Shared, mut stopping: watch::Receiver<Stop>) {
+    let limits = Limits { connections: 64, drain: Duration::ZERO, ..Limits::default() };
+    let (end, ended) = watch::channel(Stop::Not);
+    let serving = listen::serve(listener, limits, ended, move |_: SocketAddr| {
+        let app = Shared::clone(&app);
+        hyper::service::service_fn(move |request| answer(Shared::clone(&app), request))
+    });
+    let over = async {
+        // An error says that the sender has gone, and the service with it.
+        drop(stopping.wait_for(|asked| *asked == Stop::AtOnce).await);
+        end.send_replace(Stop::AtOnce);
+    };
+    tokio::join!(serving, over);
+}
+
+async fn answer(app: Shared, request: Request<RequestBody>) -> Result<Response, Infallible> {
+    let id = request_id::of(request.headers());
+    let readable = matches!(*request.method(), Method::GET | Method::HEAD);
+    let mut response = match request.uri().path() {
+        "/metrics" | "/health" | "/ready" if !readable => ApiError::MethodNotAllowed(Some("GET, HEAD")).into_response(),
+        "/metrics" => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], page(&app)).into_response(),
+        "/health" => health::health().await.into_response(),
+        "/ready" => health::readiness(&app).await.into_response(),
+        _ => ApiError::Plain(ErrorCode::NotFound, "operators have /metrics, /health and /ready").into_response(),
+    };
+    if let Some(record) = response.extensions_mut().remove::<Record>() {
+        *response.body_mut() = Body::from(record.into_bytes(id.to_str().unwrap_or_default()));
+    }
+    response.headers_mut().insert(request_id::HEADER, id);
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    Ok(response)
+}

@@ -1,0 +1,338 @@
+//! The facilitator: who verifies payments for single requests and settles them on the chain.
+//!
+//! It is asked what it was told by us, and what it answers is judged before it counts: an answer that is not what it should
+//! be says nothing about whether money moved.
+
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use deeplink_core::x402::{EXACT, Network, Version};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+use super::http::{Call, Http, Terms};
+use crate::config::{Config, X402};
+
+/// Largest answer, in bytes.
+const LARGEST: usize = 64 << 10;
+/// Calls at one time.
+const MAX_CONCURRENT: usize = 64;
+/// How long it may take to say what it can settle.
+const SUPPORTED: Duration = Duration::from_secs(5);
+/// After this long a facilitator that does not settle everything that is wanted is asked again.
+const ASK_AGAIN_MILLIS: u64 = 10_000;
+/// After this long one that does is asked whether it still does.
+const ASK_STILL_MILLIS: u64 = 300_000;
+/// Characters of a reason that are shown.
+const SHOWN: usize = 80;
+
+/// Adds to a call what the facilitator knows its customer by. Those of some vendors want a token made for each call.
+pub(crate) trait Credentials: Send + Sync {
+    /// The headers of a call.
+    fn headers(&self, method: &Method, path: &str) -> HeaderMap;
+}
+
+/// A facilitator that asks for no credential.
+struct Open;
+
+impl Credentials for Open {
+    fn headers(&self, _: &Method, _: &str) -> HeaderMap {
+        HeaderMap::new()
+    }
+}
+
+/// A facilitator that gave its customer a token.
+struct Bearer(HeaderValue);
+
+impl Credentials for Bearer {
+    fn headers(&self, _: &Method, _: &str) -> HeaderMap {
+        HeaderMap::from_iter([(AUTHORIZATION, self.0.clone())])
+    }
+}
+
+fn credentials(token: Option<&SecretString>) -> Box<dyn Credentials> {
+    // The settings let no other token through.
+    let value = token.and_then(|token| HeaderValue::try_from(format!("Bearer {}", token.expose_secret())).ok());
+    let Some(mut value) = value else { return Box::new(Open) };
+    value.set_sensitive(true);
+    Box::new(Bearer(value))
+}
+
+/// What it says of a payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verified {
+    /// It could be settled, and this is who pays, if that is said.
+    Valid(Option<String>),
+    /// It could not.
+    Invalid(String),
+}
+
+/// What it says came of a payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// It is on the chain.
+    Success { transaction: String, network: String, payer: Option<String> },
+    /// It says that it is not. With a transaction that is not sure.
+    Refused { reason: String, transaction: String },
+}
+
+/// It did not answer, or said what cannot be understood; the text is for the log.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct Unclear {
+    why: String,
+    /// Whether it may have read what it was asked.
+    pub(crate) was_sent: bool,
+}
+
+impl Unclear {
+    fn sent(why: &str) -> Self {
+        Self { why: why.into(), was_sent: true }
+    }
+}
+
+/// The right to one of the calls at one time.
+#[derive(Debug)]
+pub(crate) struct Place<'a>(#[expect(dead_code, reason = "it is held until the call is over")] SemaphorePermit<'a>);
+
+/// What a facilitator can settle of what is wanted: by version, what a requirement says beside the usual.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Kinds {
+    pub(crate) v1: Option<Extra>,
+    pub(crate) v2: Option<Extra>,
+}
+
+/// What a requirement says beside the usual.
+pub(crate) type Extra = Option<Value>;
+
+/// The facilitator, and the way to it.
+pub(crate) struct Facilitator {
+    http: Http,
+    base: String,
+    network: Network,
+    extra: Extra,
+    verify_timeout: Duration,
+    settle_timeout: Duration,
+    credentials: Box<dyn Credentials>,
+    places: Semaphore,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    kinds: Option<Kinds>,
+    asked_at: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Supported {
+    kinds: Vec<Kind>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kind {
+    #[serde(rename = "x402Version")]
+    version: u64,
+    scheme: String,
+    network: String,
+    #[serde(default)]
+    extra: Extra,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VerifyAnswer {
+    is_valid: bool,
+    invalid_reason: Option<String>,
+    payer: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SettleAnswer {
+    success: bool,
+    error_reason: Option<String>,
+    payer: Option<String>,
+    transaction: Option<String>,
+    network: Option<String>,
+}
+
+impl Facilitator {
+    /// As the operator set it up.
+    pub(crate) fn new(config: &Config, x402: &X402) -> Self {
+        Self {
+            http: Http::for_operator(config),
+            base: x402.facilitator.as_str().trim_end_matches('/').to_owned(),
+            network: x402.network.clone(),
+            extra: x402.extra.clone(),
+            verify_timeout: x402.verify_timeout,
+            settle_timeout: x402.settle_timeout,
+            credentials: credentials(x402.token.as_ref()),
+            places: Semaphore::new(MAX_CONCURRENT),
+            known: RwLock::default(),
+        }
+    }
+
+    /// What it can settle of what is wanted; `None` while that is nothing or not known.
+    pub(crate) fn kinds(&self) -> Option<Kinds> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).kinds.clone()
+    }
+
+    /// Whether it is time to ask what it settles.
+    pub(crate) fn is_to_be_asked(&self, now_millis: u64) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let is_whole = known.kinds.as_ref().is_some_and(|kinds| kinds.v1.is_some() && kinds.v2.is_some());
+        let wait = if is_whole { ASK_STILL_MILLIS } else { ASK_AGAIN_MILLIS };
+        known.asked_at.is_none_or(|at| now_millis.saturating_sub(at) >= wait)
+    }
+
+    /// Asks what it settles. While it does not say, what it said before is believed.
+    pub(crate) async fn ask(&self, now_millis: u64) {
+        let supported = self.call(Method::GET, "/supported", Bytes::new(), SUPPORTED).await;
+        let kinds = match supported {
+            Ok(supported) => {
+                let kinds = Some(self.wanted(&supported)).filter(|kinds| *kinds != Kinds::default());
+                if kinds.is_none() {
+                    tracing::error!(network = %self.network, "the facilitator does not settle on this network; x402 is off");
+                }
+                Some(kinds)
+            }
+            Err(error) => {
+                tracing::error!(%error, "the facilitator does not say what it settles");
+                None
+            }
+        };
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.asked_at = Some(now_millis);
+        if let Some(kinds) = kinds {
+            known.kinds = kinds;
+        }
+    }
+
+    fn wanted(&self, supported: &Supported) -> Kinds {
+        let find = |version: Version, name: Option<&str>| {
+            let is =
+                |kind: &&Kind| kind.version == version.number() && kind.scheme == EXACT && Some(&*kind.network) == name;
+            supported.kinds.iter().find(is).map(|kind| self.with_own(kind.extra.clone()))
+        };
+        Kinds { v1: find(Version::V1, self.network.v1()), v2: find(Version::V2, Some(self.network.as_str())) }
+    }
+
+    /// What the facilitator wants said, and what the token's signatures cover.
+    fn with_own(&self, theirs: Extra) -> Extra {
+        match (theirs, self.extra.clone()) {
+            (Some(Value::Object(mut theirs)), Some(Value::Object(own))) => {
+                theirs.extend(own);
+                Some(Value::Object(theirs))
+            }
+            (theirs, own) => own.or(theirs.filter(Value::is_object)),
+        }
+    }
+
+    /// Asks whether a payment could be settled.
+    pub(crate) async fn verify(&self, message: &str) -> Result<Verified, Unclear> {
+        let body = Bytes::copy_from_slice(message.as_bytes());
+        let answer: VerifyAnswer = self.call(Method::POST, "/verify", body, self.verify_timeout).await?;
+        if answer.is_valid {
+            Ok(Verified::Valid(answer.payer))
+        } else {
+            Ok(Verified::Invalid(reason(answer.invalid_reason)))
+        }
+    }
+
+    /// A place for one call, to be had before anything is stored that the call is for.
+    pub(crate) fn place(&self) -> Result<Place<'_>, Unclear> {
+        let full = |_| Unclear { why: "too many calls wait for it".into(), was_sent: false };
+        self.places.try_acquire().map(Place).map_err(full)
+    }
+
+    /// Settles a payment.
+    pub(crate) async fn settle(&self, message: &str, _: Place<'_>) -> Result<Settled, Unclear> {
+        let body = Bytes::copy_from_slice(message.as_bytes());
+        let answer: SettleAnswer = self.exchange(Method::POST, "/settle", body, self.settle_timeout).await?;
+        let transaction = answer.transaction.unwrap_or_default();
+        if !is_plain(&transaction) {
+            return Err(Unclear::sent("it names a transaction that can be none"));
+        }
+        if !answer.success {
+            return Ok(Settled::Refused { reason: reason(answer.error_reason), transaction });
+        }
+        let network = answer.network.filter(|_| !transaction.is_empty());
+        let network = network.ok_or_else(|| Unclear::sent("it settled without naming the transaction"))?;
+        Ok(Settled::Success { transaction, network, payer: answer.payer })
+    }
+
+    async fn call<T: for<'de> Deserialize<'de>>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        total: Duration,
+    ) -> Result<T, Unclear> {
+        let _place = self.place()?;
+        self.exchange(method, path, body, total).await
+    }
+
+    /// An answer of any status counts if it is the JSON that it should be. Whoever calls has a place.
+    async fn exchange<T: for<'de> Deserialize<'de>>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        total: Duration,
+    ) -> Result<T, Unclear> {
+        let mut headers = self.credentials.headers(&method, path);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if method == Method::POST {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let url = format!("{}{path}", self.base);
+        let terms = Terms { began: Instant::now(), total, largest: LARGEST };
+        let call = Call { method, url: &url, headers, body, accepts: |_| true, terms };
+        let answer = self.http.call(call).await;
+        let answer = answer.map_err(|failed| Unclear { why: failed.in_short(), was_sent: failed.was_sent() })?;
+        serde_json::from_slice(&answer).map_err(|_| Unclear::sent("its answer is not the JSON it should be"))
+    }
+}
+
+/// A reason as it can be shown: the facilitator may say anything.
+fn reason(said: Option<String>) -> String {
+    let said = said.unwrap_or_default();
+    let plain: String = said.chars().filter(|char| is_word(*char)).take(SHOWN).collect();
+    if plain.is_empty() { "refused".into() } else { plain }
+}
+
+fn is_word(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.' | ':')
+}
+
+/// Whether a text can be the name of a transaction.
+fn is_plain(text: &str) -> bool {
+    text.len() <= 128 && text.chars().all(is_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_shown_without_what_does_not_belong_there() {
+        for (said, shown) in [
+            (Some("insufficient_funds"), "insufficient_funds"),
+            (Some("<b>no</b>\r\nSet-Cookie: x"), "bnobSet-Cookie:x"),
+            (Some("\u{1}"), "refused"),
+            (None, "refused"),
+        ] {
+            assert_eq!(reason(said.map(str::to_owned)), shown);
+        }
+        assert_eq!(reason(Some("x".repeat(1_000))).len(), SHOWN);
+        assert!(is_plain("0xabc") && is_plain("") && !is_plain("0x abc") && !is_plain(&"x".repeat(129)));
+    }
+}

@@ -1,0 +1,416 @@
+//! Calls to Stripe's API: form-encoded, at a pinned version, with an idempotency key on each POST, and never more of them
+//! than Stripe takes.
+//!
+//! What Stripe says never reaches a caller, and neither our key nor the addresses of its pages reach a log: whoever has
+//! such an address can use the page.
+
+mod subscription;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use deeplink_core::time::Timestamp;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep_until};
+use url::Url;
+
+pub(crate) use self::subscription::Subscription;
+use self::subscription::WireSubscription;
+use super::http::{Call, Http, Terms};
+use crate::config::{Config, StripeAccount, StripePrices};
+
+/// The version of the API that is spoken, whatever the account's default is.
+const VERSION: &str = "2025-03-31.basil";
+/// How long one operation may take, with all its tries.
+const TOTAL: Duration = Duration::from_secs(10);
+/// Largest answer, in bytes.
+const LARGEST: usize = 256 << 10;
+/// How far away the turn of a call may be for which a caller waits.
+const CALLER_WAIT: Duration = Duration::from_secs(3);
+/// Between two warnings of signatures that do not fit.
+const WARNING_MILLIS: u64 = 60_000;
+/// Before the second and the third try.
+const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+
+/// Why there is no result. The texts are for the operator's log; each begins with the call.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StripeError {
+    /// Stripe cannot be reached, is too slow or has too much to do: another try may succeed.
+    #[error("{0}")]
+    Unavailable(String),
+    /// So many calls wait that this one was not made.
+    #[error("{0}: too many calls wait")]
+    TooMany(String),
+    /// Stripe refuses the request.
+    #[error("{call}: refused with {status} ({reason})")]
+    Refused {
+        /// What was asked, and Stripe's name for the request.
+        call: String,
+        /// The status.
+        status: StatusCode,
+        /// Type, code and parameter, as far as Stripe names them.
+        reason: String,
+    },
+    /// What Stripe answered is not understood.
+    #[error("{0}: the answer is not understood")]
+    Malformed(String),
+}
+
+impl StripeError {
+    /// Whether Stripe says that what was asked about is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { status: StatusCode::NOT_FOUND, .. })
+    }
+
+    /// Whether Stripe refuses because it does not know the customer that was named.
+    pub(crate) fn is_unknown_customer(&self) -> bool {
+        matches!(self, Self::Refused { reason, .. } if reason.ends_with("resource_missing, customer"))
+    }
+}
+
+/// Who waits for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// A caller: the call is refused where it could not begin soon, so that the turns behind are left to the others.
+    Short,
+    /// An event or a job.
+    Long,
+}
+
+impl Patience {
+    /// Until when a call must have begun.
+    fn end(self, terms: Terms) -> Instant {
+        match self {
+            Self::Short => terms.end().min(Instant::now() + CALLER_WAIT),
+            Self::Long => terms.end(),
+        }
+    }
+}
+
+/// The way to Stripe.
+pub(crate) struct Stripe {
+    http: Http,
+    account: StripeAccount,
+    /// When the next call may begin.
+    next_call: Mutex<Instant>,
+    /// When it was last said that a signature does not fit, in milliseconds since 1970.
+    warned_at: AtomicI64,
+}
+
+/// A page to pay on.
+#[derive(Debug)]
+pub(crate) struct Checkout<'a> {
+    pub(crate) tenant: &'a str,
+    pub(crate) price: &'a str,
+    /// What Stripe calls the account, if it paid before.
+    pub(crate) customer: Option<&'a str>,
+    /// Where receipts go, if the account never paid.
+    pub(crate) email: Option<&'a str>,
+    /// Where people come back to once they have paid.
+    pub(crate) success_url: &'a str,
+    /// Where they come back to if they do not.
+    pub(crate) cancel_url: &'a str,
+}
+
+impl Checkout<'_> {
+    /// The parameters of the request.
+    pub(crate) fn form(&self) -> String {
+        let mut form = url::form_urlencoded::Serializer::new(String::new());
+        form.extend_pairs([
+            ("mode", "subscription"),
+            ("line_items[0][price]", self.price),
+            ("line_items[0][quantity]", "1"),
+            ("success_url", self.success_url),
+            ("cancel_url", self.cancel_url),
+            ("client_reference_id", self.tenant),
+            ("metadata[tenant_id]", self.tenant),
+            ("subscription_data[metadata][tenant_id]", self.tenant),
+        ]);
+        match (self.customer, self.email) {
+            (Some(customer), _) => drop(form.append_pair("customer", customer)),
+            (None, Some(email)) => drop(form.append_pair("customer_email", email)),
+            (None, None) => {}
+        }
+        form.finish()
+    }
+}
+
+impl Stripe {
+    /// With the operator's account.
+    pub(crate) fn new(config: &Config, account: &StripeAccount) -> Self {
+        Self {
+            http: Http::for_operator(config),
+            account: account.clone(),
+            next_call: Mutex::new(Instant::now()),
+            warned_at: AtomicI64::new(0),
+        }
+    }
+
+    /// What plans cost.
+    pub(crate) fn prices(&self) -> &StripePrices {
+        &self.account.prices
+    }
+
+    /// The secrets that events are signed with.
+    pub(crate) fn webhook_secrets(&self) -> &[SecretString] {
+        &self.account.webhook_secrets
+    }
+
+    /// Makes a page to pay on; gives its address. The same key with the same parameters is the same page.
+    pub(crate) async fn checkout(&self, checkout: &Checkout<'_>, key: &str) -> Result<String, StripeError> {
+        self.post::<Page>(&["checkout", "sessions"], checkout.form(), key).await.map(|page| page.url)
+    }
+
+    /// Makes a page on which a customer's cards and invoices are managed; gives its address.
+    pub(crate) async fn portal(&self, customer: &str, return_url: &str, key: &str) -> Result<String, StripeError> {
+        let pairs = [("customer", customer), ("return_url", return_url)];
+        let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        self.post::<Page>(&["billing_portal", "sessions"], form, key).await.map(|page| page.url)
+    }
+
+    /// Ends a subscription with its period.
+    pub(crate) async fn cancel(&self, subscription: &str, key: &str) -> Result<Subscription, StripeError> {
+        let form = "cancel_at_period_end=true".to_owned();
+        let answer = self.post(&["subscriptions", subscription], form, key).await?;
+        self.read(subscription, answer)
+    }
+
+    /// Reads a subscription.
+    pub(crate) async fn subscription(&self, id: &str, patience: Patience) -> Result<Subscription, StripeError> {
+        let request = Asked { method: Method::GET, path: &["subscriptions", id], form: Bytes::new(), key: None };
+        let answer = self.call(request, patience).await?.json()?;
+        self.read(id, answer)
+    }
+
+    /// Another subscription than the one that was asked about is no answer.
+    fn read(&self, id: &str, answer: WireSubscription) -> Result<Subscription, StripeError> {
+        if answer.id == id {
+            Ok(answer.read(self.prices()))
+        } else {
+            Err(StripeError::Malformed(format!("subscription {id}")))
+        }
+    }
+
+    /// Whether it may be said now that a signature does not fit: once a minute, since anybody can send one.
+    pub(crate) fn may_warn(&self, now: Timestamp) -> bool {
+        let now = now.as_millis();
+        let is_due = |last: i64| (now.abs_diff(last) >= WARNING_MILLIS).then_some(now);
+        self.warned_at.fetch_update(Relaxed, Relaxed, is_due).is_ok()
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &[&str], form: String, key: &str) -> Result<T, StripeError> {
+        let request = Asked { method: Method::POST, path, form: form.into(), key: Some(key) };
+        self.call(request, Patience::Short).await?.json()
+    }
+
+    /// Calls until there is an answer, three times at most. The key makes the tries one request. A failure that Stripe
+    /// keeps under the key would be the answer for a day, so once the request is made anew.
+    async fn call(&self, asked: Asked<'_>, patience: Patience) -> Result<Answered, StripeError> {
+        let mut url = self.account.base.clone();
+        let malformed = |()| StripeError::Malformed(asked.name());
+        url.path_segments_mut().map_err(malformed)?.pop_if_empty().push("v1").extend(asked.path);
+        let mut headers = self.headers(&asked)?;
+        let terms = Terms { began: Instant::now(), total: TOTAL, largest: LARGEST };
+        let (mut pauses, mut is_new) = (PAUSES.into_iter(), false);
+        loop {
+            self.turn(patience.end(terms)).await.ok_or_else(|| StripeError::TooMany(asked.name()))?;
+            let failure = match self.once(&asked, &url, &headers, terms).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if let Some(key) = asked.key.filter(|_| failure.is_replayed && !is_new) {
+                is_new = true;
+                headers.insert(IDEMPOTENCY_KEY, header(&asked, &format!("{key}:1"))?);
+                continue;
+            }
+            if !matches!(failure.error, StripeError::Unavailable(_)) {
+                return Err(failure.error);
+            }
+            let again = pauses.next().map(|pause| Instant::now() + pause).filter(|again| *again < terms.end());
+            let Some(again) = again else { return Err(failure.error) };
+            sleep_until(again).await;
+        }
+    }
+
+    fn headers(&self, asked: &Asked<'_>) -> Result<HeaderMap, StripeError> {
+        let mut headers = HeaderMap::new();
+        let mut bearer = header(asked, &format!("Bearer {}", self.account.secret_key.expose_secret()))?;
+        bearer.set_sensitive(true);
+        headers.insert(AUTHORIZATION, bearer);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(HeaderName::from_static("stripe-version"), HeaderValue::from_static(VERSION));
+        if let Some(key) = asked.key {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+            headers.insert(IDEMPOTENCY_KEY, header(asked, key)?);
+        }
+        Ok(headers)
+    }
+
+    /// Waits until this call may begin. `None`, at once: that would be too late.
+    async fn turn(&self, end: Instant) -> Option<()> {
+        let turn = {
+            let mut next = self.next_call.lock().unwrap_or_else(PoisonError::into_inner);
+            let turn = (*next).max(Instant::now());
+            if turn >= end {
+                return None;
+            }
+            *next = turn + self.account.call_interval;
+            turn
+        };
+        sleep_until(turn).await;
+        Some(())
+    }
+
+    async fn once(&self, asked: &Asked<'_>, url: &Url, headers: &HeaderMap, terms: Terms) -> Result<Answered, Failure> {
+        let (method, headers, body) = (asked.method.clone(), headers.clone(), asked.form.clone());
+        let call = Call { method, url: url.as_str(), headers, body, accepts: |_| true, terms };
+        let answer = self.http.call_with_head(call).await.map_err(|failed| {
+            let text = format!("{}: {}", asked.name(), failed.in_short());
+            Failure { error: StripeError::Unavailable(text), is_replayed: false }
+        })?;
+        let call = asked.answered(answer.headers());
+        let is_replayed = answer.headers().get("idempotent-replayed").is_some_and(|value| value == "true");
+        let error = match answer.status() {
+            status if status.is_success() => return Ok(Answered { call, body: answer.into_body() }),
+            status @ (StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS) => busy(&call, status),
+            status if status.is_server_error() => busy(&call, status),
+            status => StripeError::Refused { call, status, reason: reason(answer.body()) },
+        };
+        Err(Failure { error, is_replayed })
+    }
+}
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The settings were checked, and keys are plain text.
+fn header(asked: &Asked<'_>, text: &str) -> Result<HeaderValue, StripeError> {
+    HeaderValue::from_str(text).map_err(|_| StripeError::Malformed(asked.name()))
+}
+
+/// What is asked of Stripe.
+struct Asked<'a> {
+    method: Method,
+    /// Below `/v1`.
+    path: &'a [&'a str],
+    form: Bytes,
+    key: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    /// For the log.
+    fn name(&self) -> String {
+        format!("{} /v1/{}", self.method, self.path.join("/"))
+    }
+
+    /// As [`Asked::name`], with Stripe's name for the request.
+    fn answered(&self, headers: &HeaderMap) -> String {
+        let id = headers.get("request-id").and_then(|id| id.to_str().ok()).unwrap_or("none");
+        let id: String = id.chars().filter(|char| char.is_ascii_alphanumeric() || *char == '_').take(60).collect();
+        format!("{} (request-id {id})", self.name())
+    }
+}
+
+/// An answer that is a success.
+struct Answered {
+    /// What was asked, for the log.
+    call: String,
+    body: Bytes,
+}
+
+impl Answered {
+    fn json<T: DeserializeOwned>(self) -> Result<T, StripeError> {
+        serde_json::from_slice(&self.body).map_err(|_| StripeError::Malformed(self.call))
+    }
+}
+
+/// An answer that is none, and whether Stripe kept it from an earlier try.
+struct Failure {
+    error: StripeError,
+    is_replayed: bool,
+}
+
+fn busy(call: &str, status: StatusCode) -> StripeError {
+    StripeError::Unavailable(format!("{call}: the answer's status is {status}"))
+}
+
+/// What an error says of itself. Its message is left out: it may quote what was sent.
+fn reason(body: &[u8]) -> String {
+    #[derive(Default, Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        error: BTreeMap<String, serde_json::Value>,
+    }
+    let Answer { error } = serde_json::from_slice(body).unwrap_or_default();
+    let words = ["type", "code", "param"].iter().filter_map(|name| error.get(*name)?.as_str());
+    let is_plain = |char: &char| char.is_ascii_alphanumeric() || "_[]".contains(*char);
+    let words: Vec<String> = words.map(|word| word.chars().filter(is_plain).take(60).collect()).collect();
+    if words.is_empty() { "without a reason".to_owned() } else { words.join(", ") }
+}
+
+/// A session of the checkout or of the portal.
+#[derive(Deserialize)]
+struct Page {
+    url: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// At most 25 calls a second begin, and a call that would begin too late is refused at once.
+    #[tokio::test(start_paused = true)]
+    async fn calls_begin_at_a_bounded_rate() {
+        let mut account = StripeAccount::new(
+            "rk_test",
+            &[],
+            Url::parse("http://127.0.0.1:1").expect("a URL"),
+            StripePrices::new("a", "b", "c"),
+        );
+        account.call_interval = Duration::from_millis(40);
+        let stripe = Stripe::new(&Config::for_tests("data"), &account);
+        let began = Instant::now();
+        for _ in 0..26 {
+            stripe.turn(began + TOTAL).await.expect("a turn");
+        }
+        assert_eq!(began.elapsed(), Duration::from_secs(1), "the first one begins at once");
+        assert!(stripe.turn(began + Duration::from_secs(1)).await.is_none());
+        assert_eq!(began.elapsed(), Duration::from_secs(1), "without a wait");
+        // Others have taken the turns of the next three seconds: callers are refused, and events still have theirs.
+        *stripe.next_call.lock().expect("the turns") = Instant::now() + CALLER_WAIT;
+        let terms = Terms { began: Instant::now(), total: TOTAL, largest: LARGEST };
+        assert!(stripe.turn(Patience::Short.end(terms)).await.is_none());
+        assert!(stripe.turn(Patience::Long.end(terms)).await.is_some());
+    }
+
+    #[test]
+    fn signatures_that_do_not_fit_are_warned_of_once_a_minute() {
+        let url = Url::parse("http://127.0.0.1:1").expect("a URL");
+        let account = StripeAccount::new("rk_test", &[], url, StripePrices::new("a", "b", "c"));
+        let stripe = Stripe::new(&Config::for_tests("data"), &account);
+        let at = |seconds: i64| stripe.may_warn(Timestamp::from_millis((1_795_167_000 + seconds) * 1_000));
+        assert_eq!([0, 1, 59, 60, 61, 120].map(at), [true, false, false, true, false, true]);
+    }
+
+    #[test]
+    fn a_refusal_says_no_more_than_its_kind() {
+        let body = json!({"error": {
+            "type": "invalid_request_error", "code": "resource_missing", "param": "line_items[0][price]",
+            "message": "No such customer: someone@example.com",
+        }});
+        assert_eq!(
+            reason(body.to_string().as_bytes()),
+            "invalid_request_error, resource_missing, line_items[0][price]"
+        );
+        assert_eq!(reason(b"<html>"), "without a reason");
+        assert_eq!(reason(br#"{"error":"text"}"#), "without a reason");
+    }
+}

@@ -1,0 +1,89 @@
+//! What holds for every page: its host, who may send its forms, and how errors look.
+
+use askama::Template;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use deeplink_core::error::ErrorCode;
+use http::header::{ALLOW, RETRY_AFTER};
+use http::{Method, StatusCode};
+
+use super::frame::{self, Frame};
+use super::headers::see_other;
+use crate::error::Record;
+use crate::http::host::OnServiceHost;
+use crate::http::{csrf, request_id};
+use crate::state::{App, Shared};
+
+/// Pages are on the service's own host, forms sent by other sites do nothing, and an error is a page.
+pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    if let Err(error) = OnServiceHost::from_request_parts(&mut parts, &app).await {
+        return error.into_response();
+    }
+    if !matches!(parts.method, Method::GET | Method::HEAD) && csrf::is_cross_site(&app, &parts.headers) {
+        return see_other("/signin?error=invalid_request");
+    }
+    let id = request_id::of(&parts.headers);
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    match response.extensions_mut().remove::<Record>() {
+        Some(record) => {
+            let id = id.to_str().unwrap_or_default();
+            record.log(id);
+            error_page(&app, &response, &record, id)
+        }
+        None => response,
+    }
+}
+
+#[derive(Template)]
+#[template(path = "pages/error.html")]
+struct ErrorPage<'a> {
+    frame: &'a Frame,
+    advice: &'static str,
+    /// The request's id in the log, where somebody may have to look for it.
+    request_id: Option<&'a str>,
+    /// Where to go from here, and the label of that button.
+    next: (&'static str, &'static str),
+}
+
+/// The page for an error that no form can show.
+fn error_page(app: &App, refused: &Response, record: &Record, request_id: &str) -> Response {
+    let status = refused.status();
+    let (heading, advice) = text_of(&record.body().code, status);
+    let frame = Frame::alone(app, heading);
+    let next = match record.body().code {
+        ErrorCode::InvalidCursor => ("/account/links", "Go to the newest links"),
+        _ => ("/account", "Go to your account"),
+    };
+    let request_id = status.is_server_error().then_some(request_id);
+    let page = ErrorPage { frame: &frame, advice, request_id, next };
+    let mut page = frame::answer(app, status, &frame, &page);
+    for name in [RETRY_AFTER, ALLOW] {
+        if let Some(value) = refused.headers().get(&name) {
+            page.headers_mut().insert(name, value.clone());
+        }
+    }
+    page
+}
+
+/// An error in words for people: what happened, and what to do.
+pub(super) fn text_of(code: &ErrorCode, status: StatusCode) -> (&'static str, &'static str) {
+    match (code, status.as_u16()) {
+        (code, _) if code.is_not_configured() => {
+            ("This is not set up on this service", "Ask whoever runs the service to set it up.")
+        }
+        (ErrorCode::InvalidCursor, _) => ("This list has changed", "Start again from the newest."),
+        (_, 404) => ("Page not found", "It may have been deleted, or the address may be incomplete."),
+        (_, 405) => ("This page does not work that way", "Go back to your account and try again from there."),
+        (_, 413) => ("The form is too large", "Shorten what you entered and try again."),
+        (_, 429) => ("Too many requests", "Wait a minute, then try again."),
+        (ErrorCode::UpstreamUnavailable, _) => {
+            ("The payment service did not answer", "Nothing was changed. Try again in a moment.")
+        }
+        (ErrorCode::StorageFull, _) => ("The service is out of storage", "Nothing was saved. Try again later."),
+        (_, 503) => ("The service is temporarily unavailable", "Nothing was saved. Try again in a moment."),
+        (_, 400..500) => ("The request is not valid", "Go back, check what you entered, and try again."),
+        _ => ("Something went wrong", "Try again. If it keeps happening, contact whoever runs this service."),
+    }
+}

@@ -1,0 +1,230 @@
+//! Stores the results of attempts: one write for many, of all tenants.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deeplink_core::id::{MailId, TenantId, WebhookId};
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::db::deliveries::{self, DeliveryState, DeliveryUpdate, Health, MAX_UPDATES};
+use crate::db::{Conn, DbError, mails, users};
+use crate::state::{App, Shared};
+use crate::work::mail::Mail;
+
+/// Results that may wait to be stored; a tenant's task with another one waits until there is room.
+pub(super) const MAX_WAITING: usize = 1_024;
+/// For how long results are collected into one write.
+const BATCH_WINDOW: Duration = Duration::from_millis(5);
+/// The wait before the next try when the database cannot write.
+const DATABASE_RETRY_DELAY: Duration = Duration::from_millis(250);
+/// Shortest time between two writes of a webhook's row while its health is unchanged.
+const HEALTH_INTERVAL_MILLIS: u64 = 1_000;
+/// For how many days a mail about a paused webhook is tried.
+const MAIL_DAYS: i64 = 3;
+
+/// What is stored of a delivery, after an attempt or in place of one.
+pub(super) struct DeliveryResult {
+    pub(super) webhook: WebhookId,
+    pub(super) update: DeliveryUpdate,
+    /// `None` if no attempt was made.
+    pub(super) outcome: Option<AttemptOutcome>,
+    /// Is sent the delivery's id once the result is stored.
+    pub(super) on_stored: mpsc::UnboundedSender<ResultStored>,
+}
+
+/// What an attempt says of its webhook.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AttemptOutcome {
+    /// When it ended.
+    pub(super) at: Timestamp,
+    pub(super) succeeded: bool,
+    /// Whether the webhook is paused now if it has failed for too long.
+    pub(super) may_pause: bool,
+}
+
+/// A delivery's result is stored.
+#[derive(Debug)]
+pub(super) struct ResultStored {
+    pub(super) webhook: WebhookId,
+    pub(super) delivery: String,
+    /// Whether there is to be another attempt.
+    pub(super) is_pending: bool,
+}
+
+/// Stores results until every sender is dropped.
+pub(super) async fn run(app: Shared, mut results: mpsc::Receiver<DeliveryResult>) {
+    let mut recent = RecentHealth::default();
+    let mut batch = Vec::with_capacity(MAX_UPDATES);
+    while results.recv_many(&mut batch, MAX_UPDATES).await > 0 {
+        if batch.len() < MAX_UPDATES && !app.ending.is_cancelled() {
+            sleep(BATCH_WINDOW).await;
+            while batch.len() < MAX_UPDATES
+                && let Ok(result) = results.try_recv()
+            {
+                batch.push(result);
+            }
+        }
+        store(&app, &mut recent, &mut batch).await;
+    }
+}
+
+async fn store(app: &Shared, recent: &mut RecentHealth, batch: &mut Vec<DeliveryResult>) {
+    let health: Arc<[(WebhookId, Health)]> = recent.changes(app.clock.monotonic_millis(), batch).into();
+    batch.sort_by(|one, other| one.update.id.cmp(&other.update.id));
+    let updates: Arc<[DeliveryUpdate]> = batch.iter().map(|result| result.update.clone()).collect();
+    let mut tries = 0;
+    loop {
+        let job = (Shared::clone(app), Arc::clone(&updates), Arc::clone(&health));
+        let written = if health.iter().any(|(_, health)| health.may_pause) {
+            app.db.write(job, |tx, (app, updates, health)| store_all(app, tx, updates, health).boxed()).await
+        } else {
+            // A result that a power failure loses only means that the delivery is sent again, so it needs no fsync.
+            app.clicks.write(job, |tx, (app, updates, health)| store_all(app, tx, updates, health).boxed()).await
+        };
+        match written {
+            Ok(has_mail) => {
+                if has_mail {
+                    app.mail_waits.notify_one();
+                }
+                break;
+            }
+            // The next process sends again what is not stored.
+            Err(error) if app.ending.is_cancelled() && tries > 2 => {
+                tracing::warn!(%error, "delivery results could not be stored; they will be sent again");
+                break;
+            }
+            Err(error) => tracing::warn!(%error, "delivery results could not be stored; will retry"),
+        }
+        tries += 1;
+        sleep(DATABASE_RETRY_DELAY).await;
+    }
+    for DeliveryResult { webhook, update, on_stored, .. } in batch.drain(..) {
+        let is_pending = update.state == DeliveryState::Pending;
+        // The tenant's task may have ended.
+        let _ = on_stored.send(ResultStored { webhook, delivery: update.id, is_pending });
+    }
+}
+
+/// Stores results and the health of their webhooks; `true` when there is mail to send.
+async fn store_all(
+    app: &App,
+    tx: &mut Conn<'_>,
+    updates: &[DeliveryUpdate],
+    health: &[(WebhookId, Health)],
+) -> Result<bool, DbError> {
+    deliveries::apply_updates(tx, updates).await?;
+    let now = app.clock.now();
+    let mut has_mail = false;
+    for (webhook, health) in health {
+        if let Some((tenant, url, since)) = deliveries::record_health(tx, webhook, health, now).await? {
+            tracing::warn!(%webhook, %tenant, "webhook failed for three days; paused");
+            has_mail |= notify_owners(app, tx, &tenant, &url, since, now).await?;
+        }
+    }
+    Ok(has_mail)
+}
+
+async fn notify_owners(
+    app: &App,
+    tx: &mut Conn<'_>,
+    tenant: &TenantId,
+    url: &str,
+    since: Timestamp,
+    now: Timestamp,
+) -> Result<bool, DbError> {
+    if app.config.mail_at(&app.public_url).is_none() {
+        tracing::warn!(%tenant, "webhook paused, but mail is not set up; its owners were not notified");
+        return Ok(false);
+    }
+    for owner in users::owners_of(tx, tenant).await? {
+        let id = app.random(|random| MailId::new(now, random));
+        let sealed = Mail::webhook_paused(owner, url, since).seal(&app.vault, &id);
+        mails::insert(tx, &id, &sealed, now, now.plus_days(MAIL_DAYS)).await?;
+    }
+    Ok(true)
+}
+
+/// What this node has written of webhooks' health within the last second, so that a busy one's row is not written with
+/// every batch.
+#[derive(Default)]
+struct RecentHealth(HashMap<WebhookId, WrittenHealth>);
+
+struct WrittenHealth {
+    at_millis: u64,
+    is_failing: bool,
+    may_pause: bool,
+}
+
+impl RecentHealth {
+    /// What is worth a write: a change, or the first of the same within a second.
+    fn changes(&mut self, now: u64, batch: &[DeliveryResult]) -> Vec<(WebhookId, Health)> {
+        let mut all: BTreeMap<&WebhookId, Health> = BTreeMap::new();
+        for result in batch {
+            if let Some(AttemptOutcome { at, succeeded, may_pause }) = result.outcome {
+                all.entry(&result.webhook).or_default().add(at, succeeded, may_pause);
+            }
+        }
+        self.0.retain(|_, written| written.at_millis + HEALTH_INTERVAL_MILLIS > now);
+        let mut changes = Vec::new();
+        for (webhook, health) in all {
+            let is_failing = health.first_failed_at.is_some();
+            // Failures after a success have a new beginning, which is stored.
+            let has_turned = is_failing && health.delivered_at.is_some();
+            let is_written = |written: &WrittenHealth| {
+                written.is_failing == is_failing && written.may_pause >= health.may_pause && !has_turned
+            };
+            if !self.0.get(webhook).is_some_and(is_written) {
+                let written = WrittenHealth { at_millis: now, is_failing, may_pause: health.may_pause };
+                self.0.insert(webhook.clone(), written);
+                changes.push((webhook.clone(), health));
+            }
+        }
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(succeeded: bool, at: i64, on_stored: &mpsc::UnboundedSender<ResultStored>) -> DeliveryResult {
+        let update = DeliveryUpdate {
+            id: format!("dlv_{at}"),
+            expected_attempts: 0,
+            tries: 1,
+            state: DeliveryState::Delivered,
+            due_at: at,
+            log: "[]".to_owned(),
+        };
+        let webhook = "wh_000000000000000000000001".parse().expect("an id");
+        let outcome = Some(AttemptOutcome { at: Timestamp::from_millis(at), succeeded, may_pause: false });
+        DeliveryResult { webhook, update, outcome, on_stored: on_stored.clone() }
+    }
+
+    /// The same again is not written within a second; a success is never lost, though failures come before and after it.
+    #[test]
+    fn only_changes_of_health_are_written_within_a_second() {
+        let (on_stored, _stored) = mpsc::unbounded_channel();
+        let mut recent = RecentHealth::default();
+        let mut at = 0;
+        let mut written = |now, batch: &[bool]| {
+            let batch = batch.iter().map(|&succeeded| {
+                at += 1;
+                result(succeeded, at, &on_stored)
+            });
+            let changes = recent.changes(now, &batch.collect::<Vec<_>>());
+            changes.first().map(|(_, health)| (health.delivered_at.is_some(), health.first_failed_at.is_some()))
+        };
+        assert_eq!(written(0, &[false, false]), Some((false, true)));
+        assert_eq!(written(10, &[false]), None);
+        assert_eq!(written(20, &[true, false]), Some((true, true)));
+        assert_eq!(written(30, &[false]), None);
+        assert_eq!(written(40, &[false, true]), Some((true, false)));
+        assert_eq!(written(50, &[true]), None);
+        assert_eq!(written(40 + HEALTH_INTERVAL_MILLIS, &[true]), Some((true, false)));
+    }
+}

@@ -1,0 +1,68 @@
+//! Settles payments again of which it is not known what came of them. What is settled then waits for its payer, who repeats
+//! the request. It also asks the facilitator from time to time what it settles.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+
+use crate::db::DbError;
+use crate::db::payments;
+use crate::http::x402::settle_again;
+use crate::state::{App, Shared};
+
+/// Interval between scans.
+const SCAN_INTERVAL: Duration = Duration::from_secs(1);
+/// Payments that are settled at one time.
+const MAX_CONCURRENT: usize = 8;
+/// Interval between counts of what stays in doubt.
+const COUNT_INTERVAL_MILLIS: u64 = 60_000;
+
+pub(super) async fn run(app: Weak<App>) {
+    let mut counted_at = None;
+    loop {
+        let Some(app) = app.upgrade() else { return };
+        if app.stopping.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = app.clock.monotonic_millis();
+        // A facilitator that does not say what it settles keeps no payment waiting.
+        let ((), settled) = tokio::join!(ask(&app, now), settle_due(&app));
+        let mut done = settled;
+        if counted_at.is_none_or(|at| now.saturating_sub(at) >= COUNT_INTERVAL_MILLIS) {
+            counted_at = Some(now);
+            done = done.and(count(&app).await);
+        }
+        if let Err(error) = done {
+            tracing::warn!(%error, "payments could not be looked at; will retry");
+        }
+        drop(app);
+        tokio::time::sleep(SCAN_INTERVAL).await;
+    }
+}
+
+async fn ask(app: &Shared, now_millis: u64) {
+    if let Some(facilitator) = &app.facilitator
+        && facilitator.is_to_be_asked(now_millis)
+    {
+        facilitator.ask(now_millis).await;
+    }
+}
+
+async fn settle_due(app: &Shared) -> Result<(), DbError> {
+    let due = payments::due(&mut app.db.read().await?.conn(), app.clock.now()).await?;
+    let settled = stream::iter(due).for_each_concurrent(MAX_CONCURRENT, |id| async move {
+        if let Err(error) = settle_again(app, id).await {
+            tracing::warn!(%error, "a payment could not be settled again; will retry");
+        }
+    });
+    settled.await;
+    Ok(())
+}
+
+async fn count(app: &Shared) -> Result<(), DbError> {
+    let unresolved = payments::count_unresolved(&mut app.db.read().await?.conn(), app.clock.now()).await?;
+    app.metrics.payments_unresolved.store(u64::try_from(unresolved).unwrap_or(0), Ordering::Relaxed);
+    Ok(())
+}

@@ -1,0 +1,444 @@
+//! What accounts' subscriptions at Stripe are: read when an event says that one changed, and daily where a paid period is
+//! over and no event came.
+//!
+//! Events come late, repeated and in any order, so nothing that they say of a subscription is stored: it is fetched. Each
+//! result is stored under the version of the account that was read before, and is fetched again if that has changed.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use deeplink_core::billing::SubscriptionStatus;
+use deeplink_core::error::ErrorCode;
+use deeplink_core::id::TenantId;
+use deeplink_core::plan::PlanBasis;
+use deeplink_core::secret::Random;
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+
+use crate::db::billing::{self, BillingAccount};
+use crate::db::{Conn, DbError, leases, tenants};
+use crate::error::ApiError;
+use crate::metrics::StripeAlarm;
+use crate::outbound::stripe::{Patience, Stripe, StripeError, Subscription};
+use crate::state::{App, Shared};
+
+/// Seconds after which a caller may try again what Stripe did not answer.
+const RETRY_SECS: u64 = 5;
+/// How often a subscription is fetched anew because its account changed meanwhile.
+const MAX_FETCHES: usize = 5;
+/// Interval between looks at whether the daily round is due.
+const SCAN_INTERVAL: Duration = Duration::from_mins(1);
+/// Between two rounds.
+const ROUND_DAYS: i64 = 1;
+/// How long a node has for a round, and when it is made again after a failure.
+const RETRY_MILLIS: i64 = 3_600_000;
+/// The text of [`overtaken`].
+const OVERTAKEN: &str = "the subscription changes at this moment";
+
+/// What Stripe says that something happened to.
+#[derive(Debug, Clone)]
+pub(crate) struct StripeEvent {
+    pub(crate) id: String,
+    pub(crate) subscription: String,
+    pub(crate) customer: Option<String>,
+    /// The account that the checkout was made for, if the event names it.
+    pub(crate) tenant: Option<String>,
+}
+
+/// The refusal of what needs Stripe while it does not answer. Why is for the log.
+pub(crate) fn unavailable(error: &StripeError) -> ApiError {
+    tracing::warn!(%error, "Stripe did not do what was asked");
+    match error {
+        StripeError::TooMany(_) => DbError::Overloaded.into(),
+        _ => ApiError::TryLater(ErrorCode::UpstreamUnavailable, "the payment processor does not answer", RETRY_SECS),
+    }
+}
+
+/// The refusal of a state that was fetched for an account which has changed since.
+fn overtaken() -> ApiError {
+    ApiError::TryLater(ErrorCode::UpstreamUnavailable, OVERTAKEN, 1)
+}
+
+/// Whether a write was refused because what it stores was overtaken.
+pub(crate) fn is_overtaken(error: &ApiError) -> bool {
+    matches!(error, ApiError::TryLater(_, OVERTAKEN, _))
+}
+
+/// Takes an event: fetches the subscription that it is about and stores its state with the event. An event that fits no
+/// account changes nothing but the alarms.
+pub(crate) async fn take(app: &App, stripe: &Stripe, event: &StripeEvent) -> Result<(), ApiError> {
+    if billing::has_event(&mut app.db.read().await?.conn(), &event.id).await? {
+        return Ok(());
+    }
+    let taken = match account_of(app, stripe, event).await? {
+        Ok(tenant) => refresh(app, stripe, &tenant, &event.subscription, Some(&event.id)).await?,
+        Err(alarm) => Err(alarm),
+    };
+    if let Err(alarm) = taken {
+        let (customer, tenant) = (event.customer.as_deref(), event.tenant.as_deref());
+        raise(app, alarm, &Concern { event: Some(&event.id), subscription: &event.subscription, customer, tenant });
+    }
+    Ok(())
+}
+
+/// What an alarm is about, as far as it is known.
+struct Concern<'a> {
+    event: Option<&'a str>,
+    subscription: &'a str,
+    customer: Option<&'a str>,
+    tenant: Option<&'a str>,
+}
+
+fn raise(app: &App, alarm: StripeAlarm, concern: &Concern<'_>) {
+    app.metrics.stripe_alarm(alarm);
+    let Concern { event, subscription, customer, tenant } = concern;
+    tracing::error!(
+        alarm = alarm.as_str(),
+        event,
+        subscription,
+        customer,
+        tenant,
+        "a subscription at Stripe needs to be looked into"
+    );
+}
+
+/// Whose event it is: the account that is stored with the customer, else the one that the checkout was made for.
+async fn account_of(
+    app: &App,
+    stripe: &Stripe,
+    event: &StripeEvent,
+) -> Result<Result<TenantId, StripeAlarm>, ApiError> {
+    if let Some(customer) = &event.customer
+        && let Some(account) = billing::by_customer(&mut app.db.read().await?.conn(), customer).await?
+    {
+        let is_other = event.tenant.as_ref().is_some_and(|tenant| tenant != account.tenant.as_str());
+        return Ok(if is_other { Err(StripeAlarm::CustomerMismatch) } else { Ok(account.tenant) });
+    }
+    let named = match &event.tenant {
+        Some(tenant) => Some(tenant.clone()),
+        None => match stripe.subscription(&event.subscription, Patience::Long).await {
+            Ok(subscription) => subscription.tenant,
+            // Any other refusal is about our key or our request, and nothing that the event could help.
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(unavailable(&error)),
+        },
+    };
+    let named = named.and_then(|tenant| tenant.parse::<TenantId>().ok());
+    let Some(tenant) = named else { return Ok(Err(StripeAlarm::UnknownCustomer)) };
+    let account = billing::find(&mut app.db.read().await?.conn(), &tenant).await?;
+    Ok(account.map(|account| account.tenant).ok_or(StripeAlarm::UnknownCustomer))
+}
+
+/// Fetches a subscription and stores what it means for an account, with the event that says so if there is one.
+pub(crate) async fn refresh(
+    app: &App,
+    stripe: &Stripe,
+    tenant: &TenantId,
+    subscription: &str,
+    event: Option<&str>,
+) -> Result<Result<(), StripeAlarm>, ApiError> {
+    let mut checked_stored = false;
+    for _ in 0..MAX_FETCHES {
+        let account = read(app, tenant).await?;
+        let fetched = match stripe.subscription(subscription, Patience::Long).await {
+            Err(error) if error.is_not_found() => return Ok(Err(StripeAlarm::UnknownSubscription)),
+            fetched => fetched.map_err(|error| unavailable(&error))?,
+        };
+        let next = match applied(&account, &fetched, app.clock.now()) {
+            // The event that ended the stored one may be on its way behind this one.
+            Err(StripeAlarm::SecondSubscription) if !checked_stored => {
+                checked_stored = true;
+                refresh_stored(app, stripe, account).await?;
+                continue;
+            }
+            Err(alarm) => return Ok(Err(alarm)),
+            Ok(next) => next,
+        };
+        match store(app, next, event).await {
+            Err(error) if is_overtaken(&error) => {}
+            Err(error) => return Err(error),
+            Ok(()) => {
+                if fetched.has_unknown_price {
+                    let (customer, tenant) = (Some(fetched.customer.as_str()), Some(tenant.as_str()));
+                    raise(app, StripeAlarm::UnknownPrice, &Concern { event, subscription, customer, tenant });
+                }
+                return Ok(Ok(()));
+            }
+        }
+    }
+    Err(overtaken())
+}
+
+/// Fetches the subscription that an account has, and stores its state.
+async fn refresh_stored(app: &App, stripe: &Stripe, account: BillingAccount) -> Result<(), ApiError> {
+    let Some(subscription) = &account.subscription else { return Ok(()) };
+    let fetched = match stripe.subscription(subscription, Patience::Long).await {
+        Err(error) if error.is_not_found() => return Ok(()),
+        fetched => fetched.map_err(|error| unavailable(&error))?,
+    };
+    let Ok(next) = applied(&account, &fetched, app.clock.now()) else { return Ok(()) };
+    match store(app, next, None).await {
+        Err(error) if !is_overtaken(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// An account that has to be there.
+pub(crate) async fn read(app: &App, tenant: &TenantId) -> Result<BillingAccount, ApiError> {
+    let found = billing::find(&mut app.db.read().await?.conn(), tenant).await?;
+    found.ok_or_else(|| tenants::missing(tenant).into())
+}
+
+async fn store(app: &App, account: BillingAccount, event: Option<&str>) -> Result<(), ApiError> {
+    let now = app.clock.now();
+    let stored = app.db.write((account, event.map(str::to_owned)), move |tx, (account, event)| {
+        async move {
+            tenants::lock(tx, &account.tenant).await?;
+            if let Some(event) = event
+                && !billing::note_event(tx, event, now).await?
+            {
+                return Ok(());
+            }
+            store_in(tx, account).await
+        }
+        .boxed()
+    });
+    stored.await
+}
+
+/// Stores what an account pays, unless it changed since it was read.
+pub(crate) async fn store_in(tx: &mut Conn<'_>, account: &BillingAccount) -> Result<(), ApiError> {
+    if billing::store(tx, account).await? { Ok(()) } else { Err(overtaken()) }
+}
+
+/// What an account is once the state of a subscription was fetched. A subscription is the account's own if it says so, or
+/// if it is of the customer that is stored and says nothing else. Another one than the stored one, and one of another
+/// customer, takes its place only if it grants a plan and the stored one does not.
+pub(crate) fn applied(
+    account: &BillingAccount,
+    fetched: &Subscription,
+    now: Timestamp,
+) -> Result<BillingAccount, StripeAlarm> {
+    let is_of_customer = account.customer.as_ref() == Some(&fetched.customer);
+    let is_own = match &fetched.tenant {
+        Some(tenant) => tenant == account.tenant.as_str(),
+        None => is_of_customer,
+    };
+    if !is_own {
+        return Err(StripeAlarm::CustomerMismatch);
+    }
+    let is_another = account.subscription.as_ref().is_some_and(|stored| *stored != fetched.id);
+    if is_another || account.customer.is_some() && !is_of_customer {
+        if fetched.status == SubscriptionStatus::Canceled {
+            return Ok(account.clone());
+        }
+        if account.subscription.is_some() && account.basis.grants(now) {
+            return Err(StripeAlarm::SecondSubscription);
+        }
+    }
+    Ok(with(account, fetched, now))
+}
+
+fn with(account: &BillingAccount, fetched: &Subscription, now: Timestamp) -> BillingAccount {
+    let is_same = account.subscription.as_ref() == Some(&fetched.id);
+    let seen = account.basis.past_due_since.filter(|_| is_same);
+    BillingAccount {
+        tenant: account.tenant.clone(),
+        version: account.version,
+        basis: PlanBasis {
+            comp: account.basis.comp.clone(),
+            subscribed: fetched.tier.clone(),
+            past_due_since: (fetched.status == SubscriptionStatus::PastDue).then(|| seen.unwrap_or(now)),
+            status: Some(fetched.status.clone()),
+        },
+        current_period_end: fetched.current_period_end,
+        cancel_scheduled: fetched.cancel_scheduled,
+        customer: Some(fetched.customer.clone()),
+        subscription: fetched.is_running.then(|| fetched.id.clone()),
+    }
+}
+
+/// Makes the daily rounds. Runs only with Stripe.
+pub(super) async fn run(app: Weak<App>) {
+    let holder = hex::encode(Random::system().bytes::<12>());
+    let mut due = Timestamp::from_millis(0);
+    loop {
+        let Some(app) = app.upgrade() else { return };
+        if app.stopping.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = app.clock.now();
+        if now >= due {
+            due = match round(&app, &holder, now).await {
+                Ok(next) => next,
+                Err(error) => {
+                    tracing::warn!(%error, "subscriptions could not be checked; will retry");
+                    now.plus_millis(RETRY_MILLIS)
+                }
+            };
+        }
+        let clock = app.clock.clone();
+        drop(app);
+        clock.pause(SCAN_INTERVAL, now).await;
+    }
+}
+
+/// Reads every subscription whose paid period is over, unless another node does or has done so today. Gives when the next
+/// round is due. A subscription that cannot be read stays as it is.
+async fn round(app: &Shared, holder: &str, now: Timestamp) -> Result<Timestamp, ApiError> {
+    let retry = now.plus_millis(RETRY_MILLIS);
+    if !take_lease(app, holder, now, retry).await? {
+        return Ok(retry);
+    }
+    let stripe = app.stripe()?;
+    let (mut after, mut has_failed) = (None, false);
+    loop {
+        let found = billing::periods_over(&mut app.db.read().await?.conn(), now, after.as_ref()).await?;
+        let Some(last) = found.last() else { break };
+        after = Some(last.tenant.clone());
+        for account in &found {
+            let Some(subscription) = &account.subscription else { continue };
+            match refresh(app, stripe, &account.tenant, subscription, None).await {
+                Ok(Ok(())) => {}
+                Ok(Err(alarm)) => {
+                    let (customer, tenant) = (account.customer.as_deref(), Some(account.tenant.as_str()));
+                    raise(app, alarm, &Concern { event: None, subscription, customer, tenant });
+                }
+                Err(error) => {
+                    has_failed = true;
+                    tracing::warn!(tenant = %account.tenant, %error, "a subscription could not be read; it stays as it is");
+                }
+            }
+        }
+    }
+    if has_failed {
+        return Ok(retry);
+    }
+    let next = now.plus_days(ROUND_DAYS);
+    take_lease(app, holder, now, next).await?;
+    Ok(next)
+}
+
+async fn take_lease(app: &App, holder: &str, now: Timestamp, until: Timestamp) -> Result<bool, ApiError> {
+    let taken = app.db.write(holder.to_owned(), move |tx, holder| {
+        leases::take(tx, leases::SUBSCRIPTIONS, holder, now, until).boxed()
+    });
+    Ok(taken.await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use deeplink_core::plan::Tier;
+
+    use super::*;
+
+    const TENANT: &str = "tnt_0123456789abcdef01234567";
+
+    fn now() -> Timestamp {
+        Timestamp::from_millis(1_795_167_000_000)
+    }
+
+    fn account(subscription: Option<(&str, &str)>) -> BillingAccount {
+        BillingAccount {
+            tenant: TENANT.parse().expect("an id"),
+            version: 3,
+            basis: PlanBasis {
+                comp: None,
+                subscribed: if subscription.is_some() { Tier::Pro } else { Tier::Free },
+                status: subscription.map(|(_, status)| status.into()),
+                past_due_since: None,
+            },
+            current_period_end: None,
+            cancel_scheduled: false,
+            customer: subscription.map(|_| "cus_1".to_owned()),
+            subscription: subscription.map(|(id, _)| id.to_owned()),
+        }
+    }
+
+    fn fetched(id: &str, status: &str) -> Subscription {
+        Subscription {
+            id: id.to_owned(),
+            customer: "cus_1".to_owned(),
+            status: status.into(),
+            is_running: true,
+            has_unknown_price: false,
+            tier: if status == "canceled" { Tier::Free } else { Tier::Business },
+            current_period_end: Some(now().plus_days(30)),
+            cancel_scheduled: true,
+            tenant: Some(TENANT.to_owned()),
+        }
+    }
+
+    #[test]
+    fn another_subscription_is_adopted_only_in_place_of_one_that_grants_nothing() {
+        let adopted = |stored: Option<(&str, &str)>, id: &str, status: &str| {
+            applied(&account(stored), &fetched(id, status), now()).map(|account| account.subscription)
+        };
+        let (one, two) = (Ok(Some("sub_1".to_owned())), Ok(Some("sub_2".to_owned())));
+        assert_eq!(adopted(None, "sub_1", "active"), one);
+        assert_eq!(adopted(None, "sub_1", "canceled"), one);
+        assert_eq!(adopted(Some(("sub_1", "active")), "sub_1", "canceled"), one);
+        assert_eq!(adopted(Some(("sub_1", "active")), "sub_2", "canceled"), one);
+        assert_eq!(adopted(Some(("sub_1", "canceled")), "sub_2", "canceled"), one);
+        assert_eq!(adopted(Some(("sub_1", "canceled")), "sub_2", "active"), two);
+        assert_eq!(adopted(Some(("sub_1", "canceled")), "sub_2", "past_due"), two);
+        assert_eq!(adopted(Some(("sub_1", "active")), "sub_2", "active"), Err(StripeAlarm::SecondSubscription));
+        assert_eq!(adopted(Some(("sub_1", "active")), "sub_2", "past_due"), Err(StripeAlarm::SecondSubscription));
+    }
+
+    #[test]
+    fn what_has_ended_leaves_the_free_plan_and_the_customer() {
+        let ended = Subscription { is_running: false, current_period_end: None, ..fetched("sub_1", "canceled") };
+        let left = applied(&account(Some(("sub_1", "active"))), &ended, now()).expect("an account");
+        assert_eq!((left.subscription, left.customer.as_deref()), (None, Some("cus_1")));
+        assert_eq!((left.basis.subscribed, left.basis.status), (Tier::Free, Some(SubscriptionStatus::Canceled)));
+    }
+
+    #[test]
+    fn a_failed_payment_is_dated_once() {
+        let first =
+            applied(&account(Some(("sub_1", "active"))), &fetched("sub_1", "past_due"), now()).expect("an account");
+        assert_eq!(first.basis.past_due_since, Some(now()));
+        let later = now().plus_days(3);
+        let again = applied(&first, &fetched("sub_1", "past_due"), later).expect("an account");
+        assert_eq!(again.basis.past_due_since, Some(now()));
+        let paid = applied(&again, &fetched("sub_1", "active"), later).expect("an account");
+        assert_eq!(paid.basis.past_due_since, None);
+    }
+
+    #[test]
+    fn a_subscription_of_somebody_else_is_never_stored() {
+        let mut other = fetched("sub_1", "active");
+        other.tenant = Some("tnt_ffffffffffffffffffffffff".to_owned());
+        for stored in [None, Some(("sub_1", "active"))] {
+            assert_eq!(applied(&account(stored), &other, now()), Err(StripeAlarm::CustomerMismatch));
+        }
+        // Nobody says whose it is, and the customer is not the one that is stored.
+        other.tenant = None;
+        assert_eq!(applied(&account(None), &other, now()), Err(StripeAlarm::CustomerMismatch));
+        other.customer = "cus_2".to_owned();
+        let stored = account(Some(("sub_1", "active")));
+        assert_eq!(applied(&stored, &other, now()), Err(StripeAlarm::CustomerMismatch));
+    }
+
+    /// Someone who paid on two pages is two customers at Stripe.
+    #[test]
+    fn a_second_customer_of_an_account_is_adopted_like_a_second_subscription() {
+        let adopted = |stored: Option<(&str, &str)>, status: &str| {
+            let other = Subscription { customer: "cus_2".to_owned(), ..fetched("sub_2", status) };
+            applied(&account(stored), &other, now()).map(|account| account.customer.expect("a customer"))
+        };
+        let (one, two) = (Ok("cus_1".to_owned()), Ok("cus_2".to_owned()));
+        assert_eq!(adopted(None, "canceled"), two, "the first customer of all");
+        assert_eq!(adopted(Some(("sub_1", "active")), "canceled"), one);
+        assert_eq!(adopted(Some(("sub_1", "canceled")), "canceled"), one);
+        assert_eq!(adopted(Some(("sub_1", "canceled")), "active"), two);
+        assert_eq!(adopted(Some(("sub_1", "active")), "active"), Err(StripeAlarm::SecondSubscription));
+        let mut ended = account(Some(("sub_1", "canceled")));
+        ended.subscription = None;
+        let other = Subscription { customer: "cus_2".to_owned(), ..fetched("sub_2", "active") };
+        let adopted = applied(&ended, &other, now()).expect("an account");
+        assert_eq!(adopted.customer.as_deref(), Some("cus_2"));
+    }
+}

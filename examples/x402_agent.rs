@@ -1,0 +1,98 @@
+//! A program without an account that pays for a link, with nothing but HTTP: it asks, is told the price, signs, and asks
+//! again. `ClientBuilder::payer` does the same around every call of the Rust client.
+//!
+//! It needs a server that takes payments. `tests/try-payments` starts one beside a facilitator that settles everything:
+//! the signature here is made up, where a real agent's wallet signs the token's `TransferWithAuthorization` (EIP-3009).
+
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use deeplink_core::secret::Random;
+use reqwest::{RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// The most that a link may cost: 0.02 USDC, which has 6 decimals.
+const MOST: u64 = 20_000;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failure> {
+    #[expect(clippy::disallowed_methods, reason = "an example takes its settings where a program would")]
+    let base = std::env::var("DL_BASE_URL").unwrap_or_else(|_| "http://127.0.0.1:8080".into());
+    let http = reqwest::Client::builder().build()?;
+    let link = json!({"web_url": "https://example.com/p/42", "agent_context": {"action": "purchase"}});
+    let ask = || http.post(format!("{base}/v1/links")).json(&link);
+
+    // Without a key or a payment the answer says what it costs.
+    let asked = ask().send().await?;
+    if asked.status() != StatusCode::PAYMENT_REQUIRED {
+        return Err(format!("no payment is asked for: {}", asked.status()).into());
+    }
+    let challenge = decoded(asked.headers().get("payment-required"))?;
+    let requirement = &challenge["accepts"][0];
+    let price: u64 = requirement["amount"].as_str().unwrap_or_default().parse()?;
+    say(&format!("a link costs {price} of {} on {}", requirement["asset"], requirement["network"]))?;
+    if price > MOST {
+        return Err("that is too expensive".into());
+    }
+
+    // The key lets a repeat be recognized as ours: a settled payment can be seen by anybody, so nobody may guess the key. A
+    // real agent stores both before it sends them.
+    let key = hex(&Random::system().bytes::<16>());
+    let payment = STANDARD.encode(payment(requirement)?.to_string());
+    let paid = |request: RequestBuilder| request.header("PAYMENT-SIGNATURE", &payment).header("Idempotency-Key", &key);
+    let made = paid(ask()).send().await?;
+    // Also where the reply is one that was given before.
+    if !made.status().is_success() {
+        return Err(format!("the link was not made: {}", made.text().await?).into());
+    }
+    let receipt = decoded(made.headers().get("payment-response"))?;
+    let made: Value = made.json().await?;
+    say(&format!("made {} for the transaction {}", made["url"], receipt["transaction"]))?;
+
+    // Had the answer been lost, the same request with the same payment would have got it again, for no more money.
+    let again = paid(ask()).send().await?;
+    if !again.status().is_success() {
+        return Err(format!("no reply again: {}", again.text().await?).into());
+    }
+    let again: Value = again.json().await?;
+    if again != made {
+        return Err(format!("another answer: {again}").into());
+    }
+    say(&format!("the same link again: {}", again["link_id"]))?;
+    Ok(())
+}
+
+/// The payment of a requirement, from a minute ago for as long as it may take to be settled.
+fn payment(requirement: &Value) -> Result<Value, Failure> {
+    let mut random = Random::system();
+    #[expect(clippy::disallowed_methods, reason = "an example has no other clock")]
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
+    let seconds = requirement["maxTimeoutSeconds"].as_u64().ok_or("no time is given")?;
+    let authorization = json!({
+        "from": "0x857b06519E91e3A54538791bDbb0E22373e36b66",
+        "to": requirement["payTo"],
+        "value": requirement["amount"],
+        "validAfter": (now - 60).to_string(),
+        "validBefore": (now + seconds).to_string(),
+        "nonce": hex(&random.bytes::<32>()),
+    });
+    let signature = hex(&random.bytes::<65>());
+    let payload = json!({"signature": signature, "authorization": authorization});
+    Ok(json!({"x402Version": 2, "accepted": requirement, "payload": payload}))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+fn decoded(header: Option<&reqwest::header::HeaderValue>) -> Result<Value, Failure> {
+    let header = header.ok_or("the answer has no such header")?;
+    Ok(serde_json::from_slice(&STANDARD.decode(header.as_bytes())?)?)
+}
+
+fn say(line: &str) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "{line}")
+}

@@ -1,0 +1,164 @@
+//! What each caller meets on each route.
+
+use serde_json::{Value, json};
+
+use super::OWN_DOMAIN;
+
+/// One row of the matrix: what each caller meets on a route, on something of A's.
+pub(super) struct Row {
+    pub(super) operation: &'static str,
+    pub(super) body: Option<Value>,
+    /// Without a credential; with B's key; with the keys of A's affiliates 1 (whose links they are) and 2; with A's
+    /// publishable key; with the session of A's owner; with A's key.
+    pub(super) expected: [&'static str; 7],
+}
+
+pub(super) const OWN: &str = "2xx, own data";
+/// The same as without a credential, and no refusal for want of one.
+pub(super) const PUBLIC: [&str; 7] = ["as anybody"; 7];
+
+/// What a credential of a tenant's own meets: B its own things.
+const FULL: [&str; 7] = refused("401 unauthorized", OWN, "403 forbidden_scope", "2xx");
+/// The same where no payment processor is set up.
+const UNPAID: [&str; 7] =
+    refused("401 unauthorized", "503 processor_not_configured", "403 forbidden_scope", "503 processor_not_configured");
+/// The same where the path names something of A's.
+const OF_A: [&str; 7] = refused("401 unauthorized", "404 not_found", "403 forbidden_scope", "2xx");
+const SESSION: [&str; 7] = [
+    "401 unauthorized",
+    "401 invalid_key",
+    "401 invalid_key",
+    "401 invalid_key",
+    "401 invalid_key",
+    "2xx",
+    "401 invalid_key",
+];
+/// What also affiliates may do with what is theirs.
+const LINKS: [&str; 7] = ["401 unauthorized", OWN, "2xx", OWN, "401 invalid_key", "401 unauthorized", "2xx"];
+const LINK: [&str; 7] =
+    ["401 unauthorized", "404 not_found", "2xx", "404 not_found", "401 invalid_key", "401 unauthorized", "2xx"];
+
+/// What comes from click to conversion: an account's own installs and users.
+const SDK: [&str; 7] =
+    ["401 unauthorized", OWN, "403 forbidden_scope", "403 forbidden_scope", "2xx", "401 unauthorized", "2xx"];
+/// The same where the body names a link of A's.
+const SDK_ON_LINK: [&str; 7] = [
+    "401 unauthorized",
+    "404 not_found",
+    "403 forbidden_scope",
+    "403 forbidden_scope",
+    "2xx",
+    "401 unauthorized",
+    "2xx",
+];
+/// What only publishable keys may do.
+const PAGE: [&str; 7] = [
+    "401 unauthorized",
+    "401 invalid_key",
+    "401 invalid_key",
+    "401 invalid_key",
+    "2xx",
+    "401 unauthorized",
+    "401 invalid_key",
+];
+
+const fn refused(nobody: &'static str, b: &'static str, scoped: &'static str, a: &'static str) -> [&'static str; 7] {
+    [nobody, b, scoped, scoped, "401 invalid_key", "401 unauthorized", a]
+}
+
+pub(super) fn matrix() -> Vec<Row> {
+    let row = |operation, expected| Row { operation, body: None, expected };
+    let with = |operation, body, expected| Row { operation, body: Some(body), expected };
+    vec![
+        row("health", PUBLIC),
+        row("ready", PUBLIC),
+        row("openapi", PUBLIC),
+        row("llms", PUBLIC),
+        row("resolve", PUBLIC),
+        // On the service's own host there is nothing to see.
+        row("apple_association", ["404 not_found"; 7]),
+        row("asset_links", ["404 not_found"; 7]),
+        with("signup", json!({"email": "new@example.com"}), PUBLIC),
+        with("signin", json!({"email": "new@example.com"}), PUBLIC),
+        row("callback_page", PUBLIC),
+        row("callback", PUBLIC),
+        row("oauth_start", PUBLIC),
+        row("oauth_callback", PUBLIC),
+        row("verify_page", PUBLIC),
+        row("accept_invite", PUBLIC),
+        row("me", SESSION),
+        row("signout", SESSION),
+        with("issue_secret_key", json!({}), SESSION),
+        row("list_users", FULL),
+        with("invite_user", json!({"email": "invited@example.com"}), FULL),
+        row("remove_user", OF_A),
+        row("list_secret_keys", FULL),
+        // A's code makes a key of A's only. Its row comes before the next one, because one code can be pending.
+        row("confirm_secret_key", refused("401 unauthorized", "400 invalid_code token", "403 forbidden_scope", "2xx")),
+        with(
+            "request_secret_key",
+            json!({"email": "a@example.com"}),
+            refused("401 unauthorized", "403 not_a_member", "403 forbidden_scope", "2xx"),
+        ),
+        row("delete_secret_key", OF_A),
+        row("list_publishable_keys", FULL),
+        with(
+            "create_publishable_key",
+            json!({"domain": OWN_DOMAIN}),
+            refused("401 unauthorized", "400 domain_not_found domain", "403 forbidden_scope", "2xx"),
+        ),
+        row("delete_publishable_key", OF_A),
+        row("list_affiliates", FULL),
+        with("create_affiliate", json!({"name": "New", "partner_key": "new"}), FULL),
+        row("get_affiliate", OF_A),
+        with("update_affiliate", json!({"name": "Newer"}), OF_A),
+        row("delete_affiliate", OF_A),
+        row("list_credentials", OF_A),
+        row("create_credential", OF_A),
+        row("delete_credential", OF_A),
+        row("list_links", LINKS),
+        with("create_link", json!({}), LINKS),
+        with("bulk_create_links", json!({"template": {}, "count": 2}), LINKS),
+        row("get_link", LINK),
+        row("link_qr", LINK),
+        row("list_sources", FULL),
+        with("create_source", json!({"name": "New", "source_type": "custom"}), FULL),
+        row("get_source", OF_A),
+        row("delete_source", OF_A),
+        with("send_to_source", json!({"user_id": "user-1", "type": "purchase", "idempotency_key": "order-1"}), PUBLIC),
+        row("sdk_script", PUBLIC),
+        row("list_webhooks", FULL),
+        with("create_webhook", json!({"url": "https://hooks.example.com/", "events": ["conversion"]}), FULL),
+        with("update_webhook", json!({"events": ["identify"]}), OF_A),
+        row("rotate_webhook_secret", OF_A),
+        row("list_deliveries", OF_A),
+        row("replay_delivery", OF_A),
+        with("test_webhook", json!({}), OF_A),
+        row("delete_webhook", OF_A),
+        row("event_stream", FULL),
+        row("list_domains", FULL),
+        with("create_domain", json!({"domain": "new.example.com"}), FULL),
+        row("verify_domain", OF_A),
+        row("delete_domain", OF_A),
+        row("list_apps", FULL),
+        with("create_app", json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"}), FULL),
+        row("delete_app", OF_A),
+        row("billing_status", FULL),
+        row("cancel_subscription", UNPAID),
+        row("create_checkout", UNPAID),
+        row("create_portal", UNPAID),
+        row("stripe_webhook", PUBLIC),
+        row("link_timeseries", OF_A),
+        row("link_stats", OF_A),
+        row("funnel", FULL),
+        with("track_click", json!({"link_id": ""}), SDK_ON_LINK),
+        with("attribute", json!({"link_id": "", "install_id": "of-a", "app_version": "1"}), SDK_ON_LINK),
+        with("identify", json!({"install_id": "of-a", "user_id": "user-of-a"}), SDK),
+        with("convert", json!({"user_id": "user-of-a", "type": "purchase"}), SDK),
+        with("attribution_click", json!({"link_id": ""}), PAGE),
+        with("attribution_report", json!({"link_id": "", "install_id": "of-a", "app_version": "1"}), PAGE),
+        with("attribution_link", json!({"install_id": "of-a", "user_id": "user-of-a"}), FULL),
+        with("update_link", json!({"web_url": null}), OF_A),
+        row("delete_link", OF_A),
+    ]
+}

@@ -1,0 +1,197 @@
+//! The page of the plan: what it says of plan, use and subscription, and where its forms lead.
+
+use std::time::Duration;
+
+use super::{Visitor, text_of, went};
+use crate::billing::{Scene, scene};
+use deeplink_testing::stripe::Fault;
+use deeplink_testing::{spawn, spawn_with};
+
+/// Where nothing is sold, the page shows what is used and no button; where limits do not hold, it says so.
+#[tokio::test]
+async fn a_service_that_sells_nothing_has_no_buttons() {
+    let world = spawn().await;
+    world.a.make("one").await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let page = text_of(&visitor.get("/account/plan").await);
+    assert!(page.contains("<dt>Links</dt><dd><b>1</b></dd>") && page.contains("<dt>Webhooks</dt>"), "{page}");
+    assert!(page.contains("Limits are not enforced on this service."), "{page}");
+    for never in ["Your plan", "Upgrade", "Manage billing", "Cancel subscription", "<form", "Monthly events", " of "] {
+        assert!(!page.contains(never), "{never}: {page}");
+    }
+    let world = spawn_with(|config| config.enforce_quotas = true).await;
+    world.a.make("one").await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let page = text_of(&visitor.get("/account/plan").await);
+    for text in
+        ["Your plan: Free", "<b>1</b> of 50", "<b>0</b> of 10,000", "kept for 30 days", "You have no subscription."]
+    {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert!(!page.contains("<form") && !page.contains("not enforced"), "{page}");
+    // The operator's grant holds, and where a plan sets no limit there is none.
+    world.db.execute("UPDATE tenants SET comp_tier = 'scale'").await;
+    let page = text_of(&visitor.get("/account/plan").await);
+    for text in ["Your plan: Scale", "<b>1</b> of 100,000", "unlimited", "has granted you Scale."] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+}
+
+/// Forms that nobody was shown are refused with a page, and so is the page where plans are switched off.
+#[tokio::test]
+async fn what_is_not_set_up_is_said() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for (path, fields) in [("checkout", vec![("tier", "pro")]), ("portal", vec![]), ("cancel", vec![])] {
+        let refused = visitor.post(&format!("/account/plan/{path}"), &fields).await;
+        assert_eq!(refused.status, 503, "{path}");
+        assert!(text_of(&refused).contains("This is not set up on this service"), "{path}: {}", refused.text());
+    }
+    for path in ["/account/plan/checkout", "/account/plan/portal", "/account/plan/cancel"] {
+        assert_eq!(went(&visitor.get(path).await), (303, "/account/plan"), "{path}");
+        let signin = Visitor::stranger(&world).post(path, &[]).await;
+        assert!(went(&signin).1.starts_with("/signin?next=%2Faccount%2Fplan"), "{path}: {}", went(&signin).1);
+    }
+    let off = spawn_with(|config| config.billing = false).await;
+    let visitor = Visitor::signed_in(&off, &off.a).await;
+    assert_eq!(visitor.get("/account/plan").await.status, 503);
+    let overview = visitor.get("/account").await;
+    assert!(overview.status == 200 && !overview.text().contains("/account/plan"), "{}", overview.text());
+}
+
+const CHECKOUT: &str = "/account/plan/checkout";
+const PORTAL: &str = "/account/plan/portal";
+const CANCEL: &str = "/account/plan/cancel";
+
+/// What the page says, and what it does not say.
+async fn says(visitor: &Visitor<'_>, texts: &[&str], never: &[&str]) {
+    let page = text_of(&visitor.get("/account/plan").await);
+    for text in texts {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    for text in never {
+        assert!(!page.contains(text), "{text}: {page}");
+    }
+}
+
+/// Each button does what the operation of that name does, and the page says at each step what is paid for and until when.
+#[tokio::test]
+async fn a_plan_is_bought_managed_and_canceled() {
+    let scene = scene().await;
+    let Scene { world, stripe } = &scene;
+    let visitor = Visitor::signed_in(world, &world.a).await;
+    says(
+        &visitor,
+        &["Your plan: Free", "Upgrade to Pro", "Upgrade to Business", "Upgrade to Scale"],
+        &["Manage", "Cancel"],
+    )
+    .await;
+    let bought = visitor.post(CHECKOUT, &[("tier", "pro")]).await;
+    let page = went(&bought).1.to_owned();
+    assert!(bought.status == 303 && page.starts_with("https://checkout.stripe.test/"), "{page}");
+    let operation = world.a.post_nothing("/v1/billing/stripe/checkout?tier=pro").await;
+    assert_eq!(operation.member("checkout_url"), page, "the operation leads to the same page");
+    assert!(went(&visitor.get("/account/plan?done=plan-paid").await).0 == 200);
+
+    let paid = scene.subscribe(&world.a, "pro").await;
+    let offered = [
+        "Your plan: Pro",
+        "Active",
+        "You are subscribed to Pro.",
+        "<dt>Renews on</dt>",
+        "Manage billing",
+        "Upgrade to Scale",
+    ];
+    says(&visitor, &offered, &["Upgrade to Pro", "<dt>Ends on</dt>", "Payment failed"]).await;
+    let managed = visitor.post(PORTAL, &[]).await;
+    assert!(managed.status == 303 && went(&managed).1.starts_with("https://billing.stripe.test/"));
+    let changed = visitor.post(CHECKOUT, &[("tier", "scale")]).await;
+    assert!(went(&changed).1.starts_with("https://billing.stripe.test/"), "nobody pays for two plans");
+
+    stripe.set_status(&paid.subscription, "past_due");
+    scene.post(&stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
+    let late = [
+        "<dt>Payment failed on</dt>",
+        "<dt>Pay by</dt>",
+        "The last payment for Pro failed.",
+        "to keep it.",
+        "Manage billing",
+    ];
+    says(&visitor, &late, &["<dt>Renews on</dt>"]).await;
+    world.clock.advance(Duration::from_hours(24 * 8));
+    let visitor = Visitor::signed_in(world, &world.a).await;
+    says(&visitor, &["Your plan: Free", "to get it back.", "Upgrade to Business"], &["Upgrade to Pro"]).await;
+    stripe.set_status(&paid.subscription, "active");
+    scene.post(&stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
+
+    let question = text_of(&visitor.get(CANCEL).await);
+    for text in ["Cancel your subscription?", "<bdi>Pro</bdi>", "You keep the plan until ", "Keep subscription"] {
+        assert!(question.contains(text), "{text}: {question}");
+    }
+    for _ in 0..2 {
+        assert_eq!(went(&visitor.post(CANCEL, &[]).await), (303, "/account/plan?done=plan-canceled"));
+    }
+    says(&visitor, &["<dt>Ends on</dt>", "is not renewed", "Manage billing"], &["Cancel subscription", "Renews on"])
+        .await;
+    assert_eq!(went(&visitor.get(CANCEL).await), (303, "/account/plan"), "there is nothing left to ask");
+
+    stripe.set_status(&paid.subscription, "canceled");
+    scene.post(&stripe.event_of("customer.subscription.deleted", &paid.subscription)).await;
+    let over = [
+        "Your plan: Free",
+        "Ended",
+        "The next page shows the price",
+        "Your subscription has ended.",
+        "Manage billing",
+        "Upgrade to Pro",
+    ];
+    says(&visitor, &over, &["Cancel subscription", "<dt>Ends on</dt>"]).await;
+    // Another account has none of it.
+    let other = Visitor::signed_in(world, &world.b).await;
+    says(&other, &["Your plan: Free", "You have no subscription."], &["Manage billing", "Ended"]).await;
+    // Whoever has such an address can use the page.
+    world.note_secret(&page);
+    world.note_secret(went(&managed).1);
+}
+
+/// Where the processor does not answer, the page says that nothing was changed; the rest of it is there.
+#[tokio::test]
+async fn a_refusal_is_said_on_the_page() {
+    let scene = scene().await;
+    let Scene { world, stripe } = &scene;
+    let visitor = Visitor::signed_in(world, &world.a).await;
+    for (path, fields, text) in [
+        (CHECKOUT, vec![("tier", "gold")], "This plan cannot be paid for."),
+        (CHECKOUT, vec![], "This plan cannot be paid for."),
+        (PORTAL, vec![], "You have not paid for a plan yet"),
+        (CANCEL, vec![], "You have no subscription that could be canceled."),
+    ] {
+        let refused = visitor.post(path, &fields).await;
+        assert_eq!(refused.status, 400, "{path}");
+        assert!(text_of(&refused).contains(text), "{path}: {}", refused.text());
+        assert!(refused.text().contains("<title>Error: "), "{path}");
+    }
+    assert!(stripe.seen().is_empty());
+    scene.subscribe(&world.a, "pro").await;
+    stripe.fails(Some(Fault::Status(400)));
+    for (path, fields) in [(CHECKOUT, vec![("tier", "scale")]), (PORTAL, vec![]), (CANCEL, vec![])] {
+        let refused = visitor.post(path, &fields).await;
+        assert!(refused.status == 503 && !refused.header("retry-after").is_empty(), "{path}: {}", refused.status);
+        let said = "The payment service did not answer. Nothing was changed.";
+        assert!(text_of(&refused).contains(said), "{path}: {}", refused.text());
+    }
+    says(&visitor, &["Your plan: Pro", "<dt>Renews on</dt>"], &[]).await;
+}
+
+/// A form of this page may lead to the processor, which is on any domain; no form of another page may.
+#[tokio::test]
+async fn only_forms_of_this_page_lead_elsewhere() {
+    let scene = scene().await;
+    let visitor = Visitor::signed_in(&scene.world, &scene.world.a).await;
+    let policy = async |path: &str| visitor.get(path).await.header("content-security-policy").to_owned();
+    let base = scene.stripe.base().origin().ascii_serialization();
+    assert!(policy("/account/plan").await.contains(&format!(" https: {base}; base-uri 'none'")));
+    for path in ["/account", "/account/keys", "/account/links", "/account/nowhere"] {
+        assert!(!policy(path).await.contains("https:;") && !policy(path).await.contains(" https: "), "{path}");
+    }
+}

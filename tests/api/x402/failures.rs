@@ -1,0 +1,235 @@
+//! A facilitator that fails, lies or does not come back.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::json;
+
+use super::{Payer, Script, calls, hasty_scene, receipt, scene, scene_with};
+use deeplink_testing::{log_mark, logged_since};
+
+/// PX7: a facilitator that is down, hangs, or answers with a text or without what matters is 503: no row, no effect. The
+/// same payment works once it is well.
+#[tokio::test]
+async fn px7_a_payment_that_cannot_be_verified_changes_nothing() {
+    let scene = hasty_scene().await;
+    let payer = Payer::new("alice");
+    let before = scene.world.db.dump().await;
+    for script in [Script::VerifyFails, Script::VerifyText, Script::VerifyEmpty, Script::VerifyHangs] {
+        let signed = scene.scripted(&payer, script);
+        let reply = scene.post("/v1/links", &json!({}), &signed).await;
+        assert_eq!(reply.outcome(), "503 facilitator_unavailable", "{script:?}");
+    }
+    // Known to settle what is asked for, it breaks down.
+    scene.facilitator.is_down(true);
+    let signed = scene.sign(&payer);
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.outcome(), "503 facilitator_unavailable");
+    scene.facilitator.is_down(false);
+    assert_eq!(scene.facilitator.calls().settle, 0);
+    assert_eq!(scene.world.db.dump().await, before);
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.status, 201);
+}
+
+/// PX7: when it is not clear what came of a settlement, it is 503 and nothing is done; a repeat settles again, and money
+/// moves once.
+#[tokio::test]
+async fn px7_an_unclear_settlement_is_settled_again_by_a_repeat() {
+    let scene = hasty_scene().await;
+    let payer = Payer::new("alice");
+    for script in [Script::SettleFails, Script::SettleEmpty, Script::SettledUnheard] {
+        scene.facilitator.forget_calls();
+        let before = scene.links().await;
+        let signed = scene.scripted(&payer, script);
+        let reply = scene.post("/v1/links", &json!({}), &signed).await;
+        assert_eq!(reply.outcome(), "503 facilitator_unavailable", "{script:?}");
+        assert_eq!(scene.links().await, before, "{script:?}");
+        scene.facilitator.script(&signed, None);
+        let made = scene.post("/v1/links", &json!({}), &signed).await;
+        assert_eq!(made.status, 201, "{script:?}: {}", made.text());
+        assert_eq!(receipt(&made)["success"], true);
+        let done = scene.facilitator.calls();
+        assert_eq!((done.settle, done.moved, scene.links().await), (2, 1, before + 1), "{script:?}");
+    }
+}
+
+/// PX9: a settlement that timed out is settled again by a task; what it was for is then done by a repeat, without another
+/// settlement.
+#[tokio::test]
+async fn px9_what_timed_out_is_settled_later() {
+    let scene = hasty_scene().await;
+    let signed = scene.scripted(&Payer::new("alice"), Script::SettleHangs);
+    let late = scene.post("/v1/links", &json!({}), &signed).await;
+    assert_eq!(late.outcome(), "503 facilitator_unavailable");
+    assert_eq!(scene.states().await, ["unknown"]);
+    scene.world.clock.advance(Duration::from_secs(11));
+    scene.until("credit").await;
+    assert_eq!((scene.facilitator.calls(), scene.links().await), (calls(1, 2, 1), 0));
+    // By now the authorization would be too old for a new payment.
+    scene.world.clock.advance(Duration::from_mins(10));
+    let made = scene.post("/v1/links", &json!({}), &signed).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!(receipt(&made)["success"], true);
+    assert_eq!((scene.facilitator.calls(), scene.links().await), (calls(1, 2, 1), 1));
+    assert_eq!(scene.states().await, ["done"]);
+}
+
+/// PX9: the task tries after 10 seconds, one minute and five minutes; what stays unknown stays listed.
+#[tokio::test]
+async fn px9_three_tries_are_made() {
+    let scene = hasty_scene().await;
+    let signed = scene.scripted(&Payer::new("alice"), Script::SettleFails);
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.outcome(), "503 facilitator_unavailable");
+    let tries = async |settled: usize, attempts: i64| {
+        deeplink_testing::eventually("a try", deeplink_doubles::wait::PATIENCE, || async {
+            let sql = "SELECT attempts FROM payments WHERE lease_until <= 0 OR state = 'unknown'";
+            let found = scene.world.db.number(sql).await;
+            scene.facilitator.calls().settle == settled && found == attempts
+        })
+        .await;
+    };
+    for (attempts, wait) in [(1, 11), (2, 61), (3, 301)] {
+        scene.world.clock.advance(Duration::from_secs(wait));
+        tries(1 + usize::try_from(attempts).expect("a count"), attempts).await;
+        // What it said is stored a moment after it said it.
+        let stored = "SELECT CAST(count(*) AS BIGINT) FROM payments WHERE lease_until <= ";
+        let now = scene.world.clock.now().as_millis();
+        deeplink_testing::eventually("the lease is given back", deeplink_doubles::wait::PATIENCE, || async {
+            scene.world.db.number(format!("{stored}{now}")).await == 1
+        })
+        .await;
+    }
+    let left = "SELECT CAST(count(*) AS BIGINT) FROM payments WHERE state = 'unknown' AND retry_at IS NULL";
+    assert_eq!(scene.world.db.number(left).await, 1);
+}
+
+/// PX14: when the facilitator names another payer, verifying is 402 and settling 503; operators are told, and nothing is
+/// done. The same goes for another network.
+#[tokio::test]
+async fn px14_another_payer_is_nobodys_payment() {
+    let scene = scene_with(|config| config.admin_listen = Some(([127, 0, 0, 1], 0).into())).await;
+    let payer = Payer::new("alice");
+    let mark = log_mark();
+    let signed = scene.scripted(&payer, Script::VerifyOther);
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.outcome(), "402 payment_required");
+    assert_eq!((scene.facilitator.calls(), scene.states().await.len()), (calls(1, 0, 0), 0));
+    let mut mismatched = Vec::new();
+    for script in [Script::SettleOther, Script::SettleElsewhere] {
+        let signed = scene.scripted(&payer, script);
+        let reply = scene.post("/v1/links", &json!({}), &signed).await;
+        assert_eq!(reply.outcome(), "503 facilitator_unavailable", "{script:?}");
+        mismatched.push(signed);
+    }
+    assert_eq!((scene.links().await, scene.wallets().await), (0, 0));
+    assert_eq!(scene.states().await, ["unknown", "unknown"]);
+    // What the chain says of it later is not about the payment that was in question.
+    scene.world.clock.advance(Duration::from_secs(11));
+    for signed in &mismatched {
+        scene.facilitator.script(signed, None);
+    }
+    deeplink_testing::eventually("both are tried again", deeplink_doubles::wait::PATIENCE, || async {
+        let now = scene.world.clock.now().as_millis();
+        let tried =
+            format!("SELECT CAST(count(*) AS BIGINT) FROM payments WHERE attempts = 1 AND lease_until <= {now}");
+        scene.world.db.number(tried).await == 2
+    })
+    .await;
+    for signed in &mismatched {
+        let repeat = scene.post("/v1/links", &json!({}), signed).await;
+        assert_eq!(repeat.outcome(), "503 facilitator_unavailable");
+    }
+    assert_eq!(scene.states().await, ["unknown", "unknown"]);
+    assert_eq!((scene.links().await, scene.wallets().await), (0, 0));
+    assert_eq!(scene.figure("deeplink_x402_mismatches_total").await, 3);
+    let log = logged_since(&mark);
+    for said in ["names another payer than who signed", "settled somebody else's payment", "settled on another network"]
+    {
+        assert!(log.contains(said), "{said}");
+    }
+}
+
+/// PX7: an answer that names a transaction may be one of money that moved, whatever else it says: it is 503, and a repeat
+/// gets what was paid for.
+#[tokio::test]
+async fn px7_a_refusal_with_a_transaction_is_in_doubt() {
+    let scene = scene().await;
+    let signed = scene.scripted(&Payer::new("alice"), Script::RefusedWithTransaction);
+    let reply = scene.post("/v1/links", &json!({}), &signed).await;
+    assert_eq!((reply.outcome().as_str(), reply.header("payment-response")), ("503 facilitator_unavailable", ""));
+    assert_eq!((scene.states().await, scene.links().await), (vec!["unknown".to_owned()], 0));
+    let made = scene.post("/v1/links", &json!({}), &signed).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!((scene.facilitator.calls(), scene.links().await), (calls(1, 2, 1), 1));
+}
+
+/// PX7: a payment that could not be sent to be settled leaves nothing, and works once the facilitator is there again.
+#[tokio::test]
+async fn px7_what_was_never_sent_leaves_nothing() {
+    let scene = scene().await;
+    let signed = scene.scripted(&Payer::new("alice"), Script::VerifiedAndGone);
+    let before = scene.world.db.dump().await;
+    let reply = scene.post("/v1/links", &json!({}), &signed).await;
+    assert_eq!(reply.outcome(), "503 facilitator_unavailable");
+    assert_eq!(scene.world.db.dump().await, before, "nothing is noted");
+    scene.facilitator.come_back().await;
+    scene.facilitator.script(&signed, None);
+    let made = scene.post("/v1/links", &json!({}), &signed).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!((scene.facilitator.calls(), scene.links().await), (calls(2, 1, 1), 1));
+}
+
+/// PX7: that a payment in doubt is refused when it is settled again says nothing of the first time: it stays in doubt,
+/// unless the reason is that it was used.
+#[tokio::test]
+async fn px7_a_payment_in_doubt_is_not_refused() {
+    let scene = hasty_scene().await;
+    let signed = scene.scripted(&Payer::new("alice"), Script::SettledUnheard);
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.outcome(), "503 facilitator_unavailable");
+    scene.facilitator.script(&signed, Some(Script::Refused("insufficient_funds")));
+    let reply = scene.post("/v1/links", &json!({}), &signed).await;
+    assert_eq!((reply.outcome().as_str(), reply.header("payment-response")), ("503 facilitator_unavailable", ""));
+    assert_eq!(scene.states().await, ["unknown"]);
+    scene.facilitator.script(&signed, None);
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.status, 201);
+    assert_eq!(scene.facilitator.calls().moved, 1);
+}
+
+/// PX9: what was being settled when the process died is settled by the task once the lease is over, though nobody repeats
+/// the request.
+#[tokio::test]
+async fn px9_what_a_dead_process_left_is_settled() {
+    let mut scene = scene().await;
+    let signed = scene.scripted(&Payer::new("alice"), Script::SettledUnheard);
+    let asking = tokio::spawn(scene.ask(Method::POST, "/v1/links", &signed).json(&json!({})).send());
+    deeplink_testing::eventually("it is being settled", deeplink_doubles::wait::PATIENCE, async || {
+        scene.facilitator.calls().settle == 1
+    })
+    .await;
+    asking.abort();
+    scene.world.restart(|_| {}).await;
+    assert_eq!(scene.states().await, ["settling"]);
+    scene.facilitator.script(&signed, None);
+    scene.let_lease_end();
+    scene.until("credit").await;
+    assert_eq!(scene.facilitator.calls(), calls(1, 2, 1));
+    let made = scene.post("/v1/links", &json!({}), &signed).await;
+    assert_eq!((made.status, scene.facilitator.calls()), (201, calls(1, 2, 1)));
+}
+
+/// PX9: operators see how many payments stay in doubt.
+#[tokio::test]
+async fn px9_what_stays_in_doubt_is_counted() {
+    let scene = scene_with(|config| config.admin_listen = Some(([127, 0, 0, 1], 0).into())).await;
+    let name = "deeplink_x402_unresolved_payments";
+    let signed = scene.scripted(&Payer::new("alice"), Script::SettleFails);
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.outcome(), "503 facilitator_unavailable");
+    for (attempts, wait) in [(1, 11), (2, 61), (3, 301)] {
+        assert_eq!(scene.figure(name).await, 0, "it is tried again");
+        scene.world.clock.advance(Duration::from_secs(wait));
+        scene.tried(attempts).await;
+    }
+    scene.world.clock.advance(Duration::from_secs(61));
+    deeplink_testing::eventually("it is counted", deeplink_doubles::wait::PATIENCE, async || {
+        scene.figure(name).await == 1
+    })
+    .await;
+}

@@ -1,0 +1,177 @@
+//! Paying for single requests, with a facilitator that does what a test wants.
+
+mod failures;
+mod header;
+mod keeping;
+mod operations;
+mod paying;
+mod refusals;
+mod repeats;
+
+use std::time::Duration;
+
+use deeplink_server::config::{Config, X402};
+use http::Method;
+use serde_json::{Value, json};
+
+use deeplink_testing::facilitator::{ASSET, Calls, Facilitator, NETWORK, PAY_TO, Payer, Script, Signed, decoded};
+use deeplink_testing::{Ask, Reply, World, eventually, spawn_nodes_with, wire};
+
+/// What everything costs.
+const PRICE: &str = "10000";
+
+/// A world in which requests can be paid for.
+struct Scene {
+    world: World,
+    facilitator: Facilitator,
+}
+
+async fn scene() -> Scene {
+    scene_with(|_| {}).await
+}
+
+async fn scene_with(adjust: impl Fn(&mut Config)) -> Scene {
+    scene_of(1, adjust).await
+}
+
+async fn scene_of(nodes: usize, adjust: impl Fn(&mut Config)) -> Scene {
+    let facilitator = Facilitator::start().await;
+    let world = spawn_nodes_with(nodes, |config| {
+        config.x402 = Some(X402::new(facilitator.base(), PAY_TO, PRICE));
+        adjust(config);
+    })
+    .await;
+    let clock = world.clock.clone();
+    facilitator.keep_time(move || clock.now().as_millis() / 1_000);
+    Scene { world, facilitator }
+}
+
+/// The same with a facilitator that is not waited for.
+async fn hasty_scene() -> Scene {
+    scene_with(|config| {
+        let x402 = config.x402.as_mut().expect("x402");
+        (x402.verify_timeout, x402.settle_timeout) = (Duration::from_secs(2), Duration::from_secs(2));
+    })
+    .await
+}
+
+/// What version 2 asks for.
+fn accepted() -> Value {
+    json!({
+        "scheme": "exact", "network": NETWORK, "amount": PRICE, "asset": ASSET, "payTo": PAY_TO, "maxTimeoutSeconds": 600,
+        "extra": {"name": "USDC", "version": "2"},
+    })
+}
+
+impl Scene {
+    /// A payment of the price, which nobody else may see.
+    fn sign(&self, payer: &Payer) -> Signed {
+        let signed = payer.sign(&accepted(), self.world.clock.now().as_millis() / 1_000);
+        self.world.note_secret(signed.signature());
+        signed
+    }
+
+    /// The same, with something that happens to it.
+    fn scripted(&self, payer: &Payer, script: Script) -> Signed {
+        let signed = self.sign(payer);
+        self.facilitator.script(&signed, Some(script));
+        signed
+    }
+
+    /// A request without a key, paid for by version 2.
+    fn ask(&self, method: Method, path: &str, signed: &Signed) -> Ask {
+        let (name, value) = signed.v2();
+        self.world.nobody.ask(method, path).header(name, value)
+    }
+
+    async fn get(&self, path: &str, signed: &Signed) -> Reply {
+        self.ask(Method::GET, path, signed).send().await
+    }
+
+    async fn post(&self, path: &str, body: &Value, signed: &Signed) -> Reply {
+        self.ask(Method::POST, path, signed).json(body).send().await
+    }
+
+    /// The same with an `Idempotency-Key`.
+    async fn post_keyed(&self, path: &str, body: &Value, signed: &Signed, key: &str) -> Reply {
+        self.ask(Method::POST, path, signed).json(body).header("idempotency-key", key).send().await
+    }
+
+    /// Makes a link, and gives its id.
+    async fn make(&self, payer: &Payer, custom_id: &str) -> String {
+        let made = self.post("/v1/links", &json!({"custom_id": custom_id}), &self.sign(payer)).await;
+        assert_eq!(made.status, 201, "{}", made.text());
+        made.member("link_id")
+    }
+
+    /// The states of all payments.
+    async fn states(&self) -> Vec<String> {
+        self.world.db.texts("SELECT state FROM payments ORDER BY state").await
+    }
+
+    /// What operators read off under this name.
+    async fn figure(&self, name: &str) -> u64 {
+        let address = self.world.node(0).admin_address.expect("an admin address");
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        let figures = wire::send(address, request.as_bytes()).await;
+        let value = figures.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("no {name} in {figures}"))
+    }
+
+    /// Waits until the background task has tried to settle the one payment this often and said what it knows.
+    async fn tried(&self, attempts: i64) {
+        eventually(&format!("try {attempts}"), deeplink_doubles::wait::PATIENCE, || async {
+            let now = self.world.clock.now().as_millis();
+            let sql = format!(
+                "SELECT CAST(count(*) AS BIGINT) FROM payments WHERE attempts = {attempts} AND lease_until <= {now}"
+            );
+            self.world.db.number(sql).await == 1
+        })
+        .await;
+    }
+
+    /// Repeats a request until nobody else settles its payment.
+    async fn insist(&self, path: &str, body: &Value, signed: &Signed) -> Reply {
+        let last = std::sync::Mutex::new(None);
+        eventually("nobody else settles it", deeplink_doubles::wait::PATIENCE, || async {
+            let reply = self.post(path, body, signed).await;
+            let is_over = reply.outcome() != "409 payment_in_progress";
+            *last.lock().expect("a lock") = Some(reply);
+            is_over
+        })
+        .await;
+        last.into_inner().expect("a lock").expect("a reply")
+    }
+
+    async fn links(&self) -> i64 {
+        self.world.db.number("SELECT CAST(count(*) AS BIGINT) FROM links").await
+    }
+
+    async fn wallets(&self) -> i64 {
+        self.world.db.number("SELECT CAST(count(*) AS BIGINT) FROM wallets").await
+    }
+
+    /// Waits until every payment is in this state.
+    async fn until(&self, state: &str) {
+        eventually(&format!("the payment is {state}"), deeplink_doubles::wait::PATIENCE, || async {
+            self.states().await.iter().all(|found| found == state)
+        })
+        .await;
+    }
+
+    /// Lets the lease of a payment end that nobody settles any more.
+    fn let_lease_end(&self) {
+        self.world.clock.advance(Duration::from_secs(36));
+    }
+}
+
+/// What an answer says came of the payment.
+fn receipt(reply: &Reply) -> Value {
+    let header = [reply.header("payment-response"), reply.header("x-payment-response")].concat();
+    assert!(!header.is_empty(), "no receipt: {} {}", reply.status, reply.text());
+    decoded(&header)
+}
+
+const fn calls(verify: usize, settle: usize, moved: usize) -> Calls {
+    Calls { verify, settle, moved }
+}

@@ -1,0 +1,28 @@
+//! A server in this process with a database of its own, people who call it, and what must hold for every answer.
+//!
+//! [`spawn`] gives a [`World`]. With `TEST_DATABASE_URL` it lives on PostgreSQL, otherwise in a SQLite file. When a world
+//! ends, nothing secret that it knew may stand in the logs or in the database. [`dl`] runs the command line instead, against
+//! a [`double`] of the service.
+
+mod ask;
+mod caller;
+mod check;
+mod database;
+pub mod dl;
+pub mod double;
+mod leaks;
+pub mod operations;
+mod people;
+mod template;
+pub mod wire;
+mod world;
+
+pub use ask::{Ask, Reply};
+pub use caller::Caller;
+pub use database::{Away, Database, Dump, Held};
+pub use leaks::{Mark, log_everything, log_mark, logged_since};
+pub use people::insist;
+pub use world::{Role, World, code_in, spawn, spawn_nodes, spawn_nodes_with, spawn_with, token_in};
+
+pub use deeplink_doubles::wait::{at_once, eventually};
+pub use deeplink_doubles::{dns, facilitator, provider, smtp, stripe};

@@ -1,0 +1,457 @@
+//! A facilitator of x402 payments as the service meets it, and a wallet that signs what nobody checks.
+//!
+//! It remembers nonces as a chain does: a payment that was settled cannot be settled again. What else happens to a payment
+//! is scripted by its nonce.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+/// Who is paid.
+pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+/// USDC on Base Sepolia.
+pub const ASSET: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+/// Base Sepolia.
+pub const NETWORK: &str = "eip155:84532";
+/// The same in version 1.
+pub const NETWORK_V1: &str = "base-sepolia";
+/// Somebody else.
+pub const OTHER: &str = "0x0000000000000000000000000000000000000bad";
+
+/// What happens to a payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Script {
+    /// It is not a good one, for this reason.
+    Invalid(&'static str),
+    /// Verifying it answers 500 with a text.
+    VerifyFails,
+    /// Verifying it answers with something that is not JSON.
+    VerifyText,
+    /// Verifying it answers with JSON that lacks what matters.
+    VerifyEmpty,
+    /// Verifying it is not answered.
+    VerifyHangs,
+    /// Verifying it names another payer.
+    VerifyOther,
+    /// It is a good one, and from then on nobody takes connections until [`Facilitator::come_back`].
+    VerifiedAndGone,
+    /// Settling it is refused, for this reason.
+    Refused(&'static str),
+    /// It is settled, and the answer says that it was refused, with the transaction.
+    RefusedWithTransaction,
+    /// Settling it answers 500 with a text, and no money moves.
+    SettleFails,
+    /// Settling it is not answered the first time, and no money moves.
+    SettleHangs,
+    /// It is settled, and nobody is told.
+    SettledUnheard,
+    /// It is settled, and the answer lacks what matters.
+    SettleEmpty,
+    /// It is settled, and the answer names another payer.
+    SettleOther,
+    /// It is settled, and the answer names another network.
+    SettleElsewhere,
+    /// Settling it waits until [`Facilitator::release`].
+    SettleWaits,
+}
+
+/// What was done.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Calls {
+    /// How often it was asked whether a payment is good.
+    pub verify: usize,
+    /// How often it was asked to settle one.
+    pub settle: usize,
+    /// How often money moved.
+    pub moved: usize,
+}
+
+#[derive(Default)]
+struct Known {
+    scripts: HashMap<String, Script>,
+    settled: HashSet<String>,
+    calls: Calls,
+    kinds: Vec<Value>,
+    is_down: bool,
+    messages: Vec<Value>,
+    token: Option<&'static str>,
+    asked: usize,
+}
+
+type Now = Box<dyn Fn() -> i64 + Send>;
+
+struct Shared {
+    known: Mutex<Known>,
+    /// Takes the connections.
+    serving: Mutex<Option<AbortHandle>>,
+    /// The chain's time in seconds; none: authorizations do not expire.
+    now_secs: Mutex<Option<Now>>,
+    released: Notify,
+    reached: Notify,
+}
+
+/// A facilitator at an address of its own.
+pub struct Facilitator {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl Facilitator {
+    /// At a free port of this machine; it settles `exact` on Base Sepolia in both versions.
+    pub async fn start() -> Self {
+        let kinds = [(1, NETWORK_V1), (2, NETWORK)]
+            .map(|(version, network)| json!({"x402Version": version, "scheme": "exact", "network": network}));
+        let known = Mutex::new(Known { kinds: kinds.to_vec(), ..Known::default() });
+        let shared = Arc::new(Shared {
+            known,
+            serving: Mutex::default(),
+            now_secs: Mutex::default(),
+            released: Notify::new(),
+            reached: Notify::new(),
+        });
+        let address = serve(&shared, SocketAddr::from(([127, 0, 0, 1], 0))).await;
+        Self { address, shared }
+    }
+
+    /// Takes connections again.
+    pub async fn come_back(&self) {
+        serve(&self.shared, self.address).await;
+    }
+
+    /// Gives the chain a clock: what has expired cannot be settled.
+    pub fn keep_time(&self, now_secs: impl Fn() -> i64 + Send + 'static) {
+        *self.shared.now_secs.lock().expect("a lock") = Some(Box::new(now_secs));
+    }
+
+    /// Answers from now on only who has this token.
+    pub fn wants(&self, token: &'static str) {
+        self.known().token = Some(token);
+    }
+
+    /// How often it was asked what it settles.
+    pub fn asked(&self) -> usize {
+        self.known().asked
+    }
+
+    /// Where its endpoints are.
+    pub fn base(&self) -> url::Url {
+        format!("http://{}", self.address).parse().expect("a URL")
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.shared.known.lock().expect("a lock")
+    }
+
+    /// What happens to the payments with this nonce from now on.
+    pub fn script(&self, payment: &Signed, script: Option<Script>) {
+        match script {
+            Some(script) => self.known().scripts.insert(payment.nonce(), script),
+            None => self.known().scripts.remove(&payment.nonce()),
+        };
+    }
+
+    /// What it says it settles from now on.
+    pub fn settles(&self, kinds: Vec<Value>) {
+        self.known().kinds = kinds;
+    }
+
+    /// Whether it answers every call with a 502 page from now on.
+    pub fn is_down(&self, is_down: bool) {
+        self.known().is_down = is_down;
+    }
+
+    /// What it was asked so far.
+    pub fn calls(&self) -> Calls {
+        self.known().calls
+    }
+
+    /// Forgets what it was asked, but not what it settled.
+    pub fn forget_calls(&self) {
+        self.known().calls = Calls::default();
+    }
+
+    /// The bodies of all requests so far.
+    pub fn messages(&self) -> Vec<Value> {
+        self.known().messages.clone()
+    }
+
+    /// Waits until a payment that waits is to be settled.
+    pub async fn reached(&self) {
+        self.shared.reached.notified().await;
+    }
+
+    /// Settles the payment that waits.
+    pub fn release(&self) {
+        self.shared.released.notify_one();
+    }
+}
+
+async fn serve(shared: &Arc<Shared>, address: SocketAddr) -> SocketAddr {
+    let router = Router::new()
+        .route("/supported", get(supported))
+        .route("/verify", post(verify))
+        .route("/settle", post(settle))
+        .layer(from_fn_with_state(Arc::clone(shared), authorized))
+        .with_state(Arc::clone(shared));
+    let listener = tokio::net::TcpListener::bind(address).await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+    *shared.serving.lock().expect("a lock") = Some(serving.abort_handle());
+    address
+}
+
+/// Stops taking connections.
+async fn leave(shared: &Shared) {
+    let serving = shared.serving.lock().expect("a lock").take();
+    if let Some(serving) = serving {
+        serving.abort();
+        while !serving.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn authorized(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let token = shared.known.lock().expect("a lock").token;
+    let sent = request.headers().get("authorization").map(|value| value.as_bytes().to_vec());
+    if token.is_some_and(|token| sent != Some(format!("Bearer {token}").into_bytes())) {
+        return (StatusCode::UNAUTHORIZED, axum::Json(json!({"error": "unauthorized"}))).into_response();
+    }
+    next.run(request).await
+}
+
+fn nonce_of(message: &Value) -> String {
+    let payload = &message["paymentPayload"]["payload"];
+    payload["authorization"]["nonce"].as_str().unwrap_or_default().to_ascii_lowercase()
+}
+
+fn payer_of(message: &Value) -> Value {
+    let payload = &message["paymentPayload"]["payload"];
+    payload["authorization"]["from"].clone()
+}
+
+fn bad_gateway() -> Response {
+    (StatusCode::BAD_GATEWAY, "<html>bad gateway</html>").into_response()
+}
+
+async fn forever() -> Response {
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    bad_gateway()
+}
+
+async fn supported(State(shared): State<Arc<Shared>>) -> Response {
+    let mut known = shared.known.lock().expect("a lock");
+    known.asked += 1;
+    if known.is_down {
+        return bad_gateway();
+    }
+    axum::Json(json!({"kinds": known.kinds, "extensions": [], "signers": {}})).into_response()
+}
+
+/// Notes a call, and gives what is scripted for its payment.
+fn called(shared: &Shared, message: &Value, count: impl FnOnce(&mut Calls)) -> Result<Option<Script>, Box<Response>> {
+    let mut known = shared.known.lock().expect("a lock");
+    known.messages.push(message.clone());
+    if known.is_down {
+        return Err(Box::new(bad_gateway()));
+    }
+    count(&mut known.calls);
+    let (payload, required) = (&message["paymentPayload"], &message["paymentRequirements"]);
+    let version = &message["x402Version"];
+    let (network, amount) = if *version == 1 { (NETWORK_V1, "maxAmountRequired") } else { (NETWORK, "amount") };
+    let is_right = payload["x402Version"] == *version
+        && required["network"] == network
+        && required["scheme"] == "exact"
+        && required[amount].is_string()
+        && required["asset"].is_string()
+        && required["payTo"].is_string();
+    if !is_right {
+        let malformed = (StatusCode::BAD_REQUEST, axum::Json(json!({"error": "malformed"})));
+        return Err(Box::new(malformed.into_response()));
+    }
+    Ok(known.scripts.get(&nonce_of(message)).copied())
+}
+
+async fn verify(State(shared): State<Arc<Shared>>, axum::Json(message): axum::Json<Value>) -> Response {
+    let script = match called(&shared, &message, |calls| calls.verify += 1) {
+        Ok(script) => script,
+        Err(response) => return *response,
+    };
+    let payer = payer_of(&message);
+    let valid = |payer: Value| axum::Json(json!({"isValid": true, "payer": payer})).into_response();
+    match script {
+        // As some facilitators do, with a status that is not 200.
+        Some(Script::Invalid(reason)) => {
+            let said = json!({"isValid": false, "invalidReason": reason, "payer": payer});
+            (StatusCode::BAD_REQUEST, axum::Json(said)).into_response()
+        }
+        Some(Script::VerifyFails) => (StatusCode::INTERNAL_SERVER_ERROR, "it broke").into_response(),
+        Some(Script::VerifyText) => "fine".into_response(),
+        Some(Script::VerifyEmpty) => axum::Json(json!({})).into_response(),
+        Some(Script::VerifyHangs) => forever().await,
+        Some(Script::VerifyOther) => valid(json!(OTHER)),
+        Some(Script::VerifiedAndGone) => {
+            leave(&shared).await;
+            valid(payer)
+        }
+        _ => valid(payer),
+    }
+}
+
+async fn settle(State(shared): State<Arc<Shared>>, axum::Json(message): axum::Json<Value>) -> Response {
+    let script = match called(&shared, &message, |calls| calls.settle += 1) {
+        Ok(script) => script,
+        Err(response) => return *response,
+    };
+    let (nonce, payer) = (nonce_of(&message), payer_of(&message));
+    let network = message["paymentRequirements"]["network"].clone();
+    match script {
+        Some(Script::Refused(reason)) => return refused(reason, &payer, &network),
+        Some(Script::SettleFails) => return (StatusCode::INTERNAL_SERVER_ERROR, "it broke").into_response(),
+        Some(Script::SettleHangs) => {
+            shared.known.lock().expect("a lock").scripts.remove(&nonce);
+            return forever().await;
+        }
+        Some(Script::SettleWaits) => {
+            shared.reached.notify_one();
+            shared.released.notified().await;
+        }
+        _ => {}
+    }
+    let until = message["paymentPayload"]["payload"]["authorization"]["validBefore"].as_str().map(str::parse::<i64>);
+    let now = shared.now_secs.lock().expect("a lock").as_ref().map(|now| now());
+    if let (Some(now), Some(Ok(until))) = (now, until)
+        && now >= until
+    {
+        return refused("invalid_exact_evm_payload_authorization_valid_before", &payer, &network);
+    }
+    {
+        let mut known = shared.known.lock().expect("a lock");
+        if !known.settled.insert(nonce.clone()) {
+            return refused("invalid_transaction_state", &payer, &network);
+        }
+        known.calls.moved += 1;
+    }
+    let transaction = format!("0x{}", hex(&Sha256::digest(&nonce)));
+    let success = |payer: Value, network: Value| {
+        let said = json!({"success": true, "payer": payer, "transaction": transaction, "network": network});
+        axum::Json(said).into_response()
+    };
+    match script {
+        Some(Script::SettledUnheard) => forever().await,
+        Some(Script::RefusedWithTransaction) => axum::Json(json!({
+            "success": false, "errorReason": "unexpected_settle_error", "payer": payer, "transaction": transaction,
+            "network": network,
+        }))
+        .into_response(),
+        Some(Script::SettleEmpty) => axum::Json(json!({"success": true})).into_response(),
+        Some(Script::SettleOther) => success(json!(OTHER), network),
+        Some(Script::SettleElsewhere) => success(payer, json!("eip155:1")),
+        _ => success(payer, network),
+    }
+}
+
+fn refused(reason: &str, payer: &Value, network: &Value) -> Response {
+    let said = json!({"success": false, "errorReason": reason, "payer": payer, "transaction": "", "network": network});
+    axum::Json(said).into_response()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+/// A wallet. Its signatures are random: only a chain would check them.
+#[derive(Debug, Clone)]
+pub struct Payer {
+    address: String,
+    drawn: Arc<Mutex<u64>>,
+}
+
+/// A payment as its payer signed it.
+#[derive(Debug, Clone)]
+pub struct Signed {
+    /// What the scheme says.
+    pub payload: Value,
+    /// The requirement of version 2 that it meets.
+    pub accepted: Value,
+}
+
+impl Payer {
+    /// One of its own for each name.
+    pub fn new(name: &str) -> Self {
+        Self { address: format!("0x{}", &hex(&Sha256::digest(name))[..40]), drawn: Arc::default() }
+    }
+
+    /// Its address.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn draw(&self, what: &str) -> String {
+        let mut drawn = self.drawn.lock().expect("a lock");
+        *drawn += 1;
+        hex(&Sha256::digest(format!("{} {what} {drawn}", self.address)))
+    }
+
+    /// Signs what a requirement of version 2 asks for, from a minute ago for as long as it asks for.
+    pub fn sign(&self, accepted: &Value, now_secs: i64) -> Signed {
+        let until = now_secs + accepted["maxTimeoutSeconds"].as_i64().expect("seconds");
+        let signature = format!("0x{}{}1b", self.draw("r"), self.draw("s"));
+        let payload = json!({"signature": signature, "authorization": {
+            "from": self.address, "to": accepted["payTo"], "value": accepted["amount"],
+            "validAfter": (now_secs - 60).to_string(), "validBefore": until.to_string(),
+            "nonce": format!("0x{}", self.draw("nonce")),
+        }});
+        Signed { payload, accepted: accepted.clone() }
+    }
+}
+
+impl Signed {
+    /// Its nonce.
+    pub fn nonce(&self) -> String {
+        self.payload["authorization"]["nonce"].as_str().expect("a nonce").to_ascii_lowercase()
+    }
+
+    /// What only its payer may know until it is settled.
+    pub fn signature(&self) -> &str {
+        self.payload["signature"].as_str().expect("a signature")
+    }
+
+    /// The same with something else in its authorization.
+    pub fn with(mut self, field: &str, value: &str) -> Self {
+        self.payload["authorization"][field] = json!(value);
+        self
+    }
+
+    /// The header of version 1, and its name.
+    pub fn v1(&self) -> (&'static str, String) {
+        let message = json!({"x402Version": 1, "scheme": "exact", "network": NETWORK_V1, "payload": self.payload});
+        ("x-payment", STANDARD.encode(message.to_string()))
+    }
+
+    /// The header of version 2, and its name.
+    pub fn v2(&self) -> (&'static str, String) {
+        let message = json!({"x402Version": 2, "accepted": self.accepted, "payload": self.payload});
+        ("payment-signature", STANDARD.encode(message.to_string()))
+    }
+}
+
+/// What a header carries.
+pub fn decoded(header: &str) -> Value {
+    let json = STANDARD.decode(header).unwrap_or_else(|error| panic!("{error}: {header}"));
+    serde_json::from_slice(&json).expect("JSON")
+}
