@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use deeplink_testing::dl::Dl;
-use deeplink_testing::double::{Answer, Double, link};
+use deeplink_testing::double::{Answer, Double, Nobody, link};
 
 /// A service that makes and changes whatever it is asked to.
 fn willing() -> Double {
@@ -341,9 +341,8 @@ fn resolve_of_an_address_goes_there_and_nowhere_else() {
 #[test]
 fn resolve_names_the_host_that_could_not_be_asked() {
     let (service, reset) = (willing(), Double::new(|_| Answer::reset()));
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let nobody = format!("http://{}", closed.local_addr().expect("an address"));
-    drop(closed);
+    let nobody = Nobody::at_a_port();
+    let nobody = &nobody.url;
     let dl = Dl::at(&service.url).env("DL_RETRIES", "0");
     let ran = dl.run(&format!("links resolve {nobody}/spring-42"));
     assert!(ran.fails(9).starts_with(&format!("error[cannot_connect]: cannot connect to {nobody}: ")), "{ran}");

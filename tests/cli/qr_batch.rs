@@ -1,7 +1,6 @@
 //! `dl links qr` for many links: what has ended is named, and a run that was cut short says how far it came and goes on.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +10,7 @@ use std::time::Duration;
 use deeplink_core::qr::QrFormat;
 
 use deeplink_testing::dl::{Dl, Ran};
-use deeplink_testing::double::{Answer, Double, Request, link, qr_code};
+use deeplink_testing::double::{Answer, Double, Nobody, Request, link, qr_code};
 
 /// A service that has every link: `expired-…`, `flagged-…` and `disabled-…` are that, and `ends-DAY` ends then.
 pub(crate) fn answer(request: &Request) -> Answer {
@@ -198,10 +197,9 @@ fn the_last_of_several_is_still_one_of_several() {
 #[test]
 fn a_service_that_is_gone_is_said_once() {
     // Nobody listens: nothing was written, and all that was tried failed alike.
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}", closed.local_addr().expect("an address"));
-    drop(closed);
-    let ran = Dl::at(&url).env("DL_RETRIES", "0").run_with("links qr - --dir out --progress off", &ids(200));
+    let nobody = Nobody::at_a_port();
+    let url = &nobody.url;
+    let ran = Dl::at(url).env("DL_RETRIES", "0").run_with("links qr - --dir out --progress off", &ids(200));
     let says = format!(
         "error[cannot_connect]: cannot connect to {url}: connection refused; 0 of 200 written, 3 failed, 197 not tried\n  \
          hint: check --base-url and the network; dl ping tries again\n"

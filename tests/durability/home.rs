@@ -100,7 +100,7 @@ impl Home {
         command
             .env("DEEPLINK_DATA_DIR", &self.data)
             .env("DEEPLINK_DATABASE_URL", url)
-            .env("DEEPLINK_LISTEN", "127.0.0.1:0")
+            .env("DEEPLINK_LISTEN", machine::APART)
             .env("DEEPLINK_LIMIT_MISSES", "0")
             .stdin(Stdio::null())
             .kill_on_drop(true);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use deeplink_client::{Client, CreateLink, Kind, SecretKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// What a server does with one connection.
 enum Act {
@@ -183,9 +183,10 @@ async fn redirects_are_not_followed() {
 
 #[tokio::test]
 async fn nobody_there_is_a_connect_error() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // The port is taken, and nobody listens.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
     let error = client(&url).links().create(&CreateLink::new()).await.unwrap_err();
     assert_eq!((error.kind(), error.attempts(), error.is_ambiguous()), (Kind::Connect, 3, false));
 }

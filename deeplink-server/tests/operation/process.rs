@@ -74,7 +74,7 @@ impl Home {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_deeplink-server"));
         command.current_dir(self.folder.path()).env_clear().args(args).stdin(Stdio::null());
-        command.env("DEEPLINK_LISTEN", "127.0.0.1:0").envs(self.variables.iter().cloned());
+        command.env("DEEPLINK_LISTEN", machine::APART).envs(self.variables.iter().cloned());
         command
     }
 

@@ -1,12 +1,13 @@
 //! A service that says what the test wants said, and remembers what it was asked.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use deeplink_client::mock::fixtures;
 use deeplink_core::qr::QrFormat;
+use tokio::net::TcpSocket;
 
 use crate::dl::{KEY, OTHER_KEY};
 
@@ -154,6 +155,23 @@ impl Double {
         let requests = self.requests();
         assert_eq!(requests.len(), 1, "{requests:?}");
         requests.into_iter().next().expect("one")
+    }
+}
+
+/// An address where every connection is refused. The port is kept as long as this is: one that was given back may be
+/// another test's double by the time when somebody asks.
+pub struct Nobody {
+    /// Where nobody is, without a slash at the end.
+    pub url: String,
+    _port: TcpSocket,
+}
+
+impl Nobody {
+    /// Takes a port and does not listen.
+    pub fn at_a_port() -> Self {
+        let port = TcpSocket::new_v4().expect("a socket");
+        port.bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
+        Self { url: format!("http://{}", port.local_addr().expect("an address")), _port: port }
     }
 }
 

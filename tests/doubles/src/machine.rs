@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use url::Url;
 
+/// Where a server listens that is killed, and whose callers try its port again: the ports of this address are not those
+/// of other tests' doubles, which may run at the same time. Only Linux has it without being asked.
+pub const APART: &str = if cfg!(target_os = "linux") { "127.0.0.2:0" } else { "127.0.0.1:0" };
+
 /// A variable of the environment, unless it is empty.
 #[expect(clippy::disallowed_methods, reason = "how a test run is told what to do")]
 pub fn told(variable: &str) -> Option<String> {
