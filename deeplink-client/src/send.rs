@@ -274,6 +274,7 @@ fn refusal(status: StatusCode, body: &[u8], asked_to_wait: bool) -> Ending {
         own: code.is_some(),
         not_configured: code.as_ref().is_some_and(ErrorCode::is_not_configured),
         key_conflict: code == Some(ErrorCode::IdempotencyConflict),
+        payment_in_progress: code == Some(ErrorCode::PaymentInProgress),
         asked_to_wait,
     }
 }

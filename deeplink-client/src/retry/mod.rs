@@ -100,6 +100,8 @@ pub(crate) enum Ending {
         not_configured: bool,
         /// The key was used for another request.
         key_conflict: bool,
+        /// The payment that came with it is being settled, for an earlier attempt.
+        payment_in_progress: bool,
         asked_to_wait: bool,
     },
 }
@@ -119,9 +121,9 @@ impl Ending {
         }
     }
 
-    /// Whether the payment that came with it is being settled, for an earlier attempt.
+    /// Whether an earlier attempt is still under way, and this one only asked how it ended.
     pub(crate) fn is_in_progress(self) -> bool {
-        matches!(self, Self::Refused { status: 409, asked_to_wait: true, .. })
+        matches!(self, Self::Refused { payment_in_progress: true, asked_to_wait: true, .. })
     }
 
     /// Whether a write that ended like this may have taken effect. The service's own 503 says that it did not.

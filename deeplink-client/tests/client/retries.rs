@@ -130,6 +130,7 @@ async fn each_failure_is_repeated_as_the_table_says() {
         ("402", |mock| record(mock, 402, ErrorCode::QuotaExceeded), &[]),
         ("404", |mock| record(mock, 404, ErrorCode::NotFound), &[]),
         ("409", |mock| record(mock, 409, ErrorCode::LinkIdTaken), &[]),
+        ("409 with Retry-After", |mock| record(mock, 409, ErrorCode::EmailExists).retry_after(1), &[]),
         ("501", |mock| mock.status(501), &[]),
     ];
     for (name, failure, repeated) in rows {
