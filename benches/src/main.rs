@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 mod access;
+mod billing;
 mod funnel;
 mod generate;
 mod hosted;
@@ -53,8 +54,8 @@ enum Command {
         /// Seconds of load in a round.
         #[arg(long, default_value_t = 4)]
         seconds: u64,
-        /// Scenarios: redirect, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, lifecycle, bulk, import, webhooks, start, memory, version.
-        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "key", "signin-refused", "create", "lifecycle", "bulk", "import", "webhooks", "start", "memory", "version"].map(String::from))]
+        /// Scenarios: redirect, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, lifecycle, bulk, quotas, payments, import, webhooks, start, memory, version.
+        #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "key", "signin-refused", "create", "lifecycle", "bulk", "quotas", "payments", "import", "webhooks", "start", "memory", "version"].map(String::from))]
         scenarios: Vec<String>,
     },
 }

@@ -67,6 +67,13 @@ impl Service {
         Ok(Self { server, key, folder })
     }
 
+    /// The server's program with an operator's command, on this service's data.
+    pub(crate) async fn operator(&self, plan: &Plan, arguments: &[&str]) -> Result<(), Failure> {
+        let mut command = tokio::process::Command::new(&plan.server);
+        let done = command.args(arguments).env("DEEPLINK_DATA_DIR", self.folder.path().join("data")).output().await?;
+        if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into()) }
+    }
+
     /// Stops it; the data stays.
     pub(crate) async fn stopped(self) -> Result<tempfile::TempDir, Failure> {
         self.server.stop().await?;
@@ -153,6 +160,8 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
             "create" => create(plan).await?,
             "lifecycle" => crate::lifecycle::run(plan).await?,
             "bulk" => bulk(plan).await?,
+            "quotas" => crate::billing::quotas(plan).await?,
+            "payments" => crate::billing::payments(plan).await?,
             "import" => import(plan).await?,
             "webhooks" => crate::webhooks::run(plan).await?,
             "start" => start(plan).await?,
@@ -342,20 +351,25 @@ fn fsync_millis(folder: &Path) -> Result<f64, Failure> {
     Ok(median(&mut times))
 }
 
+/// Bulk creates of 100 links, other ones in each round.
+pub(crate) fn batches(service: &Service, round: usize) -> Requests {
+    let key = service.key.clone();
+    Rc::new(move |connection, nth| {
+        let ids: Vec<String> = (0..100).map(|n| format!("\"b{round}-{connection}-{nth}-{n}\"")).collect();
+        let body = format!(
+            "{{\"template\":{{\"web_url\":\"https://example.com/landing/page\"}},\"custom_ids\":[{}]}}",
+            ids.join(",")
+        );
+        format!("POST /v1/links/bulk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nIdempotency-Key: b{round}-{connection}-{nth}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    })
+}
+
 /// Bulk creates of 100 links, over four connections.
 async fn bulk(plan: &Plan) -> Result<(), Failure> {
     let service = Service::fresh(plan).await?;
     let mut rates = Vec::new();
     for round in 0..plan.rounds {
-        let key = service.key.clone();
-        let requests: Requests = Rc::new(move |connection, nth| {
-            let ids: Vec<String> = (0..100).map(|n| format!("\"b{round}-{connection}-{nth}-{n}\"")).collect();
-            let body = format!(
-                "{{\"template\":{{\"web_url\":\"https://example.com/landing/page\"}},\"custom_ids\":[{}]}}",
-                ids.join(",")
-            );
-            format!("POST /v1/links/bulk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nIdempotency-Key: b{round}-{connection}-{nth}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
-        });
+        let requests = batches(&service, round);
         let before = service.server.cpu_seconds()?;
         let seen =
             load::run(&service.server.address, 4, Duration::from_secs(plan.seconds), usize::MAX, "201", requests)

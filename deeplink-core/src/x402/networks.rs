@@ -1,5 +1,6 @@
 //! Chains by their names, and what a dollar is on them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 /// A chain by its CAIP-2 name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Network(String);
+pub struct Network(Cow<'static, str>);
 
 /// USDC on a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,26 +28,32 @@ impl Usdc {
     }
 }
 
+impl Usdc {
+    /// On Base.
+    pub const ON_BASE: Self =
+        Self { asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", name: "USD Coin", version: "2" };
+    /// On Base's test network.
+    pub const ON_BASE_SEPOLIA: Self =
+        Self { asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e", name: "USDC", version: "2" };
+}
+
 struct Known {
     v1: &'static str,
-    caip2: &'static str,
+    network: Network,
     usdc: Usdc,
 }
 
 const KNOWN: [Known; 2] = [
-    Known {
-        v1: "base",
-        caip2: "eip155:8453",
-        usdc: Usdc { asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", name: "USD Coin", version: "2" },
-    },
-    Known {
-        v1: "base-sepolia",
-        caip2: "eip155:84532",
-        usdc: Usdc { asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e", name: "USDC", version: "2" },
-    },
+    Known { v1: "base", network: Network::BASE, usdc: Usdc::ON_BASE },
+    Known { v1: "base-sepolia", network: Network::BASE_SEPOLIA, usdc: Usdc::ON_BASE_SEPOLIA },
 ];
 
 impl Network {
+    /// Base.
+    pub const BASE: Self = Self(Cow::Borrowed("eip155:8453"));
+    /// Base's test network.
+    pub const BASE_SEPOLIA: Self = Self(Cow::Borrowed("eip155:84532"));
+
     /// The CAIP-2 name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -73,7 +80,7 @@ impl Network {
     }
 
     fn known(&self) -> Option<&'static Known> {
-        KNOWN.iter().find(|known| known.caip2 == self.0)
+        KNOWN.iter().find(|known| known.network == *self)
     }
 
     /// Whether a text names it, in either version.
@@ -117,13 +124,13 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Self, NotANetwork> {
         if let Some(known) = KNOWN.iter().find(|known| known.v1 == text) {
-            return Ok(Self(known.caip2.to_owned()));
+            return Ok(known.network.clone());
         }
         let (namespace, reference) = text.split_once(':').ok_or(NotANetwork)?;
         let named = (3..=8).contains(&namespace.len())
             && namespace.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
         let referred = (1..=32).contains(&reference.len())
             && reference.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-        if named && referred { Ok(Self(text.to_owned())) } else { Err(NotANetwork) }
+        if named && referred { Ok(Self(text.to_owned().into())) } else { Err(NotANetwork) }
     }
 }

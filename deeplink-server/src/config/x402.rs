@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use deeplink_core::x402::{self, Network, PAID, Paid};
+use deeplink_core::x402::{self, Network, PAID, Paid, Usdc};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use url::Url;
@@ -51,15 +51,12 @@ pub struct X402 {
 impl X402 {
     /// On Base Sepolia, with one price for every operation; for servers inside tests.
     pub fn new(facilitator: Url, pay_to: impl Into<String>, price: &str) -> Self {
-        #[expect(clippy::expect_used, reason = "the names are known")]
-        let network: Network = "base-sepolia".parse().expect("a known chain");
-        #[expect(clippy::expect_used, reason = "the names are known")]
-        let usdc = network.usdc().expect("USDC on a known chain");
+        let usdc = Usdc::ON_BASE_SEPOLIA;
         Self {
             facilitator,
             token: None,
             pay_to: pay_to.into(),
-            network,
+            network: Network::BASE_SEPOLIA,
             asset: usdc.asset.to_owned(),
             extra: Some(usdc.extra()),
             prices: PAID.iter().map(|paid| (paid.route.operation, price.to_owned())).collect(),

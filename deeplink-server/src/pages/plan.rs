@@ -3,9 +3,8 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use deeplink_core::billing::{BillingMethod, BillingStatus, SubscriptionStatus, Usage, paid_tier};
+use deeplink_core::billing::{BillingStatus, SubscriptionStatus, Usage, paid_tier};
 use deeplink_core::plan::{Limits, PAST_DUE_DAYS, Tier};
-use deeplink_core::time::Timestamp;
 
 use super::PageResult;
 use super::chart::Count;
@@ -16,10 +15,12 @@ use super::headers::see_other;
 use super::person::Person;
 use super::time::DisplayTime;
 use crate::api;
-use crate::db::billing;
+use crate::db::billing::BillingAccount;
+use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::http::once::Once;
 use crate::state::{App, Shared};
+use crate::work::subscriptions;
 
 const PATH: &str = "/account/plan";
 
@@ -143,36 +144,26 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn page(app: &Shared, person: &Person, view: &View<'_>) -> PageResult {
-    let status = api::billing::status_for(app, &person.caller).await?;
-    let account = billing::find(&mut app.db.read().await?.conn(), &person.caller.tenant).await?;
-    let is_paid = has_subscription(&status);
+    let standing = Standing::of(app, person).await?;
+    let Standing { status, account } = &standing;
     let has_stripe = app.config.stripe.is_some();
-    let offers = if has_stripe { offers(&status) } else { Vec::new() };
+    let offers = if has_stripe { offers(status) } else { Vec::new() };
     let frame = Frame::of(app, person, Section::PLAN, "Plan and usage").showing(view).leading_to_payment(app);
     let page = PlanPage {
         frame: &frame,
-        sign: sign(&status),
+        sign: standing.sign(),
         error: view.error().map(|error| error.text.as_str()),
-        has_plan: status.quotas_enforced || is_paid || status.comp_active || !offers.is_empty(),
+        has_plan: status.quotas_enforced || standing.is_subscribed() || status.comp_active || !offers.is_empty(),
         plan: Plan::of(&status.effective_tier, status.quotas_enforced, &status.usage),
-        lead: lead(&status),
-        facts: facts(&status, account.as_ref().and_then(|account| account.basis.past_due_since)),
-        is_paid,
+        lead: standing.lead(),
+        facts: standing.facts(),
+        is_paid: standing.is_subscribed(),
         // Who has paid before still has invoices.
-        can_manage: has_stripe && account.is_some_and(|account| account.customer.is_some()),
-        can_cancel: has_stripe && can_cancel(&status),
+        can_manage: has_stripe && account.customer.is_some(),
+        can_cancel: has_stripe && standing.can_cancel(),
         offers,
     };
     Ok(answer(app, view.outcome(), &frame, &page))
-}
-
-/// Whether there is a subscription that is not over.
-fn has_subscription(status: &BillingStatus) -> bool {
-    status.billing_method == BillingMethod::Stripe && status.status != SubscriptionStatus::Canceled
-}
-
-fn can_cancel(status: &BillingStatus) -> bool {
-    has_subscription(status) && !status.cancel_scheduled
 }
 
 /// The plans above the present one.
@@ -181,52 +172,98 @@ fn offers(status: &BillingStatus) -> Vec<Offer> {
     Tier::ALL.iter().filter(|tier| tier.rank() > present).map(Offer::of).collect()
 }
 
-fn sign(status: &BillingStatus) -> Option<(&'static str, &'static str)> {
-    match &status.status {
-        SubscriptionStatus::Canceled => Some(("over", "Ended")),
-        _ if !has_subscription(status) => None,
-        SubscriptionStatus::PastDue => Some(("bad", "Payment failed")),
-        _ if status.cancel_scheduled => Some(("wait", "Canceled")),
-        _ => Some(("good", "Active")),
+/// How an account stands.
+struct Standing {
+    status: BillingStatus,
+    account: BillingAccount,
+}
+
+impl Standing {
+    async fn of(app: &App, person: &Person) -> Result<Self, ApiError> {
+        let status = api::billing::status_for(app, &person.caller).await?;
+        let account = subscriptions::read(app, &person.caller.tenant).await?;
+        Ok(Self { status, account })
     }
-}
 
-/// How the plan came about and what becomes of it, in whole sentences.
-fn lead(status: &BillingStatus) -> String {
-    let (paid, holds) = (&status.plan_tier, &status.effective_tier);
-    let subscription = match &status.status {
-        SubscriptionStatus::Canceled => {
-            "Your subscription has ended. Nothing was deleted, and your links keep working.".into()
-        }
-        _ if !has_subscription(status) => if status.comp_active { "" } else { "You have no subscription." }.to_owned(),
-        SubscriptionStatus::PastDue => {
-            let goal = if holds.rank() < paid.rank() { "get it back" } else { "keep it" };
-            format!(
-                "The last payment for {} failed. Pay or change your card under “Manage billing” to {goal}.",
-                name_of(paid)
-            )
-        }
-        _ if status.cancel_scheduled => format!("Your {} subscription is not renewed. {AFTERWARDS}", name_of(paid)),
-        _ => format!("You are subscribed to {}.", name_of(paid)),
-    };
-    let is_granted = status.comp_active && (holds.rank() > paid.rank() || !has_subscription(status));
-    let granted = if is_granted {
-        format!("Whoever runs this service has granted you {}.", name_of(holds))
-    } else {
-        String::new()
-    };
-    [subscription, granted].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
-}
+    /// Whether there is a subscription that grants a plan, or has lately.
+    fn is_granting(&self) -> bool {
+        self.account.running_subscription().is_some()
+    }
 
-/// Days that matter: when a payment failed and until when the plan stays all the same, and when the period ends.
-fn facts(status: &BillingStatus, failed: Option<Timestamp>) -> Vec<(&'static str, DisplayTime)> {
-    let is_late = status.status == SubscriptionStatus::PastDue;
-    let failed = failed.filter(|_| is_late).map(|since| {
-        [("Payment failed on", DisplayTime::from(since)), ("Pay by", since.plus_days(PAST_DUE_DAYS).into())]
-    });
-    let end = status.current_period_end.filter(|_| has_subscription(status) && !is_late).map(Timestamp::from_millis);
-    let end = end.map(|end| (if status.cancel_scheduled { "Ends on" } else { "Renews on" }, end.into()));
-    failed.into_iter().flatten().chain(end).collect()
+    /// Whether there is one that grants nothing but is not over either: it is unpaid, paused or for another price.
+    fn is_on_hold(&self) -> bool {
+        self.account.subscription.is_some() && !self.is_granting()
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.account.subscription.is_some()
+    }
+
+    fn can_cancel(&self) -> bool {
+        self.is_subscribed() && !self.status.cancel_scheduled
+    }
+
+    fn sign(&self) -> Option<(&'static str, &'static str)> {
+        match &self.status.status {
+            _ if self.is_on_hold() => Some(("bad", "On hold")),
+            SubscriptionStatus::Canceled => Some(("over", "Ended")),
+            _ if !self.is_granting() => None,
+            SubscriptionStatus::PastDue => Some(("bad", "Payment failed")),
+            _ if self.status.cancel_scheduled => Some(("wait", "Canceled")),
+            _ => Some(("good", "Active")),
+        }
+    }
+
+    /// How the plan came about and what becomes of it, in whole sentences.
+    fn lead(&self) -> String {
+        let (paid, holds) = (&self.status.plan_tier, &self.status.effective_tier);
+        let subscription = match &self.status.status {
+            _ if self.is_on_hold() => {
+                "Your subscription is on hold, because it is unpaid or paused. See “Manage billing” to pay or resume it."
+                    .into()
+            }
+            SubscriptionStatus::Canceled => {
+                "Your subscription has ended. Nothing was deleted, and your links keep working.".into()
+            }
+            _ if !self.is_granting() => {
+                if self.status.comp_active { "" } else { "You have no subscription." }.to_owned()
+            }
+            SubscriptionStatus::PastDue => {
+                let goal = if holds.rank() < paid.rank() { "get it back" } else { "keep it" };
+                format!(
+                    "The last payment for {} failed. Pay or change your card under “Manage billing” to {goal}.",
+                    name_of(paid)
+                )
+            }
+            _ if self.status.cancel_scheduled => {
+                format!("Your {} subscription is not renewed. {AFTERWARDS}", name_of(paid))
+            }
+            _ => format!("You are subscribed to {}.", name_of(paid)),
+        };
+        let is_granted = self.status.comp_active && (holds.rank() > paid.rank() || !self.is_granting());
+        let granted = if is_granted {
+            format!("The operator of this service has granted you {}.", name_of(holds))
+        } else {
+            String::new()
+        };
+        [subscription, granted].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Days that matter: when a payment failed and until when the plan stays all the same, and when the period ends.
+    fn facts(&self) -> Vec<(&'static str, DisplayTime)> {
+        let is_late = self.status.status == SubscriptionStatus::PastDue;
+        let failed = self.account.basis.past_due_since.filter(|_| is_late).map(|since| {
+            [("Payment failed on", DisplayTime::from(since)), ("Pay by", since.plus_days(PAST_DUE_DAYS).into())]
+        });
+        let name = match self.status.cancel_scheduled {
+            true => Some("Ends on"),
+            false if self.is_granting() && !is_late => Some("Renews on"),
+            false => None,
+        };
+        let end = self.account.current_period_end.filter(|_| self.is_subscribed() && !is_late);
+        let end = name.zip(end).map(|(name, end)| (name, end.into()));
+        failed.into_iter().flatten().chain(end).collect()
+    }
 }
 
 /// Redirects to the plan: a bookmark or a sign-in comes back without the form.
@@ -257,21 +294,26 @@ pub(super) async fn portal(State(app): State<Shared>, person: Person, _: Form) -
 
 /// Asks for confirmation before the subscription is canceled.
 pub(super) async fn confirm(State(app): State<Shared>, person: Person) -> PageResult {
-    let status = api::billing::status_for(&app, &person.caller).await?;
-    if !can_cancel(&status) {
+    let standing = Standing::of(&app, &person).await?;
+    if !standing.can_cancel() {
         return Ok(see_other(PATH));
     }
-    Ok(question(&app, &person, &status, None))
+    Ok(question(&app, &person, &standing, None))
 }
 
-fn question(app: &App, person: &Person, status: &BillingStatus, error: Option<&FormError>) -> Response {
-    let until = status.current_period_end.map(|end| DisplayTime::from(Timestamp::from_millis(end)));
-    let until = until.map_or_else(|| "the period that you paid for ends".to_owned(), |end| end.to_string());
-    let lead = format!("You keep the plan until {until}; it is not renewed. {AFTERWARDS}");
+fn question(app: &App, person: &Person, standing: &Standing, error: Option<&FormError>) -> Response {
+    let lead = if standing.is_on_hold() {
+        "It ends with its current period and cannot be resumed after that. Nothing is deleted and your links keep working."
+            .to_owned()
+    } else {
+        let until = standing.account.current_period_end.map(|end| DisplayTime::from(end).to_string());
+        let until = until.unwrap_or_else(|| "the period that you paid for ends".to_owned());
+        format!("You keep the plan until {until}; it is not renewed. {AFTERWARDS}")
+    };
     let question = Question {
         section: Section::PLAN,
         title: "Cancel your subscription?".to_owned(),
-        subject: name_of(&status.plan_tier),
+        subject: name_of(&standing.status.plan_tier),
         lead: &lead,
         submit: "Cancel subscription".to_owned(),
         keep: "Keep subscription",
@@ -286,8 +328,7 @@ pub(super) async fn cancel(State(app): State<Shared>, person: Person, _: Form) -
         Ok(_) => Ok(see_other(&format!("{PATH}?done=plan-canceled"))),
         Err(error) => {
             let error = FormError::of(error)?;
-            let status = api::billing::status_for(&app, &person.caller).await?;
-            Ok(question(&app, &person, &status, Some(&error)))
+            Ok(question(&app, &person, &Standing::of(&app, &person).await?, Some(&error)))
         }
     }
 }

@@ -121,6 +121,15 @@ async fn a_plan_is_bought_managed_and_canceled() {
     world.clock.advance(Duration::from_hours(24 * 8));
     let visitor = Visitor::signed_in(world, &world.a).await;
     says(&visitor, &["Your plan: Free", "to get it back.", "Upgrade to Business"], &["Upgrade to Pro"]).await;
+    for status in ["unpaid", "paused"] {
+        stripe.set_status(&paid.subscription, status);
+        scene.post(&stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
+        let on_hold = ["Your plan: Free", "On hold", "unpaid or paused", "Manage billing", "Cancel subscription"];
+        says(&visitor, &on_hold, &["Ended", "<dt>Renews on</dt>", "You have no subscription."]).await;
+        says(&visitor, &["You change your plan on the billing page"], &[]).await;
+        let question = text_of(&visitor.get(CANCEL).await);
+        assert!(question.contains("cannot be resumed after that") && !question.contains("You keep"), "{question}");
+    }
     stripe.set_status(&paid.subscription, "active");
     scene.post(&stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
 
