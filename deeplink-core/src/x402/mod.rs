@@ -11,6 +11,8 @@ mod payload;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -157,8 +159,8 @@ pub struct ChallengeV2 {
     pub accepts: Vec<Requirement>,
 }
 
-/// A version 1 payment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A version 1 payment. `Debug` does not show the signature.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentMessageV1 {
     /// 1.
     #[serde(rename = "x402Version")]
@@ -171,8 +173,8 @@ pub struct PaymentMessageV1 {
     pub payload: Value,
 }
 
-/// A version 2 payment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A version 2 payment. `Debug` does not show the signature.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentMessageV2 {
     /// 2.
     #[serde(rename = "x402Version")]
@@ -187,6 +189,18 @@ pub struct PaymentMessageV2 {
     /// Whatever both sides agreed on beside this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Value>,
+}
+
+impl fmt::Debug for PaymentMessageV1 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PaymentMessageV1").field("network", &self.network).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PaymentMessageV2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PaymentMessageV2").field("accepted", &self.accepted).finish_non_exhaustive()
+    }
 }
 
 /// A payment of either version.

@@ -57,6 +57,16 @@ fn a_payment_is_read_in_either_alphabet_and_with_or_without_padding() {
 }
 
 #[test]
+fn no_signature_is_shown() {
+    let challenge = |version| Challenge { version, resource: None, accepts: vec![required()] };
+    for version in [Version::V1, Version::V2] {
+        let payment = challenge(version).payment(&required(), json!({"signature": "0xabcdef"}));
+        let shown = format!("{payment:?}");
+        assert!(!shown.contains("abcdef") && shown.contains("network: \""), "{shown}");
+    }
+}
+
+#[test]
 fn what_is_no_payment_is_refused() {
     let base64 = |text: &str| STANDARD.encode(text);
     let v1 = r#"{"x402Version":1,"scheme":"exact","network":"base","payload":{}}"#;
