@@ -14,6 +14,12 @@ use serde_json::{Value, json};
 
 type Failure = Box<dyn std::error::Error>;
 
+/// The chain that is paid on: Base Sepolia, where money is for tests.
+const NETWORK: &str = "eip155:84532";
+
+/// The token that is paid in: USDC, by its contract there.
+const ASSET: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+
 /// The most that a link may cost: 0.02 USDC, which has 6 decimals.
 const MOST: u64 = 20_000;
 
@@ -34,6 +40,11 @@ async fn main() -> Result<(), Failure> {
     let requirement = &challenge["accepts"][0];
     let price: u64 = requirement["amount"].as_str().unwrap_or_default().parse()?;
     say(&format!("a link costs {price} of {} on {}", requirement["asset"], requirement["network"]))?;
+    // The server chooses what it asks for, and a number says nothing until the token is known.
+    let is_usdc = requirement["asset"].as_str().is_some_and(|asset| asset.eq_ignore_ascii_case(ASSET));
+    if requirement["network"] != NETWORK || !is_usdc {
+        return Err("that is not what this program pays with".into());
+    }
     if price > MOST {
         return Err("that is too expensive".into());
     }

@@ -80,11 +80,17 @@ impl ClientBuilder {
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |_| {
+    /// use deeplink_client::deeplink_core::x402::{Network, Usdc};
     /// use deeplink_client::mock::{MockTransport, fixtures};
     /// use deeplink_client::transport::BoxFuture;
     /// use deeplink_client::{Client, CreateLink, Payer, Requirement};
     /// use http::Method;
     /// use serde_json::{Value, json};
+    ///
+    /// const NETWORK: Network = Network::BASE_SEPOLIA;
+    /// const ASSET: &str = Usdc::ON_BASE_SEPOLIA.asset;
+    /// /// 0.01 USDC, which has 6 decimals.
+    /// const MOST: u64 = 10_000;
     ///
     /// struct Wallet;
     ///
@@ -94,7 +100,11 @@ impl ClientBuilder {
     ///         requirement: &'a Requirement,
     ///     ) -> BoxFuture<'a, Result<Value, Box<dyn std::error::Error + Send + Sync>>> {
     ///         Box::pin(async move {
-    ///             if requirement.amount.parse::<u64>()? > 10_000 {
+    ///             // An amount says nothing until the token is known.
+    ///             if !NETWORK.is(&requirement.network) || !NETWORK.same(&requirement.asset, ASSET) {
+    ///                 return Err("not in USDC on Base Sepolia".into());
+    ///             }
+    ///             if requirement.amount.parse::<u64>()? > MOST {
     ///                 return Err("too expensive".into());
     ///             }
     ///             // Signed by a wallet's library in a real program.
