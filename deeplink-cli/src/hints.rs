@@ -32,7 +32,10 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::NoSubscription) => "dl billing status shows what the account pays".to_owned(),
         Some(ErrorCode::NoCustomer) => "dl billing checkout makes the first payment".to_owned(),
         Some(ErrorCode::PaymentRequired) => "dl pays for no request; with a key none has to be paid: dl login".to_owned(),
-        Some(ErrorCode::PaymentReplayed) => "a payment is for one request: sign another one".to_owned(),
+        Some(ErrorCode::PaymentReplayed) => {
+            "repeat a paid request with the Idempotency-Key of the first time; only another request needs another payment"
+                .to_owned()
+        }
         Some(ErrorCode::ProcessorNotConfigured) => {
             "this service takes no payments; its operator can grant a plan".to_owned()
         }

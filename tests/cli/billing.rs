@@ -116,7 +116,7 @@ fn people_see_bars_of_their_limits() {
     team members            7                                              unlimited
     webhooks                2  ██████████████████████████████████  100.0 % of      2
 
-    single clicks are kept for 1095 days
+    individual clicks are kept for 1095 days
     ");
     insta::assert_snapshot!(shown(&double, "billing status", 40, false), @r"
     plan                     business
@@ -134,12 +134,43 @@ fn people_see_bars_of_their_limits() {
     team           7               unlimited
     webhooks       2  ###########  of      2
 
-    single clicks are kept for 1095 days
+    individual clicks are kept for 1095 days
     ");
     let coloured = Dl::at(&double.url).env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
     let coloured = Screen::sized(coloured, "billing status", 80).end().1;
     assert!(coloured.contains("\u{1b}[36m█") && coloured.contains("\u{1b}[2mplan "), "{coloured:?}");
     assert_eq!(plain(&coloured), shown(&double, "billing status", 80, true), "the same but for colours");
+}
+
+/// A subscription on hold is not over, and of a payment that failed the plan may be lost already.
+#[test]
+fn people_see_how_the_subscription_stands() {
+    for (members, status, note) in [
+        (
+            json!({"status": "canceled", "effective_tier": "free"}),
+            "on hold",
+            "the subscription is unpaid or paused and grants nothing: dl billing portal",
+        ),
+        (json!({"status": "canceled", "billing_method": "free", "plan_tier": "free"}), "canceled", ""),
+        (
+            json!({"status": "past_due"}),
+            "past_due",
+            "the last payment failed and the plan ends within 7 days: dl billing portal",
+        ),
+        (
+            json!({"status": "past_due", "effective_tier": "free"}),
+            "past_due",
+            "the last payment failed and the plan is over; pay to get it back: dl billing portal",
+        ),
+    ] {
+        let double = service_with(members);
+        let screen = shown(&double, "billing status", 100, true);
+        assert!(screen.contains(&format!("\nstatus                   {status}\n")), "{screen}");
+        assert!(screen.contains(note) && screen.contains("dl billing portal") != note.is_empty(), "{screen}");
+        // Scripts get the word of the service.
+        let word = if status == "on hold" { "canceled" } else { status };
+        assert_eq!(Dl::at(&double.url).run("billing status --fields status").ok(), format!("{word}\n"));
+    }
 }
 
 /// The address is the only line of stdout; whoever has it can use it, so no trace of the request shows it.
@@ -207,7 +238,7 @@ fn a_cancellation_says_until_when_the_plan_stays() {
     insta::assert_snapshot!(dl.run("billing cancel --yes"), @r"
     cancel_scheduled
     --- stderr
-    the plan ends on 2026-12-20
+    the subscription ends on 2026-12-20
     ");
     assert_eq!(double.lines(), ["POST /v1/billing/cancel"]);
     let whole = json!({"status": "cancel_scheduled", "current_period_end": PERIOD_END});
@@ -223,7 +254,10 @@ fn a_cancellation_says_until_when_the_plan_stays() {
 fn a_cancellation_is_confirmed() {
     let double = service();
     let ran = Dl::at(&double.url).run("billing cancel");
-    assert!(ran.fails(2).starts_with("error[needs_yes]: confirmation needed: the plan ends with the period"), "{ran}");
+    assert!(
+        ran.fails(2).starts_with("error[needs_yes]: confirmation needed: the subscription ends with its period"),
+        "{ran}"
+    );
     assert!(double.requests().is_empty(), "{:?}", double.lines());
     for (typed, code, lines) in [
         ("business\n", 0, vec!["GET /v1/billing/status", "POST /v1/billing/cancel"]),
@@ -236,6 +270,40 @@ fn a_cancellation_is_confirmed() {
         screen.send(typed);
         let (ended, text) = screen.end();
         assert_eq!((ended, double.lines()), (Some(code), lines.into_iter().map(str::to_owned).collect()), "{text}");
+    }
+    // What the question says of a payment that failed, and of a subscription that grants nothing.
+    let held = "grants nothing now. It ends with its period and cannot be resumed after that.";
+    for (members, question) in [
+        (json!({"status": "past_due"}), "The plan business ends on 2026-12-20 at the latest.".to_owned()),
+        (
+            json!({"status": "past_due", "current_period_end": null}),
+            "The plan business ends with its period".to_owned(),
+        ),
+        (
+            json!({"status": "past_due", "effective_tier": "free"}),
+            format!("The subscription to business is not paid and {held}"),
+        ),
+        (
+            json!({"status": "canceled", "effective_tier": "free"}),
+            format!("The subscription to business is on hold and {held}"),
+        ),
+    ] {
+        let double = service_with(members);
+        let screen = Screen::sized(Dl::at(&double.url), "billing cancel", 250);
+        screen.wait_for(&question);
+        screen.wait_for("individual clicks are kept for 30 days only.");
+        screen.wait_for("Type business to continue: ");
+        screen.send("n\n");
+        assert_eq!((screen.end().0, double.lines()), (Some(2), vec!["GET /v1/billing/status".to_owned()]));
+    }
+    // Clicks are deleted only where limits are enforced, and a granted plan has limits of its own.
+    for members in [json!({"quotas_enforced": false}), json!({"comp_active": true})] {
+        let screen = Screen::sized(Dl::at(&service_with(members).url), "billing cancel", 250);
+        screen.wait_for("No link, domain, team member or webhook is deleted");
+        screen.wait_for("to continue: ");
+        screen.send("n\n");
+        let text = screen.end().1;
+        assert!(!text.contains("30 days") && !text.contains("free plan"), "{text}");
     }
     // What ends already, and what does not exist, is left to the service to answer.
     for members in [json!({"cancel_scheduled": true}), json!({"billing_method": "free", "plan_tier": "free"})] {
@@ -253,7 +321,7 @@ fn refusals_say_what_to_do() {
         (400, "invalid_tier", "billing checkout pro", 3, "pro, business or scale"),
         (402, "quota_exceeded", "domains add go.example.com", 7, "dl billing checkout"),
         (402, "payment_required", "links list", 7, "with a key none has to be paid"),
-        (409, "payment_replayed", "links list", 6, "sign another one"),
+        (409, "payment_replayed", "links list", 6, "with the Idempotency-Key of the first time"),
         (503, "processor_not_configured", "billing checkout pro", 9, "this service takes no payments"),
         (503, "billing_not_configured", "billing status", 9, "ask its operator"),
         (503, "upstream_unavailable", "billing portal", 9, "try again later"),

@@ -54,7 +54,8 @@ impl Billing {
         call::json(&self.0, &routes::CREATE_PORTAL, &[])
     }
 
-    /// Ends the subscription with the period that is paid for. Nothing is deleted. Cancelling again does no harm.
+    /// Ends the subscription with its period. No link, domain, team member or webhook is deleted; on the free plan individual
+    /// clicks are kept for 30 days only. Cancelling again does no harm.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -1,9 +1,9 @@
 //! `dl billing cancel`.
 
 use clap::Args;
-use deeplink_client::{BillingMethod, BillingStatus};
+use deeplink_client::{BillingMethod, BillingStatus, SubscriptionStatus};
 
-use super::{dated, day};
+use super::{dated, day, has_lapsed, is_on_hold};
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::escape;
@@ -13,8 +13,9 @@ use crate::output::{self, Format};
 /// Cancel the subscription at the end of the period that is paid for
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The plan stays until then. Nothing is deleted and links keep working, but nothing can be added beyond the limits of \
-     the free plan. Cancelling again does no harm.",
+    "A plan that is paid for stays until then. No link, domain, team member or webhook is deleted and links keep working. \
+     On the free plan nothing can be added beyond its limits, and individual clicks are kept for 30 days only. Cancelling \
+     again does no harm.",
     &["dl billing cancel --yes", "dl billing cancel --dry-run"]
 ))]
 pub(crate) struct Cancel {}
@@ -29,7 +30,7 @@ impl Cancel {
                 ctx.confirm_name(&warning, &name).await?;
             }
         } else {
-            ctx.confirm_name("the plan ends with the period that is paid for", "").await?;
+            ctx.confirm_name("the subscription ends with its period", "").await?;
         }
         let canceled = client.billing().cancel().full().await.map_err(|error| ctx.stop(&error))?;
         let (raw, end) = (String::from_utf8_lossy(&canceled.raw), canceled.value.current_period_end);
@@ -38,7 +39,7 @@ impl Cancel {
         }
         sheet.created(&dated(&raw, end))?;
         if let Some(end) = end.filter(|_| sheet.fields.is_none()) {
-            ctx.console.say(&format!("the plan ends on {}", day(end)));
+            ctx.console.say(&format!("the subscription ends on {}", day(end)));
         }
         Ok(())
     }
@@ -50,9 +51,32 @@ fn question(status: &BillingStatus) -> Option<(String, String)> {
         return None;
     }
     let plan = escape::one_line(status.plan_tier.as_str()).into_owned();
-    let end = status.current_period_end.map_or_else(|| "with its period".to_owned(), |end| format!("on {}", day(end)));
-    let warning = format!(
-        "The plan {plan} ends {end}. Nothing is deleted, but nothing can be added beyond the limits of the free plan."
-    );
-    Some((warning, plan))
+    let lost = if is_on_hold(status) || has_lapsed(status) {
+        let why = if is_on_hold(status) { "on hold" } else { "not paid" };
+        format!(
+            "The subscription to {plan} is {why} and grants nothing now. It ends with its period and cannot be resumed \
+             after that."
+        )
+    } else {
+        let end = status.current_period_end;
+        let end = end.map_or_else(|| "with its period".to_owned(), |end| format!("on {}", day(end)));
+        // A failed payment ends it earlier.
+        let latest = if status.status == SubscriptionStatus::PastDue { " at the latest" } else { "" };
+        format!("The plan {plan} ends {end}{latest}.")
+    };
+    Some((format!("{lost} {}", afterwards(status)), plan))
+}
+
+/// What holds without the subscription.
+fn afterwards(status: &BillingStatus) -> &'static str {
+    match (status.quotas_enforced, status.comp_active) {
+        (false, _) => "No link, domain, team member or webhook is deleted.",
+        (true, true) => {
+            "No link, domain, team member or webhook is deleted, but the limits of the plan that the operator grants hold."
+        }
+        (true, false) => {
+            "No link, domain, team member or webhook is deleted, but nothing can be added beyond the limits of the free \
+             plan, and individual clicks are kept for 30 days only."
+        }
+    }
 }

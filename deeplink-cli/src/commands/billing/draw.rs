@@ -2,7 +2,7 @@
 
 use deeplink_client::{BillingStatus, SubscriptionStatus};
 
-use super::{NOT_ENFORCED, day, limited};
+use super::{NOT_ENFORCED, day, has_lapsed, is_on_hold, limited};
 use crate::escape;
 use crate::output::{Line, Pen, padded};
 
@@ -33,7 +33,7 @@ fn facts(status: &BillingStatus) -> Vec<(&'static str, String)> {
         ("effective plan", word(status.effective_tier.as_str())),
         ("granted by the operator", flag(status.comp_active)),
         ("billing method", word(status.billing_method.as_str())),
-        ("status", word(status.status.as_str())),
+        ("status", word(if is_on_hold(status) { "on hold" } else { status.status.as_str() })),
     ];
     facts.extend(status.current_period_end.map(|end| ("period ends", day(end))));
     facts.push(("cancel scheduled", flag(status.cancel_scheduled)));
@@ -60,13 +60,21 @@ fn lines(pen: Pen, status: &BillingStatus) -> Vec<Line> {
 
 fn notes(status: &BillingStatus) -> Vec<String> {
     let mut notes = Vec::new();
-    if status.status == SubscriptionStatus::PastDue {
-        notes.push("the last payment failed and the plan ends within 7 days: dl billing portal".to_owned());
-    }
+    let pay = match status.status {
+        SubscriptionStatus::PastDue if has_lapsed(status) => {
+            Some("the last payment failed and the plan is over; pay to get it back: dl billing portal")
+        }
+        SubscriptionStatus::PastDue => {
+            Some("the last payment failed and the plan ends within 7 days: dl billing portal")
+        }
+        _ if is_on_hold(status) => Some("the subscription is unpaid or paused and grants nothing: dl billing portal"),
+        _ => None,
+    };
+    notes.extend(pay.map(str::to_owned));
     if !status.quotas_enforced {
         notes.push(NOT_ENFORCED.to_owned());
     } else if let Some(days) = status.limits.analytics_retention_days {
-        notes.push(format!("single clicks are kept for {days} days"));
+        notes.push(format!("individual clicks are kept for {days} days"));
     }
     notes
 }
@@ -103,7 +111,7 @@ mod tests {
             assert!(text.contains(&format!("{line}\n")), "{text}");
         }
         assert!(
-            text.contains("the last payment failed") && text.ends_with("single clicks are kept for 1095 days\n"),
+            text.contains("the last payment failed") && text.ends_with("individual clicks are kept for 1095 days\n"),
             "{text}"
         );
         assert!(text.lines().any(|line| line.starts_with("team members") && line.ends_with(" unlimited")), "{text}");

@@ -7,7 +7,7 @@ mod portal;
 mod status;
 
 use clap::Args;
-use deeplink_client::BillingStatus;
+use deeplink_client::{BillingMethod, BillingStatus, SubscriptionStatus};
 use deeplink_core::time::Timestamp;
 
 use crate::context::Context;
@@ -73,6 +73,16 @@ pub(crate) fn in_words(status: &BillingStatus) -> Vec<String> {
         texts.push(NOT_ENFORCED.to_owned());
     }
     texts
+}
+
+/// Whether there is a subscription that grants nothing but has not ended either: it is unpaid or paused.
+fn is_on_hold(status: &BillingStatus) -> bool {
+    status.billing_method == BillingMethod::Stripe && status.status == SubscriptionStatus::Canceled
+}
+
+/// Whether a payment failed so long ago that the subscription grants nothing any more.
+fn has_lapsed(status: &BillingStatus) -> bool {
+    status.status == SubscriptionStatus::PastDue && status.effective_tier.rank() < status.plan_tier.rank()
 }
 
 /// The day of a time that the service gives in milliseconds.
