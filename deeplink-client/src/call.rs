@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use deeplink_core::error::Invalid;
 use deeplink_core::routes::{Credential, Route};
-use deeplink_core::x402::Receipt;
+use deeplink_core::x402::{PAYMENT_V1, PAYMENT_V2, Receipt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -172,7 +172,8 @@ impl<T> Call<T> {
 
     /// Pays with what an earlier try of the same call has paid with, under its key; see
     /// [`Error::sent_payment`](crate::Error::sent_payment). It is not charged twice. No other payment is signed, whatever the
-    /// service asks for.
+    /// service asks for, so a client without a payer will do. A client with a credential cannot pay: the call fails with
+    /// [`Kind::WrongCredential`](crate::Kind::WrongCredential), and nothing is sent.
     pub fn pay_with(mut self, payment: &SentPayment) -> Self {
         self.options.payment = Some(payment.clone());
         self
@@ -255,7 +256,7 @@ impl<T: 'static> IntoFuture for Call<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (reply, decode) = self.perform().await?;
-            decode(&reply)
+            reply.read(decode)
         })
     }
 }
@@ -282,7 +283,7 @@ impl<T: 'static> IntoFuture for FullCall<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (reply, decode) = self.0.perform().await?;
-            let value = decode(&reply)?;
+            let value = reply.read(decode)?;
             Ok(Full {
                 value,
                 status: reply.status,
@@ -365,8 +366,9 @@ pub(crate) fn insert_header(headers: &mut HeaderMap, name: &str, value: &str) ->
     if matches!(name.as_str(), "authorization" | "cookie" | "proxy-authorization") {
         return Err(Error::validation("header", "credentials are set on the client, not as a header"));
     }
-    let value = HeaderValue::try_from(value)
+    let mut value = HeaderValue::try_from(value)
         .map_err(|_| Error::validation("header", "the value holds characters that a header cannot carry"))?;
+    value.set_sensitive(name == PAYMENT_V1 || name == PAYMENT_V2);
     headers.insert(name, value);
     Ok(())
 }

@@ -240,6 +240,17 @@ impl Error {
         self
     }
 
+    pub(crate) fn with_receipt(mut self, headers: &HeaderMap) -> Self {
+        self.0.receipt = payer::receipt(headers);
+        self
+    }
+
+    /// What would have paid for the request.
+    pub(crate) fn with_asked(mut self, challenge: &Challenge) -> Self {
+        self.0.asked = Some(challenge.clone());
+        self
+    }
+
     pub(crate) fn with_body(mut self, body: &[u8]) -> Self {
         self.0.body = Some(Bytes::copy_from_slice(&body[..body.len().min(SHOWN_BODY)]));
         self
@@ -318,8 +329,13 @@ impl Error {
         self.0.receipt.as_ref()
     }
 
-    /// What the request was paid with, if it carried a payment. Unless the receipt says that it was refused, make the same
-    /// call with [`Call::pay_with`](crate::Call::pay_with): a call without it would be paid for anew.
+    /// What the request was paid with, if it carried a payment. Make the same call with
+    /// [`Call::pay_with`](crate::Call::pay_with): a call without it would be paid for anew.
+    ///
+    /// Sign another payment only after the code `payment_required`. With a [`receipt`](Error::receipt) whose `success` is
+    /// false the service tried to settle this one and will not try again; without a receipt it has not tried, and may still
+    /// take the same one. Every other failure leaves open whether the payment is charged, and with a receipt whose
+    /// `success` is true it is, whatever the code: it then pays for a repeat.
     pub fn sent_payment(&self) -> Option<&SentPayment> {
         self.0.sent_payment.as_ref()
     }

@@ -12,14 +12,15 @@ use serde_json::Value;
 use crate::error::{Error, Kind, Result};
 use crate::transport::BoxFuture;
 
-/// A wallet, or whoever else signs payments. A client that has one and no key pays for each request that costs something:
-/// see [`crate::ClientBuilder::payer`].
+/// A wallet, or anything else that signs payments. A client that has one and no key pays for each request that costs
+/// something: see [`crate::ClientBuilder::payer`].
 pub trait Payer: Send + Sync + 'static {
     /// Signs the payment of a requirement, and gives what the scheme says on this chain. For `exact` on an EVM chain:
     /// `{"signature", "authorization": {"from", "to", "value", "validAfter", "validBefore", "nonce"}}`, all texts, where
     /// the signature is of the token's `TransferWithAuthorization` (EIP-3009) under the name and version in `extra`.
     ///
-    /// An error means that this is not paid: it costs too much, for instance, or is due to somebody unknown.
+    /// A service may ask for anything: compare amount, asset and network with what you are willing to pay. An error means
+    /// that this is not paid. What is not signed before the call's time is over is not paid either.
     fn pay<'a>(&'a self, requirement: &'a Requirement)
     -> BoxFuture<'a, Result<Value, Box<dyn StdError + Send + Sync>>>;
 }
@@ -41,6 +42,9 @@ impl SentPayment {
         if header != PAYMENT_V1 && header != PAYMENT_V2 {
             return Err(wrong());
         }
+        if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(wrong());
+        }
         let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
         value.set_sensitive(true);
         Ok(Self { header, value, key: crate::call::idempotency_key(idempotency_key)? })
@@ -48,6 +52,10 @@ impl SentPayment {
 
     pub(crate) fn of(header: HeaderName, value: HeaderValue, key: HeaderValue) -> Self {
         Self { header, value, key }
+    }
+
+    pub(crate) fn key(&self) -> HeaderValue {
+        self.key.clone()
     }
 
     pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
@@ -60,7 +68,7 @@ impl SentPayment {
         self.header.as_str()
     }
 
-    /// What the header says. Whoever has it can pay with it.
+    /// What the header says. Anyone who has it can pay with it.
     pub fn value(&self) -> &str {
         self.value.to_str().unwrap_or_default()
     }

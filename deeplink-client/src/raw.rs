@@ -12,6 +12,7 @@ use crate::call::{Access, Call, Draft, Preview, Target};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::path;
+use crate::payer::SentPayment;
 use crate::retry::Retry;
 use crate::transport::BoxFuture;
 
@@ -33,9 +34,15 @@ pub struct RawReply {
     /// How many times the request was sent.
     pub attempts: u32,
     request_id: Option<String>,
+    payment: Option<SentPayment>,
 }
 
 impl RawReply {
+    /// What the request was paid with; see [`Error::sent_payment`].
+    pub fn sent_payment(&self) -> Option<&SentPayment> {
+        self.payment.as_ref()
+    }
+
     /// The request's id.
     pub fn request_id(&self) -> Option<&str> {
         self.request_id.as_deref()
@@ -48,6 +55,7 @@ impl RawReply {
             Error::reply(self.status, &self.headers, self.body.clone(), wait)
                 .with_request_id(self.request_id.as_deref().unwrap_or_default())
                 .after(self.attempts, false, false)
+                .with_payment(self.payment.as_ref())
         })
     }
 }
@@ -131,6 +139,11 @@ impl RawCall {
         Self(self.0.idempotency_key(key))
     }
 
+    /// Pays with what an earlier try of the same request has paid with; see [`Call::pay_with`].
+    pub fn pay_with(self, payment: &SentPayment) -> Self {
+        Self(self.0.pay_with(payment))
+    }
+
     /// What would be sent.
     pub fn preview(&self) -> Result<Preview<'_>, &Error> {
         self.0.preview()
@@ -150,6 +163,7 @@ impl IntoFuture for RawCall {
                 body: reply.body,
                 attempts: reply.attempts,
                 request_id: reply.request_id,
+                payment: reply.payment,
             })
         })
     }

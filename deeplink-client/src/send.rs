@@ -10,21 +10,24 @@ use deeplink_core::x402::Challenge;
 use deeplink_core::{session, x402};
 use futures_util::TryStreamExt;
 use http::header::{AUTHORIZATION, COOKIE, SET_COOKIE, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::auth::{Auth, AuthKind};
 use crate::call::{Access, Draft, Options, Target};
-use crate::connection::{Connection, Inner};
+use crate::connection::{Connection, Inner, is_confidential};
 use crate::error::{Error, Kind, Result};
 use crate::path;
-use crate::payer::{SentPayment, challenge, paid};
+use crate::payer::{Payer, SentPayment, challenge, paid};
 use crate::retry::{Ending, MAX_WAIT, Repeat, Retry, retry_after};
 use crate::trace;
 use crate::transport::{BodyStream, Failure, TransportError};
 
 /// Largest body of a reply.
 pub(crate) const MAX_BODY: usize = 16 * 1024 * 1024;
+
+/// Shortest wait before asking again how a payment ended: neither attempts nor the budget limit that.
+const IN_PROGRESS_WAIT: Duration = Duration::from_secs(1);
 
 /// The reply that a call ended with, whatever its status.
 #[derive(Debug)]
@@ -42,6 +45,11 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    /// What the reply says. Where it cannot be read, the error says what it was paid with.
+    pub(crate) fn read<T>(&self, decode: fn(&Self) -> Result<T>) -> Result<T> {
+        decode(self).map_err(|error| error.with_payment(self.payment.as_ref()).with_receipt(&self.headers))
+    }
+
     /// The error that a reply without success is.
     pub(crate) fn refusal(&self) -> Error {
         Error::reply(self.status, &self.headers, self.body.clone(), retry_after(&self.headers))
@@ -77,17 +85,20 @@ struct Run<'a> {
 
 pub(crate) async fn perform(connection: &Connection, draft: &Draft, options: &Options) -> Result<Reply> {
     let inner = connection.inner();
-    let mut proof = credential(inner, draft, None).await?;
+    let mut payment = options.payment.clone();
+    let mut proof = match &payment {
+        Some(_) => check_payment(inner, draft).map(|()| None)?,
+        None => credential(inner, draft, None).await?,
+    };
     let mut headers = draft.headers.clone();
     let request_id = common_headers(inner, &mut headers);
-    let can_pay = proof.is_none() && can_be_paid_for(draft);
-    let payer = inner.payer.as_deref().filter(|_| can_pay);
-    let mut payment = options.payment.clone().filter(|_| can_pay);
-    let keyed = match (&options.idempotency_key, &draft.method, &proof) {
-        (Some(given), ..) => Some(given.clone()),
-        (None, &Method::POST, Some(_)) => Some(random_header(inner)),
-        // The key proves that a repeat with the same payment is the payer's.
-        (None, ..) if payer.is_some() => Some(random_header(inner)),
+    let payer = inner.payer.as_deref().filter(|_| proof.is_none() && can_be_paid_for(draft));
+    // The key proves that a repeat with the same payment is the payer's.
+    let keyed = match (&payment, &options.idempotency_key, &draft.method, &proof) {
+        (Some(payment), ..) => Some(payment.key()),
+        (None, Some(given), ..) => Some(given.clone()),
+        (None, None, &Method::POST, Some(_)) => Some(random_header(inner)),
+        (None, None, ..) if payer.is_some() => Some(random_header(inner)),
         _ => None,
     };
     let mut run = Run {
@@ -97,7 +108,7 @@ pub(crate) async fn perform(connection: &Connection, draft: &Draft, options: &Op
         deadline: Instant::now() + options.timeout.unwrap_or(inner.limits.call),
         is_write: !matches!(draft.method, Method::GET | Method::HEAD | Method::OPTIONS),
         repeat: Repeat::of(&draft.method, keyed.is_some() || draft.keyed_by_body),
-        unpaused: options.unpaused || proof.is_none() && payer.is_none(),
+        unpaused: options.unpaused || proof.is_none() && payer.is_none() && payment.is_none(),
         attempts: 0,
         open: false,
     };
@@ -123,10 +134,10 @@ pub(crate) async fn perform(connection: &Connection, draft: &Draft, options: &Op
             continue;
         }
         if let (Some(payer), Some(challenge)) = (payer.filter(|_| payment.is_none()), attempt.challenge()) {
-            let (name, value) = paid(payer, &challenge).await.map_err(|error| error.with_request_id(&request_id))?;
+            let signed = run.pay(payer, &challenge).await;
+            let (name, value) = signed.map_err(|error| error.with_request_id(&request_id))?;
             let key = headers.get("idempotency-key").cloned().unwrap_or_else(|| random_header(inner));
             payment.insert(SentPayment::of(name, value, key)).add_to(&mut headers);
-            run.attempts -= 1;
             continue;
         }
         if let Some(end) = run.settle(attempt, &request_id).await {
@@ -134,6 +145,26 @@ pub(crate) async fn perform(connection: &Connection, draft: &Draft, options: &Op
             return end.map_err(|error| error.with_request_id(&request_id).with_payment(payment.as_ref()));
         }
     }
+}
+
+/// Fails where a payment that was given would not be sent.
+fn check_payment(inner: &Inner, draft: &Draft) -> Result<()> {
+    let have = inner.auth.kind();
+    if have != AuthKind::None {
+        let message = format!("only a client without a credential sends payments, this one has {have}");
+        return Err(Error::wrong_credential(AuthKind::None, have).say(message));
+    }
+    if !can_be_paid_for(draft) {
+        let needs = needed(draft, have).unwrap_or(AuthKind::None);
+        return Err(Error::wrong_credential(needs, have).say("this operation cannot be paid for"));
+    }
+    if !inner.allow_insecure_http && !is_confidential(&inner.base) {
+        return Err(Error::validation(
+            "payment",
+            "a payment does not go over plain http to another machine; use https",
+        ));
+    }
+    Ok(())
 }
 
 /// Whether a request without a key can carry a payment.
@@ -164,11 +195,31 @@ impl Run<'_> {
         }
     }
 
+    /// What is left of the call's time.
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Has a payment signed. The attempt that was answered with its price had no effect and does not count.
+    async fn pay(&mut self, payer: &dyn Payer, challenge: &Challenge) -> Result<(HeaderName, HeaderValue)> {
+        let late = |_| {
+            let why = TransportError::new(Failure::Timeout, "no signature within the time limit");
+            Err(Error::transport(why).say("the payer did not sign within the time limit"))
+        };
+        let signed = timeout(self.left(), paid(payer, challenge)).await.unwrap_or_else(late);
+        let signed = signed.map_err(|error| {
+            let is_late = error.kind() == Kind::Timeout;
+            error.after(self.attempts, is_late, false).with_asked(challenge)
+        })?;
+        self.attempts -= 1;
+        self.open = false;
+        Ok(signed)
+    }
+
     async fn attempt(&self, headers: &HeaderMap) -> Attempt {
         let late = || TransportError::new(Failure::Timeout, "no reply within the time limit");
-        let left = self.deadline.saturating_duration_since(Instant::now());
         let exchange = exchange(self.inner, self.draft, headers.clone());
-        match timeout(left.min(self.inner.limits.attempt), exchange).await {
+        match timeout(self.left().min(self.inner.limits.attempt), exchange).await {
             Ok(attempt) => attempt,
             Err(_) => Attempt::Failed(late()),
         }
@@ -257,13 +308,15 @@ impl Run<'_> {
     /// How long to wait before the next attempt, if there is to be one.
     fn next_wait(&self, ending: Ending, asked: Option<Duration>) -> Option<Duration> {
         // The attempt before still runs: this one asked how it ended.
-        let is_allowed = ending.is_in_progress() || self.retry.allows_another(self.attempts);
+        let is_question = ending.is_in_progress();
+        let is_allowed = is_question || self.retry.allows_another(self.attempts);
         if !ending.may_repeat(self.repeat) || !is_allowed {
             return None;
         }
         let wait = self.inner.shared.random(|random| self.retry.delay(self.attempts, asked, random));
+        let wait = if is_question { wait.max(IN_PROGRESS_WAIT) } else { wait };
         let in_time = asked.unwrap_or_default() <= MAX_WAIT && Instant::now() + wait < self.deadline;
-        (in_time && self.inner.shared.budget.pay(ending)).then_some(wait)
+        (in_time && (is_question || self.inner.shared.budget.pay(ending))).then_some(wait)
     }
 }
 
@@ -363,18 +416,23 @@ enum Proof {
     Session(Token),
 }
 
-/// The credential to send, or `None` where the request takes none.
-async fn credential(inner: &Inner, draft: &Draft, refused: Option<&Proof>) -> Result<Option<Proof>> {
-    let have = inner.auth.kind();
-    let needs = match (draft.access, &draft.target) {
-        (Access::Public, _) | (_, Target::Url(_) | Target::Secret(_)) => return Ok(None),
+/// The kind of credential that a client which has this one must send, or `None` where the request takes none.
+fn needed(draft: &Draft, have: AuthKind) -> Option<AuthKind> {
+    Some(match (draft.access, &draft.target) {
+        (Access::Public, _) | (_, Target::Url(_) | Target::Secret(_)) => return None,
         (Access::SecretKey, _) => AuthKind::SecretKey,
         (Access::PublishableKey, _) => AuthKind::PublishableKey,
         (Access::AnyKey, _) if matches!(have, AuthKind::SecretKey | AuthKind::PublishableKey) => have,
         (Access::AnyKey, _) => AuthKind::AnyKey,
         (Access::Session, _) => AuthKind::Session,
         (Access::Any, _) => have,
-    };
+    })
+}
+
+/// The credential to send, or `None` where the request takes none.
+async fn credential(inner: &Inner, draft: &Draft, refused: Option<&Proof>) -> Result<Option<Proof>> {
+    let have = inner.auth.kind();
+    let Some(needs) = needed(draft, have) else { return Ok(None) };
     if have == AuthKind::None && inner.payer.is_some() && can_be_paid_for(draft) {
         return Ok(None);
     }

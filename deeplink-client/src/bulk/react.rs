@@ -34,6 +34,7 @@ pub(crate) fn react(error: &Error) -> Reaction {
         Kind::Unavailable | Kind::Server | Kind::Connect | Kind::Timeout | Kind::Transport | Kind::Decode => {
             Reaction::Again
         }
+        Kind::Conflict if code == Some(&ErrorCode::PaymentInProgress) => Reaction::Wait(error.retry_after()),
         Kind::Conflict if code == Some(&ErrorCode::IdempotencyConflict) => Reaction::NewKey,
         Kind::Conflict if code == Some(&ErrorCode::LinkIdTaken) => Reaction::Rows,
         Kind::BadRequest if code == Some(&ErrorCode::InvalidBatch) => Reaction::Rows,
@@ -76,6 +77,7 @@ mod tests {
             (400, Some(C::InvalidBatch), None, Reaction::Rows),
             (409, Some(C::LinkIdTaken), None, Reaction::Rows),
             (409, Some(C::IdempotencyConflict), None, Reaction::NewKey),
+            (409, Some(C::PaymentInProgress), Some(1), wait(1)),
             (400, Some(C::InvalidUrl), None, Reaction::Refused),
             (400, None, None, Reaction::Again),
             (404, None, None, Reaction::Again),

@@ -126,10 +126,12 @@ impl Ending {
         matches!(self, Self::Refused { payment_in_progress: true, asked_to_wait: true, .. })
     }
 
-    /// Whether a write that ended like this may have taken effect. The service's own 503 says that it did not.
+    /// Whether a write that ended like this may have taken effect. The service's own 503 says that it did not; what waits for
+    /// a payment may take effect once that is settled.
     pub(crate) fn is_ambiguous(self) -> bool {
         match self {
             Self::Failed(failure) => failure != Failure::Connect,
+            Self::Refused { payment_in_progress: true, .. } => true,
             Self::Refused { key_conflict, .. } if key_conflict => false,
             Self::Refused { status: 503, own, .. } => !own,
             Self::Refused { status, .. } => status >= 500,

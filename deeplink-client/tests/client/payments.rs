@@ -1,16 +1,21 @@
 //! Paying for single requests: who is asked, what is sent, and that it is sent once.
 
 use std::error::Error as StdError;
+use std::future::pending;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use deeplink_client::bulk::{Concurrency, MemorySource};
 use deeplink_client::deeplink_core::x402::{
     CHALLENGE, ChallengeV2, PAYMENT_V1, PAYMENT_V2, Payment, RECEIPT_V1, RECEIPT_V2, Resource, Version, to_header,
 };
 use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::transport::BoxFuture;
 use deeplink_client::{
-    Client, CreateLink, ErrorCode, Kind, Payer, Receipt, Requirement, Retry, SecretKey, SentPayment,
+    Auth, AuthKind, Client, CreateLink, CredentialProvider, ErrorCode, Kind, Payer, PublishableKey, Receipt,
+    Requirement, Retry, SecretKey, SentPayment, Token,
 };
+use futures_util::StreamExt;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -128,7 +133,7 @@ async fn what_is_asked_for_is_in_the_error_where_nobody_pays() {
     let error = create(keyed.transport(mock.clone()).build().unwrap()).await;
     assert_eq!((error.kind(), mock.calls().len()), (Kind::PaymentRequired, 1));
     let asked = error.payment().unwrap().asked.unwrap().clone();
-    assert_eq!((asked.version, asked.accepts), (Version::V1, vec![requirement("10000")]));
+    assert_eq!((asked.version, &*asked.accepts), (Version::V1, &[requirement("10000")][..]));
 
     let (mock, wallet) = (asks(), Wallet::new(9_999));
     let error = create(client(&mock, &wallet)).await;
@@ -137,6 +142,7 @@ async fn what_is_asked_for_is_in_the_error_where_nobody_pays() {
         (Kind::PaymentRequired, "the payer did not pay", 1)
     );
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("too expensive"));
+    assert_eq!((error.payment().unwrap().asked, error.attempts()), (Some(&asked), 1));
 
     let mock =
         asks().json(402, fixtures::payment_required("10000")).header(RECEIPT_V1, &to_header(&receipt(false)).unwrap());
@@ -185,5 +191,201 @@ async fn what_was_paid_with_is_taken_again() {
             assert_eq!(call.header("idempotency-key"), sent.idempotency_key());
         }
     }
-    assert!(SentPayment::new("authorization", "x", "k").is_err() && SentPayment::new(PAYMENT_V1, "x", "").is_err());
+    for (header, value, key) in
+        [("authorization", "x", "k"), (PAYMENT_V1, "x", ""), (PAYMENT_V1, "", "k"), (PAYMENT_V1, "ü", "k")]
+    {
+        assert!(SentPayment::new(header, value, key).is_err(), "{header} {value} {key}");
+    }
+}
+
+/// Nothing needs to be signed then, so no payer is needed. A reply that is lost is asked for again.
+#[tokio::test(start_paused = true)]
+async fn a_client_without_a_payer_sends_a_payment_again() {
+    let mock = MockTransport::new().on(Method::POST, "/v1/links").timeout().json(201, fixtures::created_link("a"));
+    let dl = Client::builder("https://api.example.com").transport(mock.clone()).build().unwrap();
+    let sent = SentPayment::new(PAYMENT_V2, "e30=", "k").unwrap();
+    dl.links().create(&CreateLink::new()).pay_with(&sent).await.unwrap();
+    dl.request(Method::POST, "/v1/links").json(&json!({})).pay_with(&sent).await.unwrap();
+    let calls = mock.calls();
+    assert_eq!(calls.len(), 3);
+    for call in calls {
+        assert_eq!((call.header(PAYMENT_V2), call.header("idempotency-key")), ("e30=", "k"));
+        assert!(!call.headers.contains_key("authorization"));
+    }
+}
+
+/// A key that nobody may ask for.
+struct Unasked;
+
+impl CredentialProvider for Unasked {
+    fn secret_key<'a>(
+        &'a self,
+        _: Option<&'a SecretKey>,
+    ) -> BoxFuture<'a, Result<SecretKey, Box<dyn StdError + Send + Sync>>> {
+        panic!("nothing is to be sent")
+    }
+}
+
+#[tokio::test]
+async fn a_payment_that_would_not_be_sent_is_refused_before() {
+    let mock = MockTransport::new();
+    let sent = SentPayment::new(PAYMENT_V1, "e30=", "k").unwrap();
+    for (auth, have) in [
+        (Auth::from(SecretKey::new("dl_live_x")), AuthKind::SecretKey),
+        (PublishableKey::new("dl_pk_x").into(), AuthKind::PublishableKey),
+        (Token::new("t").into(), AuthKind::Session),
+        (Auth::Provider(Arc::new(Unasked)), AuthKind::SecretKey),
+    ] {
+        let dl = client(&mock, &Wallet::new(10_000)).with_auth(auth).unwrap();
+        let error = dl.links().create(&CreateLink::new()).pay_with(&sent).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::WrongCredential { needs: AuthKind::None, have });
+        assert!(error.message().starts_with("only a client without a credential sends payments"), "{error}");
+        let error = dl.request(Method::POST, "/v1/links").pay_with(&sent).await.unwrap_err();
+        assert!(matches!(error.kind(), Kind::WrongCredential { .. }), "{error}");
+    }
+    let dl = Client::builder("https://api.example.com").transport(mock.clone()).build().unwrap();
+    for (error, needs) in [
+        (dl.affiliates().list().pay_with(&sent).await.unwrap_err(), AuthKind::SecretKey),
+        (dl.public().health().pay_with(&sent).await.unwrap_err(), AuthKind::None),
+    ] {
+        assert_eq!(error.kind(), Kind::WrongCredential { needs, have: AuthKind::None });
+        assert_eq!(error.message(), "this operation cannot be paid for");
+    }
+    let open = |allow| {
+        let builder = Client::builder("http://links.example.com").allow_insecure_http(allow);
+        builder.transport(MockTransport::new().on(Method::DELETE, "/v1/links/a").status(204)).build().unwrap()
+    };
+    let error = open(false).links().delete("a").pay_with(&sent).await.unwrap_err();
+    assert_eq!((error.kind(), error.field()), (Kind::Validation, Some("payment")));
+    open(true).links().delete("a").pay_with(&sent).await.unwrap();
+    assert!(mock.calls().is_empty());
+}
+
+/// Asking how a payment ended costs no retry: the 500 tokens are left for failures.
+#[tokio::test(start_paused = true)]
+async fn asking_for_a_payment_leaves_the_budget() {
+    let mut mock = MockTransport::new().on(Method::GET, "/v1/links/a").json(402, fixtures::payment_required("10000"));
+    for _ in 0..150 {
+        mock = mock.json(409, fixtures::error(ErrorCode::PaymentInProgress, "wait")).retry_after(0);
+    }
+    let mock = mock.json(200, fixtures::link_detail("a")).on(Method::GET, "/v1/links/b").status(500);
+    let dl = client(&mock, &Wallet::new(10_000));
+    let started = tokio::time::Instant::now();
+    dl.links().get("a").timeout(Duration::from_mins(10)).await.unwrap();
+    assert!(started.elapsed() >= Duration::from_secs(150), "{:?}", started.elapsed());
+    for _ in 0..60 {
+        dl.links().get("b").await.unwrap_err();
+    }
+    mock.assert_calls(&Method::GET, "/v1/links/b", 60 + 100);
+}
+
+/// What waits for a payment may take effect after all.
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_payment_is_not_settled_yet_is_ambiguous() {
+    let mock = MockTransport::new().on(Method::POST, "/v1/links");
+    let mock = mock.json(409, fixtures::error(ErrorCode::PaymentInProgress, "wait")).retry_after(1);
+    let dl = Client::builder("https://api.example.com").transport(mock).build().unwrap();
+    let sent = SentPayment::new(PAYMENT_V1, "e30=", "k").unwrap();
+    let error = dl.links().create(&CreateLink::new()).pay_with(&sent).await.unwrap_err();
+    assert_eq!((error.kind(), error.is_ambiguous(), error.is_retryable()), (Kind::Conflict, true, true));
+}
+
+/// A wallet that waits for somebody.
+struct Waiting;
+
+impl Payer for Waiting {
+    fn pay<'a>(&'a self, _: &'a Requirement) -> BoxFuture<'a, Result<Value, Box<dyn StdError + Send + Sync>>> {
+        Box::pin(pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payer_has_the_time_of_the_call() {
+    let mock = MockTransport::new().on(Method::POST, "/v1/links").json(402, fixtures::payment_required("10000"));
+    let dl = Client::builder("https://api.example.com").payer(Waiting).transport(mock.clone()).build().unwrap();
+    let started = tokio::time::Instant::now();
+    let error = dl.links().create(&CreateLink::new()).timeout(Duration::from_secs(5)).await.unwrap_err();
+    assert_eq!(started.elapsed().as_secs(), 5);
+    assert_eq!((error.kind(), error.is_ambiguous(), error.is_retryable()), (Kind::Timeout, false, true));
+    assert_eq!((error.sent_payment(), error.attempts(), mock.calls().len()), (None, 1, 1));
+    assert!(error.request_id().is_some() && error.message().contains("the payer"), "{error}");
+}
+
+/// The attempt before the one that was asked to pay had no effect, whether or not an answer came.
+#[tokio::test(start_paused = true)]
+async fn what_came_before_the_price_is_not_ambiguous() {
+    let mock = MockTransport::new()
+        .on(Method::POST, "/v1/links")
+        .timeout()
+        .json(402, fixtures::payment_required("10000"))
+        .json(503, fixtures::error(ErrorCode::FacilitatorUnavailable, "not now"));
+    let dl = client(&mock, &Wallet::new(10_000));
+    let error = dl.links().create(&CreateLink::new()).retry(Retry::attempts(2)).await.unwrap_err();
+    assert_eq!((error.kind(), error.is_ambiguous(), mock.calls().len()), (Kind::Unavailable, false, 3));
+}
+
+/// The request was paid for, whatever can be read of the reply.
+#[tokio::test]
+async fn an_unreadable_reply_tells_what_was_paid_with() {
+    let receipt = to_header(&receipt(true)).unwrap();
+    let mock = MockTransport::new()
+        .on(Method::POST, "/v1/links")
+        .json(402, fixtures::payment_required("10000"))
+        .json(201, json!({"link_id": 1}))
+        .header(RECEIPT_V1, &receipt)
+        .bytes(200, "text/html", "<html>")
+        .header(RECEIPT_V1, &receipt);
+    let dl = client(&mock, &Wallet::new(10_000));
+    let error = dl.links().create(&CreateLink::new()).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Decode);
+    let sent = error.sent_payment().unwrap();
+    assert!(error.receipt().unwrap().success);
+    let error = dl.links().create(&CreateLink::new()).pay_with(sent).full().await.unwrap_err();
+    assert_eq!((error.sent_payment(), error.receipt().map(|receipt| receipt.success)), (Some(sent), Some(true)));
+}
+
+#[tokio::test]
+async fn any_request_tells_what_it_was_paid_with() {
+    let mock = MockTransport::new().on(Method::POST, "/v1/links").json(402, fixtures::payment_required("10000"));
+    let mock = mock.json(400, fixtures::error(ErrorCode::BadRequest, "no"));
+    let dl = client(&mock, &Wallet::new(10_000));
+    let reply = dl.request(Method::POST, "/v1/links").json(&json!({})).await.unwrap();
+    let sent = reply.sent_payment().unwrap();
+    assert_eq!(reply.to_error().unwrap().sent_payment(), Some(sent));
+    assert_eq!(mock.calls()[1].header(PAYMENT_V1), sent.value());
+    assert!(!format!("{reply:?}").contains(sent.value()));
+}
+
+#[tokio::test]
+async fn a_payment_in_a_header_of_the_caller_is_not_shown() {
+    let mock = MockTransport::new().on(Method::GET, "/v1/links/a").json(200, fixtures::link_detail("a"));
+    let dl = client(&mock, &Wallet::new(10_000));
+    for name in [PAYMENT_V1, PAYMENT_V2] {
+        let call = dl.links().get("a").header(name, "c2lnbmVk");
+        assert!(!format!("{call:?}").contains("c2lnbmVk"));
+        call.await.unwrap();
+    }
+    assert!(!format!("{:?}", mock.calls()).contains("c2lnbmVk"));
+}
+
+/// A batch that is sent again is sent with the payment of the first time.
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_paid_for_once() {
+    let url = "https://go.example.com/a";
+    let mock = MockTransport::new()
+        .on(Method::POST, "/v1/links/bulk")
+        .json(402, fixtures::payment_required("10000"))
+        .timeout()
+        .json(409, fixtures::error(ErrorCode::PaymentInProgress, "wait"))
+        .retry_after(40)
+        .json(201, json!({"links": [{"link_id": "promo-a", "url": url}, {"link_id": "promo-b", "url": url}]}));
+    let wallet = Wallet::new(10_000);
+    let template = CreateLink::new().web_url("https://example.com");
+    let rows = MemorySource::same("rows", template, ["promo-a", "promo-b"].map(|id| Some(id.to_owned())));
+    let import = client(&mock, &wallet).bulk_import(rows).concurrency(Concurrency::Fixed(1));
+    let mut run = import.start().await.unwrap();
+    while run.next().await.is_some() {}
+    assert_eq!((run.summary().counts.created, wallet.signed().len(), mock.calls().len()), (2, 1, 4));
+    let calls = mock.calls();
+    assert!(calls[1..].iter().all(|call| call.header(PAYMENT_V1) == calls[1].header(PAYMENT_V1)));
 }

@@ -27,6 +27,7 @@ use super::plan::Planned;
 use super::template::Prepared;
 use crate::client::Client;
 use crate::error::Error;
+use crate::payer::SentPayment;
 use post::post;
 
 /// A batch that may be sent: its journal entry is written.
@@ -38,6 +39,8 @@ struct Ready {
     failures: u32,
     /// An attempt so far may have arrived.
     open: bool,
+    /// What an attempt so far was paid with.
+    payment: Option<SentPayment>,
 }
 
 /// The result of a spawned job.
@@ -254,8 +257,8 @@ impl Driver {
         }
         let body = batch.body();
         let intent = batch.intent(&body, &self.run);
-        let ready =
-            Ready { key: intent.key.clone(), open: batch.maybe_ours, batch: Arc::new(batch), body, failures: 0 };
+        let (key, open) = (intent.key.clone(), batch.maybe_ours);
+        let ready = Ready { key, open, batch: Arc::new(batch), body, failures: 0, payment: None };
         let Some(journal) = &self.start.journal else {
             self.ready.push_back(ready);
             return Ok(());

@@ -22,7 +22,7 @@ pub(super) async fn post(client: &Client, ready: &Ready) -> Result<Vec<BulkLink>
     draft.body = Some(ready.body.clone());
     draft.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(crate::JSON));
     let options = Options {
-        payment: None,
+        payment: ready.payment.clone(),
         timeout: Some(client.0.inner().limits.attempt),
         retry: Some(Retry::none()),
         idempotency_key: Some(call::idempotency_key(&ready.key)?),
@@ -30,10 +30,10 @@ pub(super) async fn post(client: &Client, ready: &Ready) -> Result<Vec<BulkLink>
     };
     let reply = send::perform(&client.0, &draft, &options).await?;
     if is_single {
-        let made: CreatedLink = decode::json(&reply)?;
+        let made: CreatedLink = reply.read(decode::json)?;
         return Ok(vec![BulkLink { link_id: made.link_id, url: made.url }]);
     }
-    decode::json::<BulkCreated>(&reply).map(|made| made.links)
+    reply.read(decode::json::<BulkCreated>).map(|made| made.links)
 }
 
 /// The links must be those that were asked for: a reply about other links settles nothing.

@@ -60,6 +60,8 @@ impl Driver {
     pub(super) async fn refused(&mut self, mut ready: Ready, error: Error) -> Result<(), Gone> {
         let batch = Arc::clone(&ready.batch);
         ready.open |= error.is_ambiguous();
+        // A repeat without it would be paid for anew.
+        ready.payment = error.sent_payment().cloned().or(ready.payment);
         match react(&error) {
             Reaction::Rows => self.rows_refused(&ready, &error).await,
             Reaction::NewKey => {
