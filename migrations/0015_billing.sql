@@ -12,11 +12,14 @@ ALTER TABLE tenants ADD COLUMN cancel_scheduled BOOLEAN NOT NULL DEFAULT FALSE;
 -- The processor's names for the account and its subscription.
 ALTER TABLE tenants ADD COLUMN stripe_customer TEXT;
 ALTER TABLE tenants ADD COLUMN stripe_subscription TEXT;
+-- A second subscription that is paid beside that one, and takes its place when it grants nothing any more.
+ALTER TABLE tenants ADD COLUMN stripe_rival TEXT;
 -- Grows with each change of the above: what was read before such a change is not stored after it.
 ALTER TABLE tenants ADD COLUMN billing_version BIGINT NOT NULL DEFAULT 0;
 CREATE UNIQUE INDEX tenants_stripe_customer ON tenants (stripe_customer) WHERE stripe_customer IS NOT NULL;
 -- Subscriptions whose period is over are asked about again.
 CREATE INDEX tenants_period_end ON tenants (current_period_end) WHERE stripe_subscription IS NOT NULL;
+CREATE INDEX tenants_stripe_rival ON tenants (id) WHERE stripe_rival IS NOT NULL;
 
 -- Notices of the processor that took effect; kept for 30 days.
 CREATE TABLE stripe_events (

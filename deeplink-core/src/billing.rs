@@ -9,7 +9,7 @@ words! {
     BillingMethod {
         /// Nothing is paid.
         Free = "free",
-        /// A subscription at Stripe.
+        /// A subscription at Stripe that is not over, also while it is unpaid or paused.
         Stripe = "stripe",
         /// Each request, by x402.
         X402 = "x402",
@@ -23,7 +23,7 @@ words! {
         Active = "active",
         /// A payment failed; the plan stays for seven days from when that was first seen.
         PastDue = "past_due",
-        /// Over.
+        /// Over, or it grants no plan: it is unpaid, paused or for a price that this service does not know.
         Canceled = "canceled",
     }
 }
@@ -55,7 +55,8 @@ reply! {
         comp_active: bool,
         /// How the account pays.
         billing_method: BillingMethod,
-        /// When the period that is paid for ends, in unix milliseconds; null without a subscription.
+        /// When the current period of the subscription ends, in unix milliseconds; null without a subscription, and where
+        /// the processor does not say.
         current_period_end: Option<i64>,
         /// How the subscription stands.
         status: SubscriptionStatus,

@@ -36,7 +36,7 @@ pub struct Limits {
     pub max_team_members: Option<i64>,
     /// Webhooks.
     pub max_webhooks: Option<i64>,
-    /// Days for which single clicks are kept.
+    /// Days for which individual clicks are kept.
     pub analytics_retention_days: Option<i64>,
 }
 

@@ -78,6 +78,8 @@ pub(crate) struct Metrics {
     stripe_alarms: [AtomicU64; STRIPE_ALARMS.len()],
     /// Events whose signature does not fit.
     stripe_signatures_refused: AtomicU64,
+    /// Calls that Stripe refused, so that another try would not help.
+    stripe_calls_refused: AtomicU64,
 }
 
 /// Why an operator has to look into an event of Stripe.
@@ -137,6 +139,7 @@ impl Metrics {
             deliveries_queued: AtomicUsize::new(0),
             stripe_alarms: Default::default(),
             stripe_signatures_refused: AtomicU64::new(0),
+            stripe_calls_refused: AtomicU64::new(0),
         }
     }
 
@@ -153,6 +156,11 @@ impl Metrics {
     /// Counts an event whose signature does not fit.
     pub(crate) fn stripe_signature_refused(&self) {
         self.stripe_signatures_refused.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a call that Stripe refused.
+    pub(crate) fn stripe_call_refused(&self) {
+        self.stripe_calls_refused.fetch_add(1, Relaxed);
     }
 
     /// Counts an answer of the facilitator that is about another payment.
@@ -232,6 +240,12 @@ impl Metrics {
             "counter",
             "Events that were refused because their signature does not fit.",
             self.stripe_signatures_refused.load(Relaxed),
+        );
+        page.single(
+            "deeplink_stripe_calls_refused_total",
+            "counter",
+            "Calls that Stripe refused, which another try would not change.",
+            self.stripe_calls_refused.load(Relaxed),
         );
         page.single(
             "deeplink_x402_mismatches_total",

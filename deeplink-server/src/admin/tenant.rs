@@ -1,4 +1,4 @@
-//! `tenant`: the operator creates accounts, and grants and shows plans.
+//! `tenant`: the operator creates accounts, grants and shows plans, and forgets subscriptions.
 
 use std::fmt::Write;
 
@@ -16,6 +16,7 @@ use crate::api;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::accounts::{self, NewAccount};
+use crate::db::billing::BillingAccount;
 use crate::db::users::Standing;
 use crate::db::{Conn, Db, DbError, WriteError, billing, users};
 
@@ -27,6 +28,9 @@ pub(super) enum Command {
     Comp(Comp),
     /// Shows an account's plan and what it has used of it
     Plan(Plan),
+    /// Forgets an account's customer and subscription that Stripe does not know, so that it can pay anew; asks and changes
+    /// nothing at Stripe
+    Unsubscribe(Unsubscribe),
 }
 
 #[derive(Debug, clap::Args)]
@@ -44,7 +48,7 @@ pub(super) struct Comp {
     /// ID of the account, or the mail address of one of its people
     #[arg(value_name = "TENANT_ID|ADDRESS", value_parser = account)]
     account: Account,
-    /// The plan: pro, business or scale. A higher plan that the account pays for holds instead
+    /// The plan: pro, business or scale. If the account pays for a higher plan, that one applies
     #[arg(long, value_name = "TIER", value_parser = paid_tier, required_unless_present = "end")]
     tier: Option<Tier>,
     /// End the grant
@@ -60,6 +64,13 @@ pub(super) struct Plan {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Unsubscribe {
+    /// ID of the account, or the mail address of one of its people
+    #[arg(value_name = "TENANT_ID|ADDRESS", value_parser = account)]
+    account: Account,
 }
 
 fn address(text: &str) -> Result<Email, Invalid> {
@@ -98,6 +109,7 @@ pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Res
         Command::Create(create) => self::create(create, config, clock).await,
         Command::Comp(comp) => grant(comp, config).await,
         Command::Plan(plan) => show(plan, config, clock).await,
+        Command::Unsubscribe(unsubscribe) => forget(unsubscribe, config).await,
     }
 }
 
@@ -153,6 +165,39 @@ async fn grant_in(db: &Db, account: Account, tier: Option<&Tier>) -> Result<Tena
     if found? { Ok(tenant) } else { Err(missing(&tenant)) }
 }
 
+async fn forget(unsubscribe: Unsubscribe, config: &Config) -> Result<(), Failure> {
+    let db = open_shared(config).await?;
+    let forgotten = forget_in(&db, unsubscribe.account).await;
+    db.close().await;
+    output::print(&told(&forgotten?));
+    Ok(())
+}
+
+async fn forget_in(db: &Db, account: Account) -> Result<BillingAccount, Failure> {
+    let tenant = account.find(&mut db.read().await?.conn()).await?;
+    let forgotten = db.write(tenant.clone(), |tx, tenant| billing::unsubscribe(tx, tenant).boxed());
+    let found: Result<Option<BillingAccount>, DbError> = forgotten.await;
+    found?.ok_or_else(|| missing(&tenant))
+}
+
+/// What was stored of an account that was unsubscribed.
+fn told(account: &BillingAccount) -> String {
+    let named = [
+        ("customer", &account.customer),
+        ("subscription", &account.subscription),
+        ("second subscription", &account.rival),
+    ];
+    let named: Vec<_> = named.into_iter().filter_map(|(what, id)| Some(format!("{what} {}", id.as_deref()?))).collect();
+    let tenant = &account.tenant;
+    if named.is_empty() {
+        return format!("{tenant} has neither a customer nor a subscription\n");
+    }
+    format!(
+        "{tenant} has no subscription any more; forgotten: {}\nNothing was changed at Stripe: cancel there what is still paid.\n",
+        named.join(", ")
+    )
+}
+
 async fn show(plan: Plan, config: &Config, clock: &Clock) -> Result<(), Failure> {
     let db = open_shared(config).await?;
     let status = status_in(&db, plan.account, config, clock).await;
@@ -179,7 +224,7 @@ fn described(status: &BillingStatus) -> String {
     let end = status.current_period_end.map(|end| Timestamp::from_millis(end).to_string());
     let subscription = match (&end, status.cancel_scheduled) {
         (Some(end), true) => format!("{}, {}, ends {end}", status.plan_tier, status.status),
-        (Some(end), false) => format!("{}, {}, paid until {end}", status.plan_tier, status.status),
+        (Some(end), false) => format!("{}, {}, period ends {end}", status.plan_tier, status.status),
         (None, _) => format!("{}, {}", status.plan_tier, status.status),
     };
     let (usage, limits) = (&status.usage, &status.limits);

@@ -66,7 +66,7 @@ pub(crate) async fn status_of(
     let limits = tier.limits();
     let method = if wallets::has(db, tenant).await? {
         BillingMethod::X402
-    } else if account.running_subscription().is_some() {
+    } else if account.subscription.is_some() {
         BillingMethod::Stripe
     } else {
         BillingMethod::Free
@@ -126,14 +126,14 @@ pub(crate) async fn cancel_for(app: &Shared, caller: &Caller, once: Once) -> Res
         }
     }
     let changes = "the subscription changed again and again while it was canceled";
-    Err(unavailable(&StripeError::Unavailable(changes.into())))
+    Err(unavailable(app, &StripeError::Unavailable(changes.into())))
 }
 
-/// Cancels at Stripe, unless it is to end already, whoever said so, or cannot be cancelled any more.
+/// Cancels at Stripe, unless it is to end with its period already, no matter who said so, or cannot be cancelled any more.
 async fn cancel_at(app: &App, stripe: &Stripe, subscription: &str) -> Result<Subscription, ApiError> {
     let read = async || {
         let found = stripe.subscription(subscription, Patience::Short).await;
-        found.map_err(|error| unavailable(&error))
+        found.map_err(|error| unavailable(app, &error))
     };
     let found = read().await?;
     if found.cancel_scheduled || !found.is_running {
@@ -146,9 +146,9 @@ async fn cancel_at(app: &App, stripe: &Stripe, subscription: &str) -> Result<Sub
         Err(refused @ StripeError::Refused { .. }) => {
             // It may have ended meanwhile.
             let found = read().await?;
-            if found.is_running { Err(unavailable(&refused)) } else { Ok(found) }
+            if found.is_running { Err(unavailable(app, &refused)) } else { Ok(found) }
         }
-        Err(error) => Err(unavailable(&error)),
+        Err(error) => Err(unavailable(app, &error)),
     }
 }
 

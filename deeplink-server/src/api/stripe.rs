@@ -18,18 +18,21 @@ use crate::http::auth::FullScope;
 use crate::http::documented::{FullKey, IdempotencyKey, NeedsProcessor};
 use crate::http::extract::Query;
 use crate::http::once::{Answer, Once, Outcome, Work, done};
-use crate::outbound::stripe::{Checkout, Stripe};
+use crate::outbound::stripe::{Checkout, Stripe, StripeError};
 use crate::state::{App, Shared};
 use crate::work::subscriptions::{self, unavailable};
 
 /// The page of this service that people come back to.
 const RETURN_PATH: &str = "/account/plan";
-const HOUR_MILLIS: i64 = 3_600_000;
+const HOUR_SECS: i64 = 3_600;
+/// How long a page can be paid on after the clock hour in which it was made. Stripe takes no less than 30 minutes; the rest
+/// is for clocks that differ and calls that are repeated.
+const PAYABLE_SECS: i64 = 35 * 60;
 
 /// Makes a page on which a plan is paid for.
 ///
-/// Its address is good for one payment; within an hour a repeat gives the same one. An account whose subscription is not over
-/// gets the page on which that is managed, so that nobody pays twice.
+/// Its address is good for one payment, until 35 minutes after the clock hour; within the same clock hour a repeat gives the
+/// same one. An account whose subscription is not over gets the page on which that is managed, so that nobody pays twice.
 #[utoipa::path(
     post, path = "/v1/billing/stripe/checkout", operation_id = "create_checkout", tag = "billing", security(("secret_key" = [])),
     params(("tier" = String, Query, description = "The plan: `pro`, `business` or `scale`"), IdempotencyKey),
@@ -66,8 +69,10 @@ pub(crate) async fn checkout_for(
     let _permit = app.payer(&caller.tenant).await?;
     let account = subscriptions::read(app, &caller.tenant).await?;
     // Whatever became of a subscription, while it is not over a second one could be paid for beside it.
-    let url = match (&account.subscription, &account.customer) {
-        (Some(_), Some(customer)) => portal_at(app, stripe, customer).await?,
+    let url = match (account.subscription.as_ref().or(account.rival.as_ref()), &account.customer) {
+        (Some(_), Some(customer)) => {
+            portal_at(app, stripe, customer).await.map_err(|error| unavailable(app, &error))?
+        }
         _ => checkout_at(app, stripe, &account, tier).await?,
     };
     say(app, once, CheckoutSession::new(url)).await
@@ -78,6 +83,8 @@ async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier:
     let email = users::spokesperson(&mut app.db.read().await?.conn(), &account.tenant, None).await?;
     let no_price = || ApiError::Internal(format!("the plan {tier} has no price"));
     let return_url = return_url(app);
+    // A double click makes one page, and so does a request whose answer was lost: all that is sent stays within the hour.
+    let hour = app.clock.now().as_millis().div_euclid(HOUR_SECS * 1_000);
     let checkout = Checkout {
         tenant,
         price: stripe.prices().of(tier).ok_or_else(no_price)?,
@@ -85,9 +92,8 @@ async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier:
         email: email.as_deref(),
         success_url: &format!("{return_url}?done=plan-paid"),
         cancel_url: &return_url,
+        expires_at: (hour + 1) * HOUR_SECS + PAYABLE_SECS,
     };
-    // A double click makes one page, and so does a request whose answer was lost.
-    let hour = app.clock.now().as_millis().div_euclid(HOUR_MILLIS);
     let key = |checkout: &Checkout<'_>| sha256_hex(&format!("{tenant}\n{tier}\n{hour}\n{}", checkout.form()));
     let page = match stripe.checkout(&checkout, &key(&checkout)).await {
         Err(error) if error.is_unknown_customer() => {
@@ -97,7 +103,7 @@ async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier:
         }
         page => page,
     };
-    page.map_err(|error| unavailable(&error))
+    page.map_err(|error| unavailable(app, &error))
 }
 
 /// Makes a page on which the account's cards and invoices are managed.
@@ -107,7 +113,7 @@ async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier:
     responses(
         (status = 200, description = "The page's address", body = PortalSession, headers(("Idempotency-Replayed" = String))),
         FullKey, NeedsProcessor,
-        (status = 400, description = "The account has never paid (`no_customer`), or `Idempotency-Key` is malformed", body = ErrorBody),
+        (status = 400, description = "The account has never paid, or Stripe does not know its customer any more (`no_customer`), or `Idempotency-Key` is malformed", body = ErrorBody),
     )
 )]
 pub(crate) async fn portal(
@@ -127,16 +133,25 @@ pub(crate) async fn portal_for(app: &Shared, caller: &Caller, once: Once) -> Res
         return Ok(answer);
     }
     let account = subscriptions::read(app, &caller.tenant).await?;
-    let never_paid = ApiError::Plain(ErrorCode::NoCustomer, "this account has never paid; check out first");
-    let customer = account.customer.ok_or(never_paid)?;
+    let customer = account.customer.ok_or(no_customer("this account has never paid; check out first"))?;
     let _permit = app.payer(&caller.tenant).await?;
-    let url = portal_at(app, stripe, &customer).await?;
+    let url = portal_at(app, stripe, &customer).await.map_err(|error| {
+        if !error.is_unknown_customer() {
+            return unavailable(app, &error);
+        }
+        tracing::warn!(%error, tenant = %caller.tenant, "Stripe does not know the account's customer");
+        no_customer("the payment processor does not know this account")
+    })?;
     say(app, once, PortalSession::new(url)).await
 }
 
-async fn portal_at(app: &App, stripe: &Stripe, customer: &str) -> Result<String, ApiError> {
+fn no_customer(why: &'static str) -> ApiError {
+    ApiError::Plain(ErrorCode::NoCustomer, why)
+}
+
+async fn portal_at(app: &App, stripe: &Stripe, customer: &str) -> Result<String, StripeError> {
     let key = app.random(|random| hex::encode(random.bytes::<16>()));
-    stripe.portal(customer, &return_url(app), &key).await.map_err(|error| unavailable(&error))
+    stripe.portal(customer, &return_url(app), &key).await
 }
 
 /// From the configuration: what a request says of itself may be anybody's.

@@ -97,31 +97,32 @@ struct WireEvent {
     id: String,
     #[serde(rename = "type")]
     kind: String,
-    data: WireData,
-}
-
-#[derive(Deserialize)]
-struct WireData {
-    object: Value,
+    /// What it is about, in `object`. Events of kinds that are not used may have none.
+    #[serde(default)]
+    data: Value,
 }
 
 /// The subscription that an event is about; `None` where the event is of no use.
 fn event_of(body: &[u8]) -> Result<Option<StripeEvent>, ApiError> {
     let malformed = || ApiError::bad_request("the body is no event");
-    let WireEvent { id, kind, data: WireData { object } } = serde_json::from_slice(body).map_err(|_| malformed())?;
+    let WireEvent { id, kind, data } = serde_json::from_slice(body).map_err(|_| malformed())?;
+    let object = &data["object"];
     let subscription = match kind.as_str() {
         "checkout.session.completed" => name(&object["subscription"]),
         "customer.subscription.created"
         | "customer.subscription.updated"
         | "customer.subscription.deleted"
         | "customer.subscription.paused"
-        | "customer.subscription.resumed" => name(&object),
+        | "customer.subscription.resumed" => name(object),
         // Since version 2025-03-31 it stands in what the invoice is for.
         "invoice.paid" | "invoice.payment_failed" => {
             name(&object["subscription"]).or_else(|| name(&object["parent"]["subscription_details"]["subscription"]))
         }
         _ => return Ok(None),
     };
+    if !object.is_object() {
+        return Err(malformed());
+    }
     let Some(subscription) = subscription else { return Ok(None) };
     let customer = name(&object["customer"]);
     if ![Some(&id), Some(&subscription), customer.as_ref()].into_iter().flatten().all(|id| is_id(id)) {
@@ -216,5 +217,11 @@ mod tests {
         let away = json!({"id": "evt_1", "type": "customer.subscription.updated", "data": {"object": {"id": "../x"}}});
         assert!(event_of(away.to_string().as_bytes()).is_err());
         assert!(event_of(b"{}").is_err() && event_of(b"x").is_err());
+        for (kind, is_used) in [("v1.billing.meter.no_meter_found", false), ("invoice.paid", true)] {
+            let thin = json!({"id": "evt_1", "object": "v2.core.event", "type": kind, "related_object": null});
+            assert_eq!(event_of(thin.to_string().as_bytes()).is_err(), is_used, "{kind}");
+            let empty = json!({"id": "evt_1", "type": kind, "data": {}});
+            assert_eq!(event_of(empty.to_string().as_bytes()).is_err(), is_used, "{kind}");
+        }
     }
 }

@@ -32,47 +32,61 @@ pub struct StripeAccount {
     pub webhook_secrets: Vec<SecretString>,
     /// Base URL of the API, without `/v1`.
     pub base: Url,
-    /// The recurring price of each plan that can be paid for.
+    /// The recurring prices of each plan that can be paid for.
     pub prices: StripePrices,
     /// Between the beginnings of two calls of a node. Not configurable.
     pub call_interval: Duration,
 }
 
-/// The ids of the plans' prices.
+/// The ids of the plans' prices: the first of each plan for new subscriptions, the others for earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StripePrices {
     /// Of `pro`.
-    pub pro: String,
+    pub pro: Vec<String>,
     /// Of `business`.
-    pub business: String,
+    pub business: Vec<String>,
     /// Of `scale`.
-    pub scale: String,
+    pub scale: Vec<String>,
 }
 
 impl StripePrices {
-    /// These prices.
+    /// One price for each plan.
     pub fn new(pro: impl Into<String>, business: impl Into<String>, scale: impl Into<String>) -> Self {
-        Self { pro: pro.into(), business: business.into(), scale: scale.into() }
+        Self { pro: vec![pro.into()], business: vec![business.into()], scale: vec![scale.into()] }
     }
 
     /// The plan that a price pays for.
     pub(crate) fn tier(&self, price: &str) -> Option<Tier> {
-        [Tier::Pro, Tier::Business, Tier::Scale].into_iter().find(|tier| self.of(tier) == Some(price))
+        let is_of = |tier: &Tier| self.all(tier).iter().any(|known| known == price);
+        [Tier::Pro, Tier::Business, Tier::Scale].into_iter().find(is_of)
     }
 
-    /// The price of a plan.
+    /// The price at which a plan is sold.
     pub(crate) fn of(&self, tier: &Tier) -> Option<&str> {
+        self.all(tier).first().map(String::as_str)
+    }
+
+    fn all(&self, tier: &Tier) -> &[String] {
         match tier {
-            Tier::Pro => Some(&self.pro),
-            Tier::Business => Some(&self.business),
-            Tier::Scale => Some(&self.scale),
-            _ => None,
+            Tier::Pro => &self.pro,
+            Tier::Business => &self.business,
+            Tier::Scale => &self.scale,
+            _ => &[],
         }
     }
 
-    fn are_distinct(&self) -> bool {
-        self.pro != self.business && self.business != self.scale && self.scale != self.pro
+    /// What was paid for must follow from the price.
+    fn check(&self) -> Result<(), BadSetting> {
+        let (pro, business, scale) =
+            ((PRICE_PRO, &self.pro), (PRICE_BUSINESS, &self.business), (PRICE_SCALE, &self.scale));
+        for ((first, ours), (second, theirs)) in [(pro, business), (pro, scale), (business, scale)] {
+            if let Some(both) = theirs.iter().find(|price| ours.contains(price)) {
+                let problem = format!("{both} stands in {first} as well, so what was paid for could not be told");
+                return Err(BadSetting { variable: second.to_owned(), problem });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -96,9 +110,9 @@ impl StripeAccount {
         let secrets = environment.secret(WEBHOOK_SECRET)?;
         let secrets = secrets.map(|text| setting(WEBHOOK_SECRET, &text, webhook_secrets)).transpose()?;
         let base = optional(BASE, settings.stripe_api_base.as_deref(), base_url)?;
-        let pro = optional(PRICE_PRO, settings.stripe_price_pro.as_deref(), price_id)?;
-        let business = optional(PRICE_BUSINESS, settings.stripe_price_business.as_deref(), price_id)?;
-        let scale = optional(PRICE_SCALE, settings.stripe_price_scale.as_deref(), price_id)?;
+        let pro = optional(PRICE_PRO, settings.stripe_price_pro.as_deref(), price_ids)?;
+        let business = optional(PRICE_BUSINESS, settings.stripe_price_business.as_deref(), price_ids)?;
+        let scale = optional(PRICE_SCALE, settings.stripe_price_scale.as_deref(), price_ids)?;
         let given = [
             (SECRET_KEY, key.is_some()),
             (WEBHOOK_SECRET, secrets.is_some()),
@@ -119,10 +133,7 @@ impl StripeAccount {
             business: business.ok_or_else(|| missing(PRICE_BUSINESS))?,
             scale: scale.ok_or_else(|| missing(PRICE_SCALE))?,
         };
-        if !prices.are_distinct() {
-            let problem = "two plans have the same price, so what was paid for could not be told".to_owned();
-            return Err(BadSetting { variable: PRICE_PRO.to_owned(), problem });
-        }
+        prices.check()?;
         Ok(Some(Self {
             secret_key: key.ok_or_else(|| missing(SECRET_KEY))?,
             webhook_secrets: secrets.ok_or_else(|| missing(WEBHOOK_SECRET))?,
@@ -157,7 +168,20 @@ fn webhook_secrets(text: &str) -> Result<Vec<SecretString>, String> {
     }
 }
 
+fn price_ids(text: &str) -> Result<Vec<String>, String> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let ids = parts.map(price_id).collect::<Result<Vec<_>, _>>()?;
+    if ids.is_empty() { Err("holds no price; Stripe shows the id of each (price_…)".into()) } else { Ok(ids) }
+}
+
+/// What else Stripe shows beside a price is not taken for one; secrets are not repeated.
 fn price_id(text: &str) -> Result<String, String> {
+    if ["sk_", "rk_", "pk_", "whsec_"].iter().any(|prefix| text.starts_with(prefix)) {
+        return Err("holds a key or a secret of Stripe; the ids of prices begin with price_".into());
+    }
+    if text.starts_with("prod_") {
+        return Err(format!("{text:?} is the id of a product; each of its prices has an id of its own (price_…)"));
+    }
     let is_id = text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     if is_id { Ok(text.to_owned()) } else { Err(format!("{text:?} is not the id of a price, such as price_1Nv0FG…")) }
 }

@@ -125,15 +125,16 @@ pub struct Settings {
     /// Whether accounts can see their plan, what they use of it and, with Stripe, pay for another: on, off
     #[arg(long, global = true, env = "DEEPLINK_BILLING", value_name = "WORD", default_value = "on")]
     pub(super) billing: String,
-    /// Stripe's id of the recurring price of the plan pro. Stripe needs the three prices and its two secrets; webhook
-    /// events go to /v1/billing/stripe/webhook [default: off]
-    #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_PRO", value_name = "ID")]
+    /// Stripe's id of the recurring price of the plan pro; with several, separated by commas, the first is for new
+    /// subscriptions and the others are those of earlier ones. Stripe needs prices of all three plans and its two secrets;
+    /// webhook events go to /v1/billing/stripe/webhook [default: off]
+    #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_PRO", value_name = "IDS")]
     pub(super) stripe_price_pro: Option<String>,
     /// The same of the plan business [default: off]
-    #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_BUSINESS", value_name = "ID")]
+    #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_BUSINESS", value_name = "IDS")]
     pub(super) stripe_price_business: Option<String>,
     /// The same of the plan scale [default: off]
-    #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_SCALE", value_name = "ID")]
+    #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_SCALE", value_name = "IDS")]
     pub(super) stripe_price_scale: Option<String>,
     /// Base URL of Stripe's API without /v1, for testing without Stripe [default: Stripe's own]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_API_BASE", value_name = "URL")]

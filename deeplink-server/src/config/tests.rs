@@ -1,5 +1,6 @@
 use super::settings::Bare;
 use super::*;
+use deeplink_core::plan::Tier;
 use std::ffi::OsString;
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
@@ -360,8 +361,46 @@ fn bl5_half_a_configuration_of_stripe_names_what_is_missing() {
         error.variable.starts_with("DEEPLINK_STRIPE_PRICE") && error.to_string().contains("_API_BASE is"),
         "{error}"
     );
-    let same = ["--stripe-price-pro=price_1", "--stripe-price-business=price_2", "--stripe-price-scale=price_1"];
-    assert!(read(&same, &STRIPE_SECRETS).is_err(), "two plans of one price");
+}
+
+/// A plan is sold at the first of its prices, and all of them grant it. A price stands for one plan.
+#[test]
+fn a_plan_has_several_prices() {
+    let with = |pro: &str, scale: &str| {
+        let (pro, scale) = (format!("--stripe-price-pro={pro}"), format!("--stripe-price-scale={scale}"));
+        read(&[&pro, "--stripe-price-business=price_2", &scale], &STRIPE_SECRETS)
+    };
+    let config = with("price_new, price_1,,price_0", "price_3").expect("several prices");
+    let prices = config.stripe.expect("Stripe").prices;
+    assert_eq!((prices.of(&Tier::Pro), prices.of(&Tier::Scale)), (Some("price_new"), Some("price_3")));
+    for price in ["price_new", "price_1", "price_0"] {
+        assert_eq!(prices.tier(price), Some(Tier::Pro), "{price}");
+    }
+    assert_eq!((prices.tier("price_3"), prices.tier("price_9"), prices.tier("")), (Some(Tier::Scale), None, None));
+    for (pro, scale) in [("price_1", "price_1"), ("price_1,price_0", "price_3,price_0")] {
+        let error = with(pro, scale).expect_err("two plans of one price");
+        assert_eq!(error.variable, "DEEPLINK_STRIPE_PRICE_SCALE");
+        assert!(error.to_string().contains("stands in DEEPLINK_STRIPE_PRICE_PRO as well"), "{error}");
+    }
+}
+
+/// What stands beside a price on Stripe's pages is no price, and a secret that was pasted there is not repeated.
+#[test]
+fn products_and_secrets_are_no_prices() {
+    for (value, says) in [
+        ("prod_hunter2", "\"prod_hunter2\" is the id of a product"),
+        ("price_1, sk_live_hunter2", "a key or a secret"),
+        ("rk_live_hunter2", "a key or a secret"),
+        ("pk_live_hunter2", "a key or a secret"),
+        ("whsec_hunter2+/=", "a key or a secret"),
+        ("price 1", "is not the id of a price"),
+        (" , ", "holds no price"),
+    ] {
+        let error = read(&[&format!("--stripe-price-business={value}")], &STRIPE_SECRETS).expect_err(value);
+        assert_eq!(error.variable, "DEEPLINK_STRIPE_PRICE_BUSINESS", "{value}");
+        let text = error.to_string();
+        assert!(text.contains(says) && (value.starts_with("prod_") || !text.contains("hunter2")), "{text}");
+    }
 }
 
 #[test]

@@ -9,11 +9,11 @@ use deeplink_core::plan::{PlanBasis, Tier};
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::tenants::PlanColumns;
+use super::tenants::{self, PlanColumns};
 use super::{Conn, DbError, execute, on};
 
-/// Subscriptions of one read of [`periods_over`].
-const SUBSCRIPTIONS: i64 = 64;
+/// Accounts of one read of [`due`].
+const ACCOUNTS: i64 = 64;
 
 /// What an account pays.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(crate) struct BillingAccount {
     pub(crate) customer: Option<String>,
     /// What it calls the subscription, until that ends.
     pub(crate) subscription: Option<String>,
+    /// A second subscription, which was paid while the first one granted a plan.
+    pub(crate) rival: Option<String>,
 }
 
 impl BillingAccount {
@@ -38,6 +40,11 @@ impl BillingAccount {
     pub(crate) fn running_subscription(&self) -> Option<&str> {
         let runs = matches!(self.basis.status, Some(SubscriptionStatus::Active | SubscriptionStatus::PastDue));
         self.subscription.as_deref().filter(|_| runs)
+    }
+
+    /// Whether a subscription grants a plan.
+    pub(crate) fn is_granted(&self, now: Timestamp) -> bool {
+        self.subscription.is_some() && self.basis.grants(now)
     }
 }
 
@@ -49,6 +56,7 @@ struct Row {
     cancel_scheduled: bool,
     stripe_customer: Option<String>,
     stripe_subscription: Option<String>,
+    stripe_rival: Option<String>,
     #[sqlx(flatten)]
     plan: PlanColumns,
 }
@@ -63,6 +71,7 @@ impl Row {
             cancel_scheduled: self.cancel_scheduled,
             customer: self.stripe_customer,
             subscription: self.stripe_subscription,
+            rival: self.stripe_rival,
         })
     }
 }
@@ -71,7 +80,7 @@ impl Row {
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<BillingAccount>, DbError> {
     const SQL: &str = "
         SELECT id, plan_tier, comp_tier, subscription_status, past_due_since, billing_version, current_period_end,
-            cancel_scheduled, stripe_customer, stripe_subscription
+            cancel_scheduled, stripe_customer, stripe_subscription, stripe_rival
         FROM tenants WHERE id = $1";
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
     row.map(Row::account).transpose()
@@ -81,7 +90,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<
 pub(crate) async fn by_customer(db: &mut Conn<'_>, customer: &str) -> Result<Option<BillingAccount>, DbError> {
     const SQL: &str = "
         SELECT id, plan_tier, comp_tier, subscription_status, past_due_since, billing_version, current_period_end,
-            cancel_scheduled, stripe_customer, stripe_subscription
+            cancel_scheduled, stripe_customer, stripe_subscription, stripe_rival
         FROM tenants WHERE stripe_customer = $1";
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(customer).fetch_optional(c).await)?;
     row.map(Row::account).transpose()
@@ -91,15 +100,39 @@ pub(crate) async fn by_customer(db: &mut Conn<'_>, customer: &str) -> Result<Opt
 pub(crate) async fn store(db: &mut Conn<'_>, account: &BillingAccount) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE tenants SET plan_tier = $3, subscription_status = $4, past_due_since = $5, current_period_end = $6,
-            cancel_scheduled = $7, stripe_customer = $8, stripe_subscription = $9, billing_version = billing_version + 1
+            cancel_scheduled = $7, stripe_customer = $8, stripe_subscription = $9, stripe_rival = $10,
+            billing_version = billing_version + 1
         WHERE id = $1 AND billing_version = $2";
     let basis = &account.basis;
     let stored = execute!(db, SQL;
         account.tenant.as_str(), account.version, basis.subscribed.as_str(),
         basis.status.as_ref().map(SubscriptionStatus::as_str), basis.past_due_since.map(Timestamp::as_millis),
         account.current_period_end.map(Timestamp::as_millis), account.cancel_scheduled, account.customer.as_deref(),
-        account.subscription.as_deref())?;
+        account.subscription.as_deref(), account.rival.as_deref())?;
     Ok(stored == 1)
+}
+
+/// Forgets what the processor calls an account and its subscriptions, and how they stand. `None`: there is no such account;
+/// else what was stored.
+pub(crate) async fn unsubscribe(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<BillingAccount>, DbError> {
+    tenants::lock(db, tenant).await?;
+    let Some(account) = find(db, tenant).await? else { return Ok(None) };
+    let forgotten = BillingAccount {
+        basis: PlanBasis {
+            comp: account.basis.comp.clone(),
+            subscribed: Tier::Free,
+            status: None,
+            past_due_since: None,
+        },
+        current_period_end: None,
+        cancel_scheduled: false,
+        customer: None,
+        subscription: None,
+        rival: None,
+        ..account.clone()
+    };
+    store(db, &forgotten).await?;
+    Ok(Some(account))
 }
 
 /// Grants an account a plan, or ends the grant. `false`: there is no such account.
@@ -108,19 +141,20 @@ pub(crate) async fn grant(db: &mut Conn<'_>, tenant: &TenantId, tier: Option<&Ti
     Ok(execute!(db, SQL; tenant.as_str(), tier.map(Tier::as_str))? == 1)
 }
 
-/// Accounts with a subscription whose paid period is over, in the order of their ids, after this one.
-pub(crate) async fn periods_over(
+/// Accounts with a subscription whose paid period is over, or with a second one, in the order of their ids, after this one.
+pub(crate) async fn due(
     db: &mut Conn<'_>,
     now: Timestamp,
     after: Option<&TenantId>,
 ) -> Result<Vec<BillingAccount>, DbError> {
     const SQL: &str = "
         SELECT id, plan_tier, comp_tier, subscription_status, past_due_since, billing_version, current_period_end,
-            cancel_scheduled, stripe_customer, stripe_subscription
-        FROM tenants WHERE stripe_subscription IS NOT NULL AND current_period_end <= $1 AND id > $2
+            cancel_scheduled, stripe_customer, stripe_subscription, stripe_rival
+        FROM tenants
+        WHERE (stripe_subscription IS NOT NULL AND current_period_end <= $1 OR stripe_rival IS NOT NULL) AND id > $2
         ORDER BY id LIMIT $3";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL)
-        .bind(now.as_millis()).bind(after.map_or("", TenantId::as_str)).bind(SUBSCRIPTIONS).fetch_all(c).await)?;
+        .bind(now.as_millis()).bind(after.map_or("", TenantId::as_str)).bind(ACCOUNTS).fetch_all(c).await)?;
     rows.into_iter().map(Row::account).collect()
 }
 

@@ -33,7 +33,7 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "plan-paid" => {
             "Thank you. Your plan changes when the payment is confirmed. Reload this page in a moment to see it."
         }
-        "plan-canceled" => "Your subscription is canceled. You keep the plan until it ends.",
+        "plan-canceled" => "Your subscription is canceled. It ends with its current period.",
         "affiliate-made" => "Affiliate added. Create a credential for it below.",
         "affiliate-saved" => "Affiliate updated.",
         "affiliate-deleted" => "Affiliate deleted. Its credentials no longer work.",

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::billing::{BillingStatus, SubscriptionStatus, Usage, paid_tier};
 use deeplink_core::plan::{Limits, PAST_DUE_DAYS, Tier};
+use deeplink_core::time::Timestamp;
 
 use super::PageResult;
 use super::chart::Count;
@@ -24,16 +25,13 @@ use crate::work::subscriptions;
 
 const PATH: &str = "/account/plan";
 
-/// What follows from the end of a subscription.
-const AFTERWARDS: &str = "Nothing is deleted and your links keep working, but you can add nothing beyond the limits of the plan that then applies.";
-
 /// A plan, and how much of it is used.
 pub(super) struct Plan {
     pub(super) name: &'static str,
     /// Whether this service enforces limits at all.
     pub(super) is_limited: bool,
     pub(super) items: Vec<Item>,
-    /// Days for which single clicks are kept; `None`: for ever.
+    /// Days for which individual clicks are kept; `None`: for ever.
     kept_days: Option<Count>,
 }
 
@@ -145,7 +143,7 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
 
 async fn page(app: &Shared, person: &Person, view: &View<'_>) -> PageResult {
     let standing = Standing::of(app, person).await?;
-    let Standing { status, account } = &standing;
+    let Standing { status, account, .. } = &standing;
     let has_stripe = app.config.stripe.is_some();
     let offers = if has_stripe { offers(status) } else { Vec::new() };
     let frame = Frame::of(app, person, Section::PLAN, "Plan and usage").showing(view).leading_to_payment(app);
@@ -176,13 +174,14 @@ fn offers(status: &BillingStatus) -> Vec<Offer> {
 struct Standing {
     status: BillingStatus,
     account: BillingAccount,
+    now: Timestamp,
 }
 
 impl Standing {
     async fn of(app: &App, person: &Person) -> Result<Self, ApiError> {
         let status = api::billing::status_for(app, &person.caller).await?;
         let account = subscriptions::read(app, &person.caller.tenant).await?;
-        Ok(Self { status, account })
+        Ok(Self { status, account, now: app.clock.now() })
     }
 
     /// Whether there is a subscription that grants a plan, or has lately.
@@ -197,6 +196,38 @@ impl Standing {
 
     fn is_subscribed(&self) -> bool {
         self.account.subscription.is_some()
+    }
+
+    /// Until when a subscription that is cancelled now grants its plan; `None`: it grants none. If a payment failed, this may
+    /// be before the end of the period.
+    fn granted_until(&self) -> Option<String> {
+        let end = self.account.current_period_end;
+        let failed = self.account.basis.past_due_since.map(|since| since.plus_days(PAST_DUE_DAYS));
+        let until = end.into_iter().chain(failed).min().map(|until| DisplayTime::from(until).to_string());
+        let until = until.unwrap_or_else(|| "the current period ends".to_owned());
+        self.account.is_granted(self.now).then_some(until)
+    }
+
+    /// What is kept once the subscription is over: what was made, and clicks for as long as the plan says that holds then.
+    fn kept(&self, verb: &str) -> String {
+        let kept = format!("No link, domain, team member or webhook {verb} deleted, and your links keep working.");
+        match self.tier_afterwards().limits().analytics_retention_days.filter(|_| self.status.quotas_enforced) {
+            Some(days) => format!("{kept} Individual clicks are kept for {} days only.", Count::from(days)),
+            None => kept,
+        }
+    }
+
+    fn tier_afterwards(&self) -> &Tier {
+        self.account.basis.comp.as_ref().unwrap_or(&Tier::Free)
+    }
+
+    /// What follows from the end of the subscription.
+    fn afterwards(&self) -> String {
+        let kept = self.kept("is");
+        if !self.status.quotas_enforced {
+            return kept;
+        }
+        format!("{kept} You can add nothing beyond the limits of the {} plan then.", name_of(self.tier_afterwards()))
     }
 
     fn can_cancel(&self) -> bool {
@@ -219,12 +250,10 @@ impl Standing {
         let (paid, holds) = (&self.status.plan_tier, &self.status.effective_tier);
         let subscription = match &self.status.status {
             _ if self.is_on_hold() => {
-                "Your subscription is on hold, because it is unpaid or paused. See “Manage billing” to pay or resume it."
+                "Your subscription is on hold: it is unpaid, paused, or for a price that this service does not know. See “Manage billing”."
                     .into()
             }
-            SubscriptionStatus::Canceled => {
-                "Your subscription has ended. Nothing was deleted, and your links keep working.".into()
-            }
+            SubscriptionStatus::Canceled => format!("Your subscription has ended. {}", self.kept("was")),
             _ if !self.is_granting() => {
                 if self.status.comp_active { "" } else { "You have no subscription." }.to_owned()
             }
@@ -236,7 +265,7 @@ impl Standing {
                 )
             }
             _ if self.status.cancel_scheduled => {
-                format!("Your {} subscription is not renewed. {AFTERWARDS}", name_of(paid))
+                format!("Your {} subscription is not renewed. {}", name_of(paid), self.afterwards())
             }
             _ => format!("You are subscribed to {}.", name_of(paid)),
         };
@@ -302,18 +331,15 @@ pub(super) async fn confirm(State(app): State<Shared>, person: Person) -> PageRe
 }
 
 fn question(app: &App, person: &Person, standing: &Standing, error: Option<&FormError>) -> Response {
-    let lead = if standing.is_on_hold() {
-        "It ends with its current period and cannot be resumed after that. Nothing is deleted and your links keep working."
-            .to_owned()
-    } else {
-        let until = standing.account.current_period_end.map(|end| DisplayTime::from(end).to_string());
-        let until = until.unwrap_or_else(|| "the period that you paid for ends".to_owned());
-        format!("You keep the plan until {until}; it is not renewed. {AFTERWARDS}")
+    let lead = match standing.granted_until() {
+        None => format!("It ends with its current period and cannot be resumed after that. {}", standing.kept("is")),
+        Some(until) => format!("You keep the plan until {until}; it is not renewed. {}", standing.afterwards()),
     };
+    let subject = if standing.is_on_hold() { "Subscription on hold" } else { name_of(&standing.status.plan_tier) };
     let question = Question {
         section: Section::PLAN,
         title: "Cancel your subscription?".to_owned(),
-        subject: name_of(&standing.status.plan_tier),
+        subject,
         lead: &lead,
         submit: "Cancel subscription".to_owned(),
         keep: "Keep subscription",

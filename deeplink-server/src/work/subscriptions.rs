@@ -1,5 +1,5 @@
 //! What accounts' subscriptions at Stripe are: read when an event says that one changed, and daily where a paid period is
-//! over and no event came.
+//! over and no event came, or where a second subscription may have to take the place of the first.
 //!
 //! Events come late, repeated and in any order, so nothing that they say of a subscription is stored: it is fetched. Each
 //! result is stored under the version of the account that was read before, and is fetched again if that has changed.
@@ -35,6 +35,12 @@ const ROUND_DAYS: i64 = 1;
 const RETRY_MILLIS: i64 = 3_600_000;
 /// The text of [`overtaken`].
 const OVERTAKEN: &str = "the subscription changes at this moment";
+/// The text of [`unavailable`] where the next request would fail as well.
+const NO_ANSWER: &str = "the payment processor does not answer";
+/// The same where only this request fails.
+const NOT_DONE: &str = "the payment processor did not do what was asked";
+/// For an event about a subscription that is not there.
+const NOT_THERE: &str = "the payment processor does not know the subscription";
 
 /// What Stripe says that something happened to.
 #[derive(Debug, Clone)]
@@ -46,13 +52,30 @@ pub(crate) struct StripeEvent {
     pub(crate) tenant: Option<String>,
 }
 
-/// The refusal of what needs Stripe while it does not answer. Why is for the log.
-pub(crate) fn unavailable(error: &StripeError) -> ApiError {
-    tracing::warn!(%error, "Stripe did not do what was asked");
+/// The refusal of what needs Stripe while it does not do it. Why is for the log.
+pub(crate) fn unavailable(app: &App, error: &StripeError) -> ApiError {
+    if matches!(error, StripeError::Refused { .. }) {
+        app.metrics.stripe_call_refused();
+    }
+    if error.is_about_key() {
+        tracing::error!(%error, "Stripe refuses the key, or the key may not do this");
+    } else {
+        tracing::warn!(%error, "Stripe did not do what was asked");
+    }
     match error {
         StripeError::TooMany(_) => DbError::Overloaded.into(),
-        _ => ApiError::TryLater(ErrorCode::UpstreamUnavailable, "the payment processor does not answer", RETRY_SECS),
+        StripeError::Refused { .. } | StripeError::Malformed(_) if !error.is_about_key() => try_later(NOT_DONE),
+        _ => try_later(NO_ANSWER),
     }
+}
+
+fn try_later(why: &'static str) -> ApiError {
+    ApiError::TryLater(ErrorCode::UpstreamUnavailable, why, RETRY_SECS)
+}
+
+/// Whether there is no use in asking Stripe for anything else now.
+fn is_silent(error: &ApiError) -> bool {
+    matches!(error, ApiError::TryLater(_, NO_ANSWER, _) | ApiError::Database(DbError::Overloaded))
 }
 
 /// The refusal of a state that was fetched for an account which has changed since.
@@ -66,7 +89,8 @@ pub(crate) fn is_overtaken(error: &ApiError) -> bool {
 }
 
 /// Takes an event: fetches the subscription that it is about and stores its state with the event. An event that fits no
-/// account changes nothing but the alarms.
+/// account changes nothing but the alarms. One about a subscription that Stripe does not know is refused as well, so that
+/// Stripe repeats it: the key may be wrong.
 pub(crate) async fn take(app: &App, stripe: &Stripe, event: &StripeEvent) -> Result<(), ApiError> {
     if billing::has_event(&mut app.db.read().await?.conn(), &event.id).await? {
         return Ok(());
@@ -75,11 +99,10 @@ pub(crate) async fn take(app: &App, stripe: &Stripe, event: &StripeEvent) -> Res
         Ok(tenant) => refresh(app, stripe, &tenant, &event.subscription, Some(&event.id)).await?,
         Err(alarm) => Err(alarm),
     };
-    if let Err(alarm) = taken {
-        let (customer, tenant) = (event.customer.as_deref(), event.tenant.as_deref());
-        raise(app, alarm, &Concern { event: Some(&event.id), subscription: &event.subscription, customer, tenant });
-    }
-    Ok(())
+    let Err(alarm) = taken else { return Ok(()) };
+    let (customer, tenant) = (event.customer.as_deref(), event.tenant.as_deref());
+    raise(app, alarm, &Concern { event: Some(&event.id), subscription: &event.subscription, customer, tenant });
+    if alarm == StripeAlarm::UnknownSubscription { Err(try_later(NOT_THERE)) } else { Ok(()) }
 }
 
 /// What an alarm is about, as far as it is known.
@@ -119,9 +142,8 @@ async fn account_of(
         Some(tenant) => Some(tenant.clone()),
         None => match stripe.subscription(&event.subscription, Patience::Long).await {
             Ok(subscription) => subscription.tenant,
-            // Any other refusal is about our key or our request, and nothing that the event could help.
-            Err(error) if error.is_not_found() => None,
-            Err(error) => return Err(unavailable(&error)),
+            Err(error) if error.is_not_found() => return Ok(Err(StripeAlarm::UnknownSubscription)),
+            Err(error) => return Err(unavailable(app, &error)),
         },
     };
     let named = named.and_then(|tenant| tenant.parse::<TenantId>().ok());
@@ -130,7 +152,8 @@ async fn account_of(
     Ok(account.map(|account| account.tenant).ok_or(StripeAlarm::UnknownCustomer))
 }
 
-/// Fetches a subscription and stores what it means for an account, with the event that says so if there is one.
+/// Fetches a subscription and stores what it means for an account, with the event that says so if there is one. `Err`
+/// inside: an alarm, and nothing was stored.
 pub(crate) async fn refresh(
     app: &App,
     stripe: &Stripe,
@@ -143,25 +166,32 @@ pub(crate) async fn refresh(
         let account = read(app, tenant).await?;
         let fetched = match stripe.subscription(subscription, Patience::Long).await {
             Err(error) if error.is_not_found() => return Ok(Err(StripeAlarm::UnknownSubscription)),
-            fetched => fetched.map_err(|error| unavailable(&error))?,
+            fetched => fetched.map_err(|error| unavailable(app, &error))?,
         };
-        let next = match applied(&account, &fetched, app.clock.now()) {
+        let (next, alarm) = match applied(&account, &fetched, app.clock.now()) {
             // The event that ended the stored one may be on its way behind this one.
             Err(StripeAlarm::SecondSubscription) if !checked_stored => {
                 checked_stored = true;
                 refresh_stored(app, stripe, account).await?;
                 continue;
             }
+            // Remembered, because Stripe says nothing of it when the stored one ends.
+            Err(alarm @ StripeAlarm::SecondSubscription) => {
+                (BillingAccount { rival: Some(fetched.id.clone()), ..account }, Some(alarm))
+            }
             Err(alarm) => return Ok(Err(alarm)),
-            Ok(next) => next,
+            Ok(next) => {
+                let unknown_price = fetched.has_unknown_price.then_some(StripeAlarm::UnknownPrice);
+                (with_rival(app, stripe, next).await?, unknown_price)
+            }
         };
         match store(app, next, event).await {
             Err(error) if is_overtaken(&error) => {}
             Err(error) => return Err(error),
             Ok(()) => {
-                if fetched.has_unknown_price {
+                if let Some(alarm) = alarm {
                     let (customer, tenant) = (Some(fetched.customer.as_str()), Some(tenant.as_str()));
-                    raise(app, StripeAlarm::UnknownPrice, &Concern { event, subscription, customer, tenant });
+                    raise(app, alarm, &Concern { event, subscription, customer, tenant });
                 }
                 return Ok(Ok(()));
             }
@@ -170,14 +200,35 @@ pub(crate) async fn refresh(
     Err(overtaken())
 }
 
+/// An account whose first subscription grants nothing, once its second one was fetched: that takes the place of the first
+/// if it grants a plan, and is forgotten if it is over.
+async fn with_rival(app: &App, stripe: &Stripe, account: BillingAccount) -> Result<BillingAccount, ApiError> {
+    let now = app.clock.now();
+    let Some(rival) = account.rival.as_deref().filter(|_| !account.is_granted(now)) else { return Ok(account) };
+    let next = match stripe.subscription(rival, Patience::Long).await {
+        Err(error) if error.is_not_found() => Err(StripeAlarm::UnknownSubscription),
+        fetched => applied(&account, &fetched.map_err(|error| unavailable(app, &error))?, now),
+    };
+    Ok(next.unwrap_or_else(|alarm| {
+        let (customer, tenant) = (account.customer.as_deref(), Some(account.tenant.as_str()));
+        raise(app, alarm, &Concern { event: None, subscription: rival, customer, tenant });
+        BillingAccount { rival: None, ..account.clone() }
+    }))
+}
+
 /// Fetches the subscription that an account has, and stores its state.
 async fn refresh_stored(app: &App, stripe: &Stripe, account: BillingAccount) -> Result<(), ApiError> {
     let Some(subscription) = &account.subscription else { return Ok(()) };
     let fetched = match stripe.subscription(subscription, Patience::Long).await {
         Err(error) if error.is_not_found() => return Ok(()),
-        fetched => fetched.map_err(|error| unavailable(&error))?,
+        fetched => fetched.map_err(|error| unavailable(app, &error))?,
     };
     let Ok(next) = applied(&account, &fetched, app.clock.now()) else { return Ok(()) };
+    store_if_unchanged(app, next).await
+}
+
+/// Stores what an account pays, unless it changed since it was read: then it was read again.
+async fn store_if_unchanged(app: &App, next: BillingAccount) -> Result<(), ApiError> {
     match store(app, next, None).await {
         Err(error) if !is_overtaken(&error) => Err(error),
         _ => Ok(()),
@@ -231,9 +282,10 @@ pub(crate) fn applied(
     let is_another = account.subscription.as_ref().is_some_and(|stored| *stored != fetched.id);
     if is_another || account.customer.is_some() && !is_of_customer {
         if fetched.status == SubscriptionStatus::Canceled {
-            return Ok(account.clone());
+            let rival = account.rival.clone().filter(|rival| fetched.is_running || *rival != fetched.id);
+            return Ok(BillingAccount { rival, ..account.clone() });
         }
-        if account.subscription.is_some() && account.basis.grants(now) {
+        if account.is_granted(now) {
             return Err(StripeAlarm::SecondSubscription);
         }
     }
@@ -256,6 +308,7 @@ fn with(account: &BillingAccount, fetched: &Subscription, now: Timestamp) -> Bil
         cancel_scheduled: fetched.cancel_scheduled,
         customer: Some(fetched.customer.clone()),
         subscription: fetched.is_running.then(|| fetched.id.clone()),
+        rival: account.rival.clone().filter(|rival| *rival != fetched.id),
     }
 }
 
@@ -284,40 +337,51 @@ pub(super) async fn run(app: Weak<App>) {
     }
 }
 
-/// Reads every subscription whose paid period is over, unless another node does or has done so today. Gives when the next
-/// round is due. A subscription that cannot be read stays as it is.
+/// Reads every subscription whose paid period is over, and second ones, unless another node does or has done so today. Gives
+/// when the next round is due. A subscription that cannot be read stays as it is, and while Stripe does not answer, so does
+/// the rest.
 async fn round(app: &Shared, holder: &str, now: Timestamp) -> Result<Timestamp, ApiError> {
-    let retry = now.plus_millis(RETRY_MILLIS);
-    if !take_lease(app, holder, now, retry).await? {
-        return Ok(retry);
-    }
     let stripe = app.stripe()?;
     let (mut after, mut has_failed) = (None, false);
     loop {
-        let found = billing::periods_over(&mut app.db.read().await?.conn(), now, after.as_ref()).await?;
+        // For each page anew: a round may take longer than the lease.
+        let at = app.clock.now();
+        let retry = at.plus_millis(RETRY_MILLIS);
+        if !take_lease(app, holder, at, retry).await? {
+            return Ok(retry);
+        }
+        let found = billing::due(&mut app.db.read().await?.conn(), now, after.as_ref()).await?;
         let Some(last) = found.last() else { break };
         after = Some(last.tenant.clone());
         for account in &found {
-            let Some(subscription) = &account.subscription else { continue };
-            match refresh(app, stripe, &account.tenant, subscription, None).await {
-                Ok(Ok(())) => {}
-                Ok(Err(alarm)) => {
-                    let (customer, tenant) = (account.customer.as_deref(), Some(account.tenant.as_str()));
-                    raise(app, alarm, &Concern { event: None, subscription, customer, tenant });
-                }
-                Err(error) => {
-                    has_failed = true;
-                    tracing::warn!(tenant = %account.tenant, %error, "a subscription could not be read; it stays as it is");
-                }
+            let Err(error) = check(app, stripe, account, now).await else { continue };
+            has_failed = true;
+            tracing::warn!(tenant = %account.tenant, %error, "a subscription could not be read; it stays as it is");
+            if is_silent(&error) {
+                return Ok(retry);
             }
         }
     }
     if has_failed {
-        return Ok(retry);
+        return Ok(app.clock.now().plus_millis(RETRY_MILLIS));
     }
     let next = now.plus_days(ROUND_DAYS);
-    take_lease(app, holder, now, next).await?;
+    take_lease(app, holder, app.clock.now(), next).await?;
     Ok(next)
+}
+
+/// Reads the subscription of an account whose paid period is over, and else the second one, should the first grant nothing.
+async fn check(app: &App, stripe: &Stripe, account: &BillingAccount, now: Timestamp) -> Result<(), ApiError> {
+    let ended = account.subscription.as_deref().filter(|_| account.current_period_end.is_some_and(|end| end <= now));
+    let Some(subscription) = ended else {
+        let next = with_rival(app, stripe, account.clone()).await?;
+        return if next == *account { Ok(()) } else { store_if_unchanged(app, next).await };
+    };
+    if let Err(alarm) = refresh(app, stripe, &account.tenant, subscription, None).await? {
+        let (customer, tenant) = (account.customer.as_deref(), Some(account.tenant.as_str()));
+        raise(app, alarm, &Concern { event: None, subscription, customer, tenant });
+    }
+    Ok(())
 }
 
 async fn take_lease(app: &App, holder: &str, now: Timestamp, until: Timestamp) -> Result<bool, ApiError> {
@@ -353,6 +417,7 @@ mod tests {
             cancel_scheduled: false,
             customer: subscription.map(|_| "cus_1".to_owned()),
             subscription: subscription.map(|(id, _)| id.to_owned()),
+            rival: None,
         }
     }
 
@@ -385,6 +450,24 @@ mod tests {
         assert_eq!(adopted(Some(("sub_1", "canceled")), "sub_2", "past_due"), two);
         assert_eq!(adopted(Some(("sub_1", "active")), "sub_2", "active"), Err(StripeAlarm::SecondSubscription));
         assert_eq!(adopted(Some(("sub_1", "active")), "sub_2", "past_due"), Err(StripeAlarm::SecondSubscription));
+    }
+
+    /// It is remembered until it is adopted or over; while it may be paid again, it is not over.
+    #[test]
+    fn a_second_subscription_is_remembered_until_it_is_the_first_or_over() {
+        let after = |status: &str, id: &str, found: &str, runs: bool| {
+            let stored = BillingAccount { rival: Some("sub_2".to_owned()), ..account(Some(("sub_1", status))) };
+            let found = Subscription { is_running: runs, ..fetched(id, found) };
+            let next = applied(&stored, &found, now()).expect("an account");
+            (next.subscription, next.rival)
+        };
+        let [one, two] = ["sub_1", "sub_2"].map(|id| Some(id.to_owned()));
+        assert_eq!(after("canceled", "sub_2", "active", true), (two.clone(), None));
+        assert_eq!(after("active", "sub_2", "canceled", false), (one.clone(), None));
+        assert_eq!(after("active", "sub_2", "canceled", true), (one.clone(), two.clone()));
+        assert_eq!(after("active", "sub_3", "canceled", false), (one.clone(), two.clone()));
+        assert_eq!(after("active", "sub_1", "canceled", false), (None, two.clone()));
+        assert_eq!(after("active", "sub_1", "active", true), (one, two));
     }
 
     #[test]

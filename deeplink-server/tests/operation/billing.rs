@@ -71,6 +71,8 @@ fn a_grant_needs_an_account_and_a_plan() {
         (&["tenant", "comp", nobody, "--tier", "pro"][..], 1, "not_found"),
         (&["tenant", "comp", nobody, "--end"], 1, "not_found"),
         (&["tenant", "plan", nobody], 1, "not_found"),
+        (&["tenant", "unsubscribe", nobody], 1, "not_found"),
+        (&["tenant", "unsubscribe"], 2, "TENANT_ID"),
         (&["tenant", "comp", &tenant], 2, "--tier"),
         (&["tenant", "comp", &tenant, "--tier", "free"], 2, "--tier"),
         (&["tenant", "comp", &tenant, "--tier", "gold"], 2, "--tier"),
@@ -84,6 +86,59 @@ fn a_grant_needs_an_account_and_a_plan() {
         assert!(ended.stderr.contains(says) && ended.stdout.is_empty(), "{args:?}: {ended:?}");
     }
     assert_eq!(plan(&home, &tenant)["comp_active"], false);
+    let told = home.ok(&["tenant", "unsubscribe", &tenant]);
+    assert_eq!(told, format!("{tenant} has neither a customer nor a subscription\n"));
+}
+
+/// Stripe's double, and a home whose server sells plans there.
+fn sale() -> (tokio::runtime::Runtime, Stripe, Home) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let stripe = runtime.block_on(Stripe::start());
+    let mut home = Home::new();
+    for (variable, price) in VARIABLES.into_iter().zip(PRICES) {
+        home.set(variable, price);
+    }
+    home.set("DEEPLINK_STRIPE_SECRET_KEY", SECRET_KEY);
+    home.set("DEEPLINK_STRIPE_WEBHOOK_SECRET", WEBHOOK_SECRET);
+    home.set("DEEPLINK_STRIPE_API_BASE", stripe.base());
+    (runtime, stripe, home)
+}
+
+/// The page on which an account pays for a plan, or where it is asked to go instead.
+fn checkout(server: &Server, key: &str) -> String {
+    let page = server.post("/v1/billing/stripe/checkout?tier=pro", Some(key), "");
+    assert_eq!(page.status, 200, "{page:?}");
+    page.json()["checkout_url"].as_str().expect("a URL").to_owned()
+}
+
+/// An account whose customer and subscription Stripe does not know, such as after other keys were configured, can pay again
+/// once the operator lets the service forget them.
+#[test]
+fn an_account_is_unsubscribed_beside_a_running_server() {
+    let (_runtime, stripe, home) = sale();
+    let (tenant, key) = account(&home, "owner@example.com");
+    let server = home.serve();
+    let url = checkout(&server, &key);
+    let paid = stripe.pay(&url, Clock::system().now().as_millis() / 1_000 + 86_400);
+    assert_eq!(post(&server, &stripe.event("checkout.session.completed", &paid.session)).status, 200);
+    home.ok(&["tenant", "comp", &tenant, "--tier", "business"]);
+    let text = home.ok(&["tenant", "plan", &tenant]);
+    assert!(text.contains("subscription  pro, active, period ends 20"), "{text}");
+    stripe.forgets_everybody();
+    assert_eq!(server.post("/v1/billing/stripe/portal", Some(&key), "").json()["code"], "no_customer");
+    let asked = stripe.seen().len();
+    let told = home.ok(&["tenant", "unsubscribe", "owner@example.com"]);
+    let forgotten = format!("customer {}, subscription {}", paid.customer, paid.subscription);
+    assert!(told.contains(&tenant) && told.contains(&forgotten) && told.contains("Nothing was changed"), "{told}");
+    assert_eq!(stripe.seen().len(), asked, "Stripe is not asked");
+    let shown = status(&server, &key);
+    assert_eq!((&shown["plan_tier"], &shown["effective_tier"]), (&json!("free"), &json!("business")), "{shown}");
+    assert_eq!((&shown["billing_method"], &shown["status"]), (&json!("free"), &json!("active")));
+    assert_eq!(shown["current_period_end"], Value::Null);
+    assert!(checkout(&server, &key).starts_with("https://checkout.stripe.test/"));
+    assert!(home.ok(&["tenant", "unsubscribe", &tenant]).contains("neither a customer nor a subscription"));
+    server.stop();
 }
 
 /// Half a configuration stops the start, and what is missing is named.
@@ -117,21 +172,10 @@ fn post(server: &Server, event: &Event) -> Reply {
 /// applies, once.
 #[test]
 fn st5_a_kill_between_read_and_commit_loses_no_event() {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let stripe = runtime.block_on(Stripe::start());
-    let mut home = Home::new();
-    for (variable, price) in VARIABLES.into_iter().zip(PRICES) {
-        home.set(variable, price);
-    }
-    home.set("DEEPLINK_STRIPE_SECRET_KEY", SECRET_KEY);
-    home.set("DEEPLINK_STRIPE_WEBHOOK_SECRET", WEBHOOK_SECRET);
-    home.set("DEEPLINK_STRIPE_API_BASE", stripe.base());
+    let (runtime, stripe, home) = sale();
     let (_, key) = account(&home, "owner@example.com");
     let mut server = home.serve_with(&["--log", "trace"]);
-    let page = server.post("/v1/billing/stripe/checkout?tier=pro", Some(&key), "");
-    assert_eq!(page.status, 200, "{page:?}");
-    let url = page.json()["checkout_url"].as_str().expect("a URL").to_owned();
+    let url = checkout(&server, &key);
     let paid = stripe.pay(&url, Clock::system().now().as_millis() / 1_000 + 86_400);
     let event = stripe.event("checkout.session.completed", &paid.session);
 

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{ask_cancel, ask_checkout, ask_portal, checkout, scene, scene_with, status};
+use super::{DAY_SECS, ask_cancel, ask_checkout, ask_portal, checkout, scene, scene_with, status};
 use deeplink_testing::stripe::{Fault, Seen};
 use deeplink_testing::{at_once, insist, log_everything};
 
@@ -91,9 +91,10 @@ async fn a_cancellation_can_be_repeated_and_taken_back() {
     scene.stripe.change(&paid.subscription, |wire| wire["cancel_at_period_end"] = false.into());
     assert_eq!(ask_cancel(a).await.status, 200);
     assert_eq!(scene.stripe.subscription(&paid.subscription)["cancel_at_period_end"], true);
+    let end = scene.seconds() + 30 * DAY_SECS;
     scene.stripe.change(&paid.subscription, |wire| {
         wire["cancel_at_period_end"] = false.into();
-        wire["cancel_at"] = 1_900_000_000.into();
+        wire["cancel_at"] = end.into();
     });
     assert_eq!(ask_cancel(a).await.status, 200);
     assert_eq!((posts(), status(a).await["cancel_scheduled"] == true), (2, true), "a date is as good");
@@ -159,7 +160,10 @@ async fn b1_prices_and_addresses_come_from_the_configuration() {
     ] {
         assert_eq!(param(first, name), value, "{name}");
     }
-    assert_eq!(first.form.len(), 9, "{first:?}");
+    // Half an hour at least after it was made, which is what Stripe wants, and so that a page of the last hour is soon over.
+    let hour = scene.seconds().div_euclid(3_600) * 3_600;
+    assert_eq!(param(first, "expires_at"), (hour + 3_600 + 35 * 60).to_string());
+    assert_eq!(first.form.len(), 10, "{first:?}");
     let portal = seen.iter().find(|seen| seen.line == "POST /v1/billing_portal/sessions").expect("a portal");
     assert_eq!(param(portal, "return_url"), "https://links.example.com/account/plan");
     assert!(seen.iter().all(|seen| !format!("{seen:?}").contains("evil")), "{seen:?}");

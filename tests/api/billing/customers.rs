@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Scene, ask_cancel, checkout, scene};
-use deeplink_testing::Caller;
+use super::{DAY_SECS, Scene, ask_cancel, ask_portal, checkout, scene};
 use deeplink_testing::stripe::{PRICES, Paid};
+use deeplink_testing::{Caller, eventually};
 
 const PORTAL: &str = "https://billing.stripe.test/";
 
@@ -43,7 +43,7 @@ async fn pay_twice(scene: &Scene, of: &Caller) -> [Paid; 2] {
 }
 
 /// Of two customers that one account became, the first that is heard of counts, and the other one is an alarm; when the
-/// first one's subscription ends, the other one's takes its place.
+/// first one's subscription ends, the other one's takes its place, though nothing is said of that then.
 #[tokio::test]
 async fn st9_two_customers_of_one_account_are_as_two_subscriptions() {
     for order in [[0, 1], [1, 0]] {
@@ -57,16 +57,72 @@ async fn st9_two_customers_of_one_account_are_as_two_subscriptions() {
         assert_eq!(scene.plan(a).await, one);
         scene.assert_alarms(&[("second_subscription", 1)]).await;
         scene.stripe.set_status(&first.subscription, "canceled");
-        scene.post(&scene.stripe.event_of("customer.subscription.deleted", &first.subscription)).await;
-        assert_eq!(scene.plan(a).await, "free free canceled");
-        scene.post(&scene.stripe.event_of("customer.subscription.updated", &second.subscription)).await;
+        let ended = scene.stripe.event_of("customer.subscription.deleted", &first.subscription);
+        // While the second one cannot be read, the event is refused, so that it comes again.
+        let named = |id: &str| scene.stripe.change(&second.subscription, |wire| wire["id"] = id.into());
+        named("sub_other");
+        assert_eq!(scene.post_at(&scene.world.nobody, &ended).await.outcome(), "503 upstream_unavailable");
+        named(&second.subscription);
+        scene.post(&ended).await;
         assert_eq!(scene.plan(a).await, two);
+        assert_eq!(scene.rival(a).await, "-", "it is the first one now");
         // What is still said of the first one changes nothing.
         scene.post(&scene.stripe.event_of("customer.subscription.updated", &first.subscription)).await;
         assert_eq!(scene.plan(a).await, two);
         assert!(scene.stored(a).await[0].ends_with(&format!("{} {}", second.customer, second.subscription)));
         scene.assert_alarms(&[("second_subscription", 1)]).await;
     }
+}
+
+/// A second subscription that is over is forgotten, and one that grants nothing yet is kept.
+#[tokio::test]
+async fn a_second_subscription_that_is_over_is_forgotten() {
+    let scene = scene().await;
+    let a = &scene.world.a;
+    let [first, second] = pay_twice(&scene, a).await;
+    for paid in [&first, &second] {
+        scene.post(&scene.stripe.event("checkout.session.completed", &paid.session)).await;
+    }
+    assert_eq!(scene.rival(a).await, second.subscription);
+    let told = async |status: &str, paid: &Paid| {
+        scene.stripe.set_status(&paid.subscription, status);
+        scene.post(&scene.stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
+        (scene.plan(a).await, scene.rival(a).await)
+    };
+    let pro = "pro pro active".to_owned();
+    assert_eq!(told("paused", &second).await, (pro.clone(), second.subscription.clone()));
+    assert_eq!(told("canceled", &second).await, (pro, "-".to_owned()));
+    scene.stripe.set_status(&second.subscription, "active");
+    assert_eq!(told("canceled", &first).await, ("free free canceled".to_owned(), "-".to_owned()));
+}
+
+/// Where no event says that the first subscription grants nothing any more, the daily round adopts the second one.
+#[tokio::test]
+async fn a_second_subscription_is_adopted_without_an_event() {
+    let scene = scene().await;
+    let a = &scene.world.a;
+    let [first, second] = pay_twice(&scene, a).await;
+    let far = scene.seconds() + 90 * DAY_SECS;
+    for paid in [&first, &second] {
+        scene.stripe.change(&paid.subscription, |wire| wire["current_period_end"] = far.into());
+        scene.post(&scene.stripe.event("checkout.session.completed", &paid.session)).await;
+    }
+    scene.stripe.set_status(&first.subscription, "past_due");
+    scene.post(&scene.stripe.event_of("customer.subscription.updated", &first.subscription)).await;
+    assert_eq!((scene.plan(a).await.as_str(), scene.rival(a).await), ("pro pro past_due", second.subscription.clone()));
+    let reads = || scene.stripe.seen().iter().filter(|seen| seen.line.starts_with("GET ")).count();
+    let before = reads();
+    scene.next_round(Duration::from_hours(25)).await;
+    assert_eq!(reads(), before, "while the first one grants its plan, there is nothing to read");
+    scene.world.clock.advance(Duration::from_hours(24 * 7));
+    eventually("it is adopted", Duration::from_mins(1), async || scene.plan(a).await == "scale scale active").await;
+    assert_eq!(scene.rival(a).await, "-");
+    // One that the processor does not know is none.
+    scene.world.db.execute("UPDATE tenants SET stripe_rival = 'sub_gone' WHERE stripe_subscription IS NOT NULL").await;
+    scene.stripe.set_status(&second.subscription, "canceled");
+    scene.post(&scene.stripe.event_of("customer.subscription.deleted", &second.subscription)).await;
+    assert_eq!((scene.plan(a).await.as_str(), scene.rival(a).await.as_str()), ("free free canceled", "-"));
+    scene.assert_alarms(&[("second_subscription", 1), ("unknown_subscription", 1)]).await;
 }
 
 /// While a subscription is not over, whatever its state is and whatever it costs, no second one is sold beside it, and it can
@@ -114,6 +170,10 @@ async fn a_customer_who_is_gone_is_made_anew() {
     scene.stripe.set_status(&before.subscription, "canceled");
     scene.post(&scene.stripe.event_of("customer.subscription.deleted", &before.subscription)).await;
     scene.stripe.forgets_everybody();
+    let stored = (scene.stored(a).await, scene.version(a).await);
+    let refused = ask_portal(a).await;
+    assert_eq!(refused.outcome(), "400 no_customer", "there is no page for nobody");
+    assert_eq!((scene.stored(a).await, scene.version(a).await), stored);
     scene.world.clock.advance(Duration::from_hours(1));
     let paid = scene.subscribe(a, "scale").await;
     assert_ne!(paid.customer, before.customer);

@@ -10,13 +10,15 @@ mod signatures;
 mod upstream;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use deeplink_core::time::Timestamp;
 use deeplink_server::config::{Config, StripeAccount, StripePrices};
 use http::Method;
 use serde_json::{Value, json};
 
 use deeplink_testing::stripe::{Event, PRICES, Paid, SECRET_KEY, Stripe, WEBHOOK_SECRET};
-use deeplink_testing::{Caller, Reply, World, spawn_nodes_with, wire};
+use deeplink_testing::{Caller, Reply, World, eventually, spawn_nodes_with, wire};
 
 const WEBHOOK: &str = "/v1/billing/stripe/webhook";
 const DAY_SECS: i64 = 86_400;
@@ -25,6 +27,8 @@ const DAY_SECS: i64 = 86_400;
 pub(crate) struct Scene {
     pub(crate) world: World,
     pub(crate) stripe: Stripe,
+    /// When it began.
+    pub(crate) began: Timestamp,
 }
 
 pub(crate) async fn scene() -> Scene {
@@ -44,7 +48,8 @@ async fn scene_with(nodes: usize, adjust: impl Fn(&mut Config)) -> Scene {
     .await;
     world.note_secret(SECRET_KEY);
     world.note_secret(WEBHOOK_SECRET);
-    Scene { world, stripe }
+    let began = world.clock.now();
+    Scene { world, stripe, began }
 }
 
 impl Scene {
@@ -78,6 +83,23 @@ impl Scene {
             of.tenant
         );
         self.world.db.texts(sql).await
+    }
+
+    /// The second subscription that is stored of an account; `-`: none.
+    async fn rival(&self, of: &Caller) -> String {
+        let sql = format!("SELECT COALESCE(stripe_rival, '-') FROM tenants WHERE id = '{}'", of.tenant);
+        self.world.db.texts(sql).await.concat()
+    }
+
+    /// Lets time pass in which the daily round becomes due, and waits until it is over.
+    async fn next_round(&self, later: Duration) {
+        const DUE: &str = "SELECT expires_at FROM leases WHERE name = 'subscriptions'";
+        self.world.clock.advance(later);
+        let tomorrow = self.world.clock.now().plus_days(1).as_millis();
+        eventually("the next round is tomorrow's", Duration::from_mins(1), async || {
+            self.world.db.number(DUE).await >= tomorrow - 3_600_000
+        })
+        .await;
     }
 
     /// How often what an account pays was stored.

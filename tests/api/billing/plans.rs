@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{DAY_SECS, ask_cancel, ask_checkout, scene, status};
-use deeplink_testing::stripe::{PRICES, Shape};
-use deeplink_testing::{eventually, spawn_with};
+use super::{DAY_SECS, ask_cancel, ask_checkout, scene, scene_with, status};
+use deeplink_testing::stripe::{Fault, PRICES, Shape};
+use deeplink_testing::{Caller, eventually, spawn_with};
 
 /// The operator's grant and the subscription's plan: the higher one holds, and what is paid for is shown as it is.
 #[tokio::test]
@@ -94,11 +94,13 @@ async fn bl3_the_end_of_the_period_is_shown_in_milliseconds() {
     assert_eq!(scene.plan(a).await, "pro pro active");
 }
 
-/// A smaller plan deletes nothing: links go on to work, and new ones are refused until there is room.
+/// A smaller plan deletes nothing but individual clicks, which are kept for as long as it says: links go on to work, counts
+/// stay, and new links are refused until there is room.
 #[tokio::test]
-async fn bl4_a_downgrade_deletes_nothing() {
-    let scene = scene().await;
-    let a = &scene.world.a;
+async fn bl4_a_downgrade_deletes_individual_clicks_only() {
+    let mut scene = scene().await;
+    let a = &scene.world.a.clone();
+    let b = &scene.world.b.clone();
     let paid = scene.subscribe(a, "pro").await;
     let made = a.post("/v1/links/bulk", &json!({"template": {"web_url": "https://example.com/"}, "count": 60})).await;
     assert_eq!(made.status, 201, "{}", made.text());
@@ -121,6 +123,96 @@ async fn bl4_a_downgrade_deletes_nothing() {
     }
     assert_eq!(a.delete(&format!("/v1/links/{}", id(10))).await.status, 204);
     a.make("fits-again").await;
+    // B is granted a plan that keeps clicks for longer.
+    scene.world.db.execute(format!("UPDATE tenants SET comp_tier = 'pro' WHERE id = '{}'", b.tenant)).await;
+    b.make("of-b").await;
+    assert_eq!(b.tap("of-b").await.status, 302);
+    let clicks = |of: &Caller| {
+        format!(
+            "SELECT CAST(count(*) AS BIGINT) FROM clicks
+             WHERE link IN (SELECT position FROM links WHERE tenant_id = '{}')",
+            of.tenant
+        )
+    };
+    eventually("clicks are stored", Duration::from_mins(1), async || {
+        scene.world.db.number(clicks(a)).await == 1 && scene.world.db.number(clicks(b)).await == 1
+    })
+    .await;
+    scene.world.folded().await;
+    const COUNTED: &str = "SELECT CAST(sum(clicks) AS BIGINT) FROM click_hours";
+    let counted = scene.world.db.number(COUNTED).await;
+    scene.world.clock.advance(Duration::from_hours(31 * 24));
+    // The service looks soon after its start.
+    scene.world.restart(|_| {}).await;
+    eventually("old clicks are taken away", Duration::from_mins(1), async || {
+        scene.world.db.number(clicks(a)).await == 0
+    })
+    .await;
+    assert_eq!((scene.world.db.number(clicks(b)).await, scene.world.db.number(COUNTED).await), (1, counted));
+    assert_eq!(status(a).await["usage"]["links"], 50);
+}
+
+/// A plan is sold at the first of its prices, and who pays one of the others keeps it.
+#[tokio::test]
+async fn a_price_that_is_not_sold_any_more_still_grants_its_plan() {
+    let scene = scene_with(1, |config| {
+        if let Some(stripe) = &mut config.stripe {
+            stripe.prices.pro.push("price_of_last_year".to_owned());
+        }
+    })
+    .await;
+    let (a, b) = (&scene.world.a, &scene.world.b);
+    let end = scene.seconds() + DAY_SECS;
+    let old = scene.stripe.subscribe("cus_1", a.tenant.as_str(), "price_of_last_year", end);
+    scene.post(&scene.stripe.event_of("customer.subscription.created", &old)).await;
+    assert_eq!(scene.plan(a).await, "pro pro active");
+    scene.subscribe(b, "pro").await;
+    let page = scene.stripe.seen().into_iter().find(|seen| seen.line == "POST /v1/checkout/sessions").expect("a page");
+    assert_eq!(page.form["line_items[0][price]"], PRICES[0]);
+    scene.assert_alarms(&[]).await;
+}
+
+/// While a subscription is not over, it is how the account pays, whatever it grants.
+#[tokio::test]
+async fn a_subscription_on_hold_is_still_how_an_account_pays() {
+    let scene = scene().await;
+    let a = &scene.world.a;
+    let paid = scene.subscribe(a, "pro").await;
+    for (becomes, method) in [("unpaid", "stripe"), ("paused", "stripe"), ("past_due", "stripe"), ("canceled", "free")]
+    {
+        scene.stripe.set_status(&paid.subscription, becomes);
+        scene.post(&scene.stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
+        assert_eq!(status(a).await["billing_method"], method, "{becomes}");
+    }
+}
+
+/// A subscription that Stripe ends on a date: with the period or within it, that date is the end, and there is nothing left
+/// to cancel. With a later date it is renewed until then, so that it can be ended with the period.
+#[tokio::test]
+async fn a_date_on_which_a_subscription_ends_is_its_end() {
+    let scene = scene().await;
+    let a = &scene.world.a;
+    let paid = scene.subscribe(a, "pro").await;
+    let end = scene.seconds() + 30 * DAY_SECS;
+    let posts = || scene.stripe.seen().iter().filter(|seen| seen.line.contains("POST /v1/subscriptions")).count();
+    for (date, scheduled, shown) in
+        [(end - DAY_SECS, true, end - DAY_SECS), (end, true, end), (end + DAY_SECS, false, end)]
+    {
+        scene.stripe.change(&paid.subscription, |wire| wire["cancel_at"] = date.into());
+        scene.post(&scene.stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
+        let told = status(a).await;
+        assert_eq!(
+            (&told["cancel_scheduled"], &told["current_period_end"]),
+            (&json!(scheduled), &json!(shown * 1_000))
+        );
+        assert_eq!(
+            ask_cancel(a).await.json(),
+            json!({"status": "cancel_scheduled", "current_period_end": shown * 1_000})
+        );
+        assert_eq!(posts(), usize::from(!scheduled), "what ends by itself is not cancelled again");
+    }
+    assert_eq!(scene.stripe.subscription(&paid.subscription)["cancel_at_period_end"], true);
+    assert_eq!(status(a).await["cancel_scheduled"], true);
 }
 
 /// What is used is counted with what uses it.
@@ -156,7 +248,7 @@ async fn a_period_that_is_over_is_asked_about_daily() {
     scene.stripe.set_status(&paid.subscription, "canceled");
     let reads = || scene.stripe.seen().iter().filter(|seen| seen.line.starts_with("GET ")).count();
     let before = reads();
-    scene.stripe.fails(Some(deeplink_testing::stripe::Fault::Status(500)));
+    scene.stripe.fails(Some(Fault::Status(500)));
     scene.world.clock.advance(Duration::from_hours(31 * 24));
     eventually("it is asked about", Duration::from_mins(1), async || reads() >= before + 3).await;
     assert_eq!(scene.plan(a).await, "pro pro active", "what cannot be read stays as it is");
@@ -168,8 +260,7 @@ async fn a_period_that_is_over_is_asked_about_daily() {
     .await;
     let asked = reads();
     for _ in 0..3 {
-        scene.world.clock.advance(Duration::from_hours(25));
-        scene.plan(a).await;
+        scene.next_round(Duration::from_hours(25)).await;
     }
     assert_eq!(reads(), asked, "what has ended is not asked about any more");
     assert_eq!(ask_checkout(a, "pro").await.status, 200);
@@ -182,14 +273,81 @@ async fn a_subscription_that_is_gone_is_asked_about_daily() {
     let a = &scene.world.a;
     scene.subscribe(a, "pro").await;
     scene.stripe.forgets_everybody();
-    scene.world.clock.advance(Duration::from_hours(31 * 24));
-    eventually("it is an alarm", Duration::from_mins(1), async || !scene.alarms().await.is_empty()).await;
+    scene.next_round(Duration::from_hours(31 * 24)).await;
     scene.assert_alarms(&[("unknown_subscription", 1)]).await;
-    let due = "SELECT expires_at FROM leases WHERE name = 'subscriptions'";
-    let tomorrow = scene.world.clock.now().plus_days(1).as_millis();
-    eventually("the next round is tomorrow's", Duration::from_mins(1), async || {
-        scene.world.db.number(due).await >= tomorrow - 3_600_000
+    assert_eq!(scene.plan(a).await, "pro pro active", "it stays as it is");
+}
+
+/// While the processor does not answer, the round ends with the first account, and the next one begins there. What is refused
+/// for one account only is no reason to leave the others.
+#[tokio::test]
+async fn a_round_ends_when_the_processor_does_not_answer() {
+    for (faults, first_round) in [(&[Fault::Status(500); 3][..], 3), (&[Fault::Status(403)], 1)] {
+        let scene = scene().await;
+        let mut accounts = [&scene.world.a, &scene.world.b];
+        accounts.sort_by_key(|account| account.tenant.as_str().to_owned());
+        let mut lines = Vec::new();
+        for account in accounts {
+            let paid = scene.subscribe(account, "pro").await;
+            scene.stripe.set_status(&paid.subscription, "canceled");
+            lines.push(format!("GET /v1/subscriptions/{}", paid.subscription));
+        }
+        let before = scene.stripe.seen().len();
+        scene.stripe.fails_next(faults);
+        scene.world.clock.advance(Duration::from_hours(31 * 24));
+        let reads = || scene.stripe.seen().into_iter().skip(before).map(|seen| seen.line).collect::<Vec<_>>();
+        eventually("the first one is asked about", Duration::from_mins(1), async || reads().len() >= first_round).await;
+        eventually("both are asked about", Duration::from_mins(1), async || {
+            scene.world.clock.advance(Duration::from_mins(61));
+            scene.plan(accounts[1]).await == "free free canceled"
+        })
+        .await;
+        let expected: Vec<_> = std::iter::repeat_n(&lines[0], first_round).chain(&lines).cloned().collect();
+        assert_eq!(reads(), expected, "{faults:?}");
+    }
+    let scene = scene().await;
+    let mut accounts = [&scene.world.a, &scene.world.b];
+    accounts.sort_by_key(|account| account.tenant.as_str().to_owned());
+    for account in accounts {
+        let paid = scene.subscribe(account, "pro").await;
+        scene.stripe.set_status(&paid.subscription, "canceled");
+    }
+    scene.stripe.fails_next(&[Fault::Status(400)]);
+    scene.world.clock.advance(Duration::from_hours(31 * 24));
+    eventually("the second one is read", Duration::from_mins(1), async || {
+        scene.plan(accounts[1]).await == "free free canceled"
     })
     .await;
-    assert_eq!(scene.plan(a).await, "pro pro active", "it stays as it is");
+    assert_eq!(scene.plan(accounts[0]).await, "pro pro active", "the first one stays as it is until the next round");
+}
+
+/// A round may take longer than the lease of the node that makes it, so each page of accounts renews it.
+#[tokio::test]
+async fn a_long_round_keeps_its_lease() {
+    const PAGE: usize = 64;
+    const DUE: &str = "SELECT expires_at FROM leases WHERE name = 'subscriptions'";
+    let scene = scene().await;
+    // The one that is made at the start.
+    scene.next_round(Duration::ZERO).await;
+    let now = scene.world.clock.now().as_millis();
+    let rows = (0..=PAGE).map(|number| format!("('tnt_{number:024x}', {now}, 1, 'sub_gone_{number}')"));
+    let rows = rows.collect::<Vec<_>>().join(", ");
+    let accounts =
+        format!("INSERT INTO tenants (id, created_at, current_period_end, stripe_subscription) VALUES {rows}");
+    scene.world.db.execute(accounts).await;
+    let held: Vec<_> = (0..=PAGE).map(|_| scene.stripe.hold_read()).collect();
+    scene.world.clock.advance(Duration::from_hours(25));
+    held[0].reached().await;
+    let hour = Duration::from_hours(1);
+    let until = scene.world.clock.now().plus_millis(3_600_000).as_millis();
+    assert_eq!(scene.world.db.number(DUE).await, until);
+    scene.world.clock.advance(hour / 2);
+    for held in &held[..PAGE] {
+        held.let_go();
+    }
+    held[PAGE].reached().await;
+    assert_eq!(scene.world.db.number(DUE).await, until + 1_800_000);
+    held[PAGE].let_go();
+    scene.next_round(Duration::ZERO).await;
+    scene.assert_alarms(&[("unknown_subscription", PAGE as u64 + 1)]).await;
 }

@@ -1,7 +1,11 @@
 //! A processor that fails: nothing is changed, nobody waits for ever, and what is known is still shown.
 
 use super::{ask_cancel, ask_checkout, ask_portal, scene, scene_with, status};
+use deeplink_testing::eventually;
 use deeplink_testing::stripe::{Fault, Shape};
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Whatever the processor does, what needs it is refused so that it can be tried again, and the status is the service's own.
@@ -87,10 +91,13 @@ async fn st9_a_refusal_is_no_proof_that_nothing_is_there() {
     let paid = scene.pay(a, "pro").await;
     scene.stripe.speaks(Shape::Old);
     let event = scene.stripe.invoice_event("invoice.paid", &paid.subscription);
-    for status in [400, 401, 403, 402] {
+    for (status, count) in [(400, 1), (401, 2), (403, 3), (402, 4), (500, 4)] {
         scene.stripe.fails(Some(Fault::Status(status)));
         let refused = scene.post_at(&scene.world.nobody, &event).await;
         assert_eq!(refused.outcome(), "503 upstream_unavailable", "{status}");
+        let counted = format!("deeplink_stripe_calls_refused_total {count}");
+        let figures = scene.figures().await;
+        assert!(figures.lines().any(|line| line.trim() == counted), "{status}: {figures}");
     }
     scene.stripe.fails(None);
     scene.assert_alarms(&[]).await;
@@ -128,18 +135,30 @@ async fn one_account_does_not_keep_others_from_paying() {
 #[tokio::test]
 async fn st8_a_processor_that_hangs_holds_nothing_else_up() {
     let scene = scene().await;
-    let a = scene.world.a.clone();
-    scene.subscribe(&a, "pro").await;
+    let (a, b) = (&scene.world.a, &scene.world.b);
+    let paid = scene.subscribe(a, "pro").await;
+    let event = scene.stripe.event_of("customer.subscription.updated", &paid.subscription);
+    let before = scene.stripe.seen().len();
     scene.stripe.fails(Some(Fault::Hangs));
-    let hanging = tokio::spawn({
-        let a = a.clone();
-        async move { ask_cancel(&a).await }
-    });
-    assert_eq!(status(&a).await["plan_tier"], "pro");
-    a.make("spring-42").await;
-    let refused = hanging.await.expect("an answer");
-    assert_eq!(refused.outcome(), "503 upstream_unavailable");
-    assert!(!refused.header("retry-after").is_empty());
+    // A call gets ten seconds; a busy machine gets more.
+    let within = |ask| tokio::time::timeout(Duration::from_secs(29), ask);
+    let refusals = within(join_all([
+        ask_checkout(b, "pro").boxed(),
+        ask_portal(a).boxed(),
+        ask_cancel(a).boxed(),
+        scene.post_at(&scene.world.nobody, &event).boxed(),
+    ]));
+    let meanwhile = async {
+        eventually("all of them wait", Duration::from_secs(9), async || scene.stripe.seen().len() >= before + 4).await;
+        assert_eq!(status(a).await["plan_tier"], "pro");
+        a.make("spring-42").await;
+    };
+    let (refusals, ()) = tokio::join!(refusals, meanwhile);
+    for refused in refusals.expect("answers in time") {
+        assert_eq!(refused.outcome(), "503 upstream_unavailable");
+        assert!(!refused.header("retry-after").is_empty());
+    }
+    assert_eq!((scene.events().await, scene.version(a).await), (1, 1), "nothing was changed");
 
     let down = scene_with(1, |config| {
         if let Some(stripe) = &mut config.stripe {

@@ -74,11 +74,79 @@ async fn says(visitor: &Visitor<'_>, texts: &[&str], never: &[&str]) {
     }
 }
 
+const KEPT: &str = "No link, domain, team member or webhook is deleted, and your links keep working. Individual clicks are kept for 30 days only.";
+
+/// What a page says of a subscription that is neither over nor grants a plan, and of its end.
+async fn is_on_hold(visitor: &Visitor<'_>) {
+    let on_hold = [
+        "Your plan: Free",
+        "On hold",
+        "is on hold: it is unpaid, paused, or for a price that this service does not know.",
+        "Manage billing",
+        "Cancel subscription",
+        "You change your plan on the billing page",
+    ];
+    says(visitor, &on_hold, &["Ended", "<dt>Renews on</dt>", "You have no subscription."]).await;
+    let question = text_of(&visitor.get(CANCEL).await);
+    for text in ["<bdi>Subscription on hold</bdi>", "cannot be resumed after that", KEPT] {
+        assert!(question.contains(text), "{text}: {question}");
+    }
+    assert!(!question.contains("You keep") && !question.contains("<bdi>Free</bdi>"), "{question}");
+}
+
+/// A day so many days after the world's start, as pages have it.
+fn day(scene: &Scene, later: i64) -> String {
+    let text = scene.began.plus_days(later).to_string();
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month: usize = text[5..7].parse().expect("a month");
+    format!("{} {} {}", text[8..10].trim_start_matches('0'), months[month - 1], &text[..4])
+}
+
+/// A subscription for a price that is not ours is on hold as well, and what is said after its cancellation is true of it, too.
+#[tokio::test]
+async fn a_subscription_for_an_unknown_price_is_on_hold() {
+    let scene = scene().await;
+    let visitor = Visitor::signed_in(&scene.world, &scene.world.a).await;
+    let paid = scene.subscribe(&scene.world.a, "pro").await;
+    let price = |wire: &mut serde_json::Value| wire["items"]["data"][0]["price"]["id"] = "price_of_socks".into();
+    scene.stripe.change(&paid.subscription, price);
+    scene.post(&scene.stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
+    is_on_hold(&visitor).await;
+    let canceled = visitor.post(CANCEL, &[]).await;
+    assert_eq!(went(&canceled), (303, "/account/plan?done=plan-canceled"));
+    let page = text_of(&visitor.get("/account/plan?done=plan-canceled").await);
+    assert!(page.contains("Your subscription is canceled. It ends with its current period."), "{page}");
+    assert!(page.contains("<dt>Ends on</dt>") && !page.contains("You keep the plan"), "{page}");
+}
+
+/// After a failed payment, the plan that is promised until the end is that of the seven days, if these end sooner.
+#[tokio::test]
+async fn a_late_subscription_keeps_its_plan_for_seven_days_at_most() {
+    let scene = scene().await;
+    let a = &scene.world.a;
+    let visitor = Visitor::signed_in(&scene.world, a).await;
+    let paid = scene.subscribe(a, "pro").await;
+    scene.stripe.set_status(&paid.subscription, "past_due");
+    scene.post(&scene.stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
+    let asks = async |visitor: &Visitor<'_>| text_of(&visitor.get(CANCEL).await);
+    let question = asks(&visitor).await;
+    assert!(question.contains(&format!("You keep the plan until {};", day(&scene, 7))), "{question}");
+    let soon = (scene.began.as_millis() / 1_000) + 3 * 86_400;
+    scene.stripe.change(&paid.subscription, |wire| wire["current_period_end"] = soon.into());
+    scene.post(&scene.stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
+    let question = asks(&visitor).await;
+    assert!(question.contains(&format!("You keep the plan until {};", day(&scene, 3))), "{question}");
+    scene.world.clock.advance(Duration::from_hours(24 * 8));
+    let visitor = Visitor::signed_in(&scene.world, a).await;
+    let question = asks(&visitor).await;
+    assert!(question.contains("<bdi>Pro</bdi>") && !question.contains("You keep"), "{question}");
+}
+
 /// Each button does what the operation of that name does, and the page says at each step what is paid for and until when.
 #[tokio::test]
 async fn a_plan_is_bought_managed_and_canceled() {
     let scene = scene().await;
-    let Scene { world, stripe } = &scene;
+    let Scene { world, stripe, .. } = &scene;
     let visitor = Visitor::signed_in(world, &world.a).await;
     says(
         &visitor,
@@ -124,17 +192,14 @@ async fn a_plan_is_bought_managed_and_canceled() {
     for status in ["unpaid", "paused"] {
         stripe.set_status(&paid.subscription, status);
         scene.post(&stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
-        let on_hold = ["Your plan: Free", "On hold", "unpaid or paused", "Manage billing", "Cancel subscription"];
-        says(&visitor, &on_hold, &["Ended", "<dt>Renews on</dt>", "You have no subscription."]).await;
-        says(&visitor, &["You change your plan on the billing page"], &[]).await;
-        let question = text_of(&visitor.get(CANCEL).await);
-        assert!(question.contains("cannot be resumed after that") && !question.contains("You keep"), "{question}");
+        is_on_hold(&visitor).await;
     }
     stripe.set_status(&paid.subscription, "active");
     scene.post(&stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
 
     let question = text_of(&visitor.get(CANCEL).await);
-    for text in ["Cancel your subscription?", "<bdi>Pro</bdi>", "You keep the plan until ", "Keep subscription"] {
+    let until = format!("You keep the plan until {}; it is not renewed.", day(&scene, 30));
+    for text in ["Cancel your subscription?", "<bdi>Pro</bdi>", &until, KEPT, "the Free plan", "Keep subscription"] {
         assert!(question.contains(text), "{text}: {question}");
     }
     for _ in 0..2 {
@@ -150,7 +215,8 @@ async fn a_plan_is_bought_managed_and_canceled() {
         "Your plan: Free",
         "Ended",
         "The next page shows the price",
-        "Your subscription has ended.",
+        "Your subscription has ended. No link, domain, team member or webhook was deleted",
+        "Individual clicks are kept for 30 days only.",
         "Manage billing",
         "Upgrade to Pro",
     ];
@@ -167,12 +233,12 @@ async fn a_plan_is_bought_managed_and_canceled() {
 #[tokio::test]
 async fn a_refusal_is_said_on_the_page() {
     let scene = scene().await;
-    let Scene { world, stripe } = &scene;
+    let Scene { world, stripe, .. } = &scene;
     let visitor = Visitor::signed_in(world, &world.a).await;
     for (path, fields, text) in [
-        (CHECKOUT, vec![("tier", "gold")], "This plan cannot be paid for."),
-        (CHECKOUT, vec![], "This plan cannot be paid for."),
-        (PORTAL, vec![], "You have not paid for a plan yet"),
+        (CHECKOUT, vec![("tier", "gold")], "This plan cannot be bought."),
+        (CHECKOUT, vec![], "This plan cannot be bought."),
+        (PORTAL, vec![], "The payment service does not know you as a customer"),
         (CANCEL, vec![], "You have no subscription that could be canceled."),
     ] {
         let refused = visitor.post(path, &fields).await;

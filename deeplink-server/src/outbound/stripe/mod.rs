@@ -69,6 +69,11 @@ impl StripeError {
         matches!(self, Self::Refused { status: StatusCode::NOT_FOUND, .. })
     }
 
+    /// Whether Stripe refuses our key, or the key may not do what was asked: nothing is done until the operator changes that.
+    pub(crate) fn is_about_key(&self) -> bool {
+        matches!(self, Self::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. })
+    }
+
     /// Whether Stripe refuses because it does not know the customer that was named.
     pub(crate) fn is_unknown_customer(&self) -> bool {
         matches!(self, Self::Refused { reason, .. } if reason.ends_with("resource_missing, customer"))
@@ -117,6 +122,8 @@ pub(crate) struct Checkout<'a> {
     pub(crate) success_url: &'a str,
     /// Where they come back to if they do not.
     pub(crate) cancel_url: &'a str,
+    /// Until when it can be paid on, in seconds since 1970.
+    pub(crate) expires_at: i64,
 }
 
 impl Checkout<'_> {
@@ -133,6 +140,7 @@ impl Checkout<'_> {
             ("metadata[tenant_id]", self.tenant),
             ("subscription_data[metadata][tenant_id]", self.tenant),
         ]);
+        form.append_pair("expires_at", &self.expires_at.to_string());
         match (self.customer, self.email) {
             (Some(customer), _) => drop(form.append_pair("customer", customer)),
             (None, Some(email)) => drop(form.append_pair("customer_email", email)),

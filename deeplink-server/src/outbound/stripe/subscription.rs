@@ -23,7 +23,9 @@ pub(crate) struct Subscription {
     pub(crate) has_unknown_price: bool,
     /// The plan that it grants; free if none.
     pub(crate) tier: Tier,
+    /// Where it ends on a date within its period: that date.
     pub(crate) current_period_end: Option<Timestamp>,
+    /// Whether it ends with its period or within it. One that ends on a later date is renewed until then.
     pub(crate) cancel_scheduled: bool,
     /// The account that the checkout was made for.
     pub(crate) tenant: Option<String>,
@@ -96,7 +98,9 @@ impl WireSubscription {
         let is_running = !matches!(self.status.as_str(), "canceled" | "incomplete" | "incomplete_expired");
         // Since version 2025-03-31 each item has its own.
         let of_items = self.items.data.iter().filter_map(|item| item.current_period_end).min();
-        let end = self.current_period_end.or(of_items).filter(|_| is_running);
+        let period_end = self.current_period_end.or(of_items);
+        let date = self.cancel_at.filter(|date| period_end.is_none_or(|end| *date <= end));
+        let end = date.or(period_end).filter(|_| is_running);
         Subscription {
             id: self.id,
             customer: self.customer.id(),
@@ -105,7 +109,7 @@ impl WireSubscription {
             has_unknown_price,
             tier,
             current_period_end: end.map(|seconds| Timestamp::from_millis(seconds.saturating_mul(1_000))),
-            cancel_scheduled: is_running && (self.cancel_at_period_end || self.cancel_at.is_some()),
+            cancel_scheduled: is_running && (self.cancel_at_period_end || date.is_some()),
             tenant: self.metadata.remove("tenant_id"),
         }
     }
@@ -185,11 +189,35 @@ mod tests {
         assert_eq!(end(|wire| wire["items"]["data"] = json!([])), None);
     }
 
+    /// A date counts if it comes with the end of the period or before it, and is the end then.
     #[test]
     fn a_cancellation_is_scheduled_by_the_period_or_by_a_date() {
-        assert!(!read(|_| ()).cancel_scheduled);
-        assert!(read(|wire| wire["cancel_at_period_end"] = true.into()).cancel_scheduled);
-        assert!(read(|wire| wire["cancel_at"] = 1_800_000_000.into()).cancel_scheduled);
+        let end = 1_800_000_000;
+        for (at_period_end, date, scheduled, ends) in [
+            (false, None, false, end),
+            (true, None, true, end),
+            (true, Some(end), true, end),
+            (false, Some(end), true, end),
+            (false, Some(end - 1), true, end - 1),
+            (false, Some(end + 1), false, end),
+            (true, Some(end + 1), true, end),
+        ] {
+            let found = read(|wire| {
+                wire["cancel_at_period_end"] = at_period_end.into();
+                wire["cancel_at"] = date.into();
+            });
+            let ends = Some(Timestamp::from_millis(ends * 1_000));
+            assert_eq!(
+                (found.cancel_scheduled, found.current_period_end),
+                (scheduled, ends),
+                "{at_period_end} {date:?}"
+            );
+        }
+        let undated = read(|wire| {
+            wire["items"] = json!({"data": [{"price": {"id": "price_pro"}}]});
+            wire["cancel_at"] = end.into();
+        });
+        assert!(undated.cancel_scheduled && undated.current_period_end == Some(Timestamp::from_millis(end * 1_000)));
         let expanded = read(|wire| wire["customer"] = json!({"id": "cus_2", "object": "customer"}));
         assert_eq!((expanded.customer.as_str(), expanded.tenant.as_deref()), ("cus_2", Some("tnt_1")));
     }

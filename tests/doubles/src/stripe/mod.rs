@@ -23,6 +23,9 @@ pub const NEXT_WEBHOOK_SECRET: &str = "whsec_b47e2d0f15c3a9-of-tests";
 /// The prices of pro, business and scale.
 pub const PRICES: [&str; 3] = ["price_pro", "price_business", "price_scale"];
 
+/// The version of the API that is spoken, and no other.
+const VERSION: &str = "2025-03-31.basil";
+
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -30,7 +33,7 @@ pub enum Fault {
     Status(u16),
     /// Answers with this status, and keeps that as the answer to the request's idempotency key.
     Kept(u16),
-    /// Does not answer.
+    /// Never answers.
     Hangs,
     /// Closes the connection.
     Cut,
@@ -251,6 +254,14 @@ impl Stripe {
         id
     }
 
+    /// Gives a subscription another id.
+    pub fn is_known_as(&self, subscription: &str, id: &str) {
+        let subscriptions = &mut self.inner().subscriptions;
+        let mut wire = subscriptions.remove(subscription).expect("a subscription");
+        wire["id"] = id.into();
+        subscriptions.insert(id.to_owned(), wire);
+    }
+
     /// Knows nobody any more, as with a key of another account.
     pub fn forgets_everybody(&self) {
         let inner = &mut *self.inner();
@@ -278,7 +289,7 @@ impl Stripe {
     pub fn event(&self, kind: &str, object: &Value) -> Event {
         let id = format!("evt_{}", self.inner().number());
         let body = json!({
-            "id": id, "object": "event", "type": kind, "api_version": "2025-03-31.basil", "created": 1_795_167_000, "livemode": false,
+            "id": id, "object": "event", "type": kind, "api_version": VERSION, "created": 1_795_167_000, "livemode": false,
             "data": {"object": object},
         });
         Event { id, body: body.to_string() }
