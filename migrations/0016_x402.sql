@@ -27,7 +27,11 @@ CREATE TABLE payments (
     request     TEXT   NOT NULL,
     -- SHA-256 of the Idempotency-Key, bound to the row, hex; null: none came
     key_hash    TEXT,
+    -- SHA-256 of payer, method, path and Idempotency-Key, hex; null: none came
+    key_scope   TEXT,
     is_read     BOOLEAN NOT NULL,
+    -- Whether its payer can repeat the request: with a key, or as a write whose reply shows no secret
+    is_repeatable BOOLEAN NOT NULL,
     -- Until when the payer lets it be settled; null: only a facilitator can say
     valid_before BIGINT,
     -- settling, unknown, refused, credit, done
@@ -53,3 +57,6 @@ CREATE INDEX payments_retry ON payments (retry_at) WHERE retry_at IS NOT NULL;
 -- Those in doubt
 CREATE INDEX payments_open ON payments (lease_until) WHERE state IN ('settling', 'unknown');
 CREATE INDEX payments_created ON payments (created_at);
+-- One payment at a time under a key: a second one would be charged for the same thing
+CREATE UNIQUE INDEX payments_key_open ON payments (key_scope) WHERE state IN ('settling', 'unknown', 'credit');
+CREATE INDEX payments_key_done ON payments (key_scope) WHERE state = 'done';

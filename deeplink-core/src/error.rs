@@ -108,11 +108,11 @@ codes! {
     PaymentRequired = "payment_required", 402;
     /// The payment header cannot be read.
     PaymentInvalid = "payment_invalid", 400;
-    /// The payment was used for another request.
+    /// The payment came before, with another request or with an `Idempotency-Key` that this one lacks.
     PaymentReplayed = "payment_replayed", 409;
-    /// The payment is being settled for the same request.
+    /// The payment, or another one under the same `Idempotency-Key`, is being settled for the same request.
     PaymentInProgress = "payment_in_progress", 409;
-    /// The facilitator that checks payments did not answer; nothing was done.
+    /// The facilitator gave no usable answer. Nothing was done; whether money moved is said in `error`.
     FacilitatorUnavailable = "facilitator_unavailable", 503;
     /// The e-mail address is not one.
     InvalidEmail = "invalid_email", 400;

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
 use crate::certificates::Certificates;
 use crate::clicks::Clicks;
@@ -63,6 +64,8 @@ pub struct Running {
     app: Shared,
     stop: watch::Sender<Stop>,
     serving: JoinHandle<usize>,
+    /// How long requests in progress may take once it stops.
+    drain: Duration,
     work: Work,
 }
 
@@ -118,6 +121,7 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
         Some(((secure, _), served)) => Listeners::with_tls(listener, secure, served),
         None => listener.into(),
     };
+    let drain = limits.drain;
     let serving = tokio::spawn({
         let app = Arc::clone(&app);
         async move {
@@ -125,7 +129,7 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
                 .await
         }
     });
-    Ok(Running { address, tls_address, admin_address, app, stop, serving, work })
+    Ok(Running { address, tls_address, admin_address, app, stop, serving, drain, work })
 }
 
 impl listen::Certificates for Certificates {
@@ -175,13 +179,22 @@ impl Running {
     /// Waits until every admitted request is answered, then stores what waits and closes the database. The result is
     /// the number of connections that had to be cut.
     pub async fn stopped(mut self) -> usize {
+        let drained = Instant::now() + self.drain;
         let cut = (&mut self.serving).await.unwrap_or(0);
         self.app.stopping.store(true, Ordering::Relaxed);
         self.app.ending.cancel();
+        let hurry = || {
+            let mut asked = self.stop.subscribe();
+            async move { drop(asked.wait_for(|asked| *asked == Stop::AtOnce).await) }
+        };
+        // Whoever paid may have gone, and what they paid for is done all the same.
+        self.app.payments.close();
+        tokio::select! {
+            _ = timeout_at(drained, self.app.payments.wait()) => {}
+            () = hurry() => {}
+        }
         // Attempts to deliver have some more time, unless somebody is in a hurry.
-        let mut asked = self.stop.subscribe();
-        let hurry = async move { drop(asked.wait_for(|asked| *asked == Stop::AtOnce).await) };
-        self.work.finish(&self.app, LAST_WORK, hurry).await;
+        self.work.finish(&self.app, LAST_WORK, hurry()).await;
         self.app.clicks.drain(LAST_CLICKS).await;
         self.app.db.close().await;
         cut

@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::cache::{AssociationFiles, LinkCache};
@@ -89,6 +90,8 @@ pub(crate) struct App {
     payers: Arc<TenantLimit>,
     /// Who settles payments for single requests, if they can be paid for.
     pub(crate) facilitator: Option<Facilitator>,
+    /// Payments that are being settled and used; a stop waits for them, whether or not a client does.
+    pub(crate) payments: TaskTracker,
     /// Logos that were asked for lately.
     pub(crate) logos: Arc<Logos>,
     /// Where no link may lead.
@@ -191,6 +194,7 @@ impl App {
             providers: Providers::new(&config, &public_url),
             payers: TenantLimit::new(1_024, 2),
             stripe: config.stripe.as_ref().map(|account| Stripe::new(&config, account)),
+            payments: TaskTracker::new(),
             facilitator: config.x402.as_ref().map(|x402| Facilitator::new(&config, x402)),
             logos: Arc::new(Logos::new(Arc::clone(&http), clock.clone())),
             http,

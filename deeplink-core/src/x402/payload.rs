@@ -64,6 +64,9 @@ pub enum Unfit {
     /// It is said to be an authorization and is none.
     #[error("payload.authorization needs from, to, value, validAfter, validBefore and a nonce of 32 bytes")]
     Malformed,
+    /// It holds two transfers, of which only one is looked at here.
+    #[error("payload has both authorization and permit2Authorization; send one of them")]
+    Ambiguous,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +84,9 @@ impl Authorization {
     /// The authorization of a payload on this chain; `None` where the payload has another shape, which only a facilitator
     /// understands.
     pub fn of(network: &Network, payload: &Value) -> Result<Option<Self>, Unfit> {
+        if payload.get("authorization").is_some() && payload.get("permit2Authorization").is_some() {
+            return Err(Unfit::Ambiguous);
+        }
         let Some(written) = payload.get("authorization").filter(|_| network.is_evm()) else { return Ok(None) };
         let written: Written = Deserialize::deserialize(written).map_err(|_| Unfit::Malformed)?;
         let digits = written.nonce.strip_prefix("0x").unwrap_or_default();

@@ -178,6 +178,9 @@ fn what_is_only_half_an_authorization_is_malformed_and_other_shapes_are_not_look
         assert_eq!(authorization(|it| it[field] = value.clone()), Err(Unfit::Malformed), "{field} {value}");
     }
     assert_eq!(Authorization::of(&network(), &json!({"permit2Authorization": {}})), Ok(None));
+    let mut both = payload(|_| {});
+    both["permit2Authorization"] = json!({});
+    assert_eq!(Authorization::of(&network(), &both), Err(Unfit::Ambiguous));
     let solana: Network = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp".parse().expect("a chain");
     assert_eq!(Authorization::of(&solana, &payload(|_| {})), Ok(None));
     let made = authorization(|_| {}).expect("an authorization").expect("one");

@@ -87,7 +87,7 @@ pub(crate) async fn create_for(
 /// Whether a webhook's address is a name of something that is not public. A name that nobody can resolve now may be one
 /// that is still to be set up; each delivery judges it again.
 async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, ApiError> {
-    let _permit = app.lookups.try_acquire(&caller.tenant).ok_or(DbError::Overloaded)?;
+    let _permit = app.lookups.try_acquire(&caller.share()).ok_or(DbError::Overloaded)?;
     Ok(app.http.leads_inside(url).await)
 }
 

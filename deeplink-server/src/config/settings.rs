@@ -118,8 +118,9 @@ pub struct Settings {
     /// DEEPLINK_X402_PRICE_LINKS_CREATE set that of one operation; 0 = it cannot be paid for
     #[arg(long, global = true, env = "DEEPLINK_X402_PRICE", value_name = "AMOUNT")]
     pub(super) x402_price: Option<String>,
-    /// Reasons by which the facilitator says that an authorization was used before, separated by commas [default:
-    /// invalid_transaction_state,duplicate_settlement]
+    /// Reasons by which the facilitator says that an authorization was used before, separated by commas; without a
+    /// transaction, a payment in doubt then counts as settled [default:
+    /// invalid_transaction_state,duplicate_settlement,invalid_exact_evm_nonce_already_used]
     #[arg(long, global = true, env = "DEEPLINK_X402_USED_REASONS", value_name = "WORDS")]
     pub(super) x402_used_reasons: Option<String>,
     /// Whether accounts can see their plan, what they use of it and, with Stripe, pay for another: on, off

@@ -20,7 +20,7 @@ const USED_REASONS: &str = "DEEPLINK_X402_USED_REASONS";
 const TOKEN: &str = "DEEPLINK_X402_FACILITATOR_TOKEN";
 
 /// How facilitators say that an authorization was used before.
-const USED: [&str; 2] = ["invalid_transaction_state", "duplicate_settlement"];
+const USED: [&str; 3] = ["invalid_transaction_state", "duplicate_settlement", "invalid_exact_evm_nonce_already_used"];
 
 /// How requests can be paid for.
 #[derive(Debug, Clone)]
@@ -40,7 +40,8 @@ pub struct X402 {
     pub extra: Option<Value>,
     /// What operations cost, in the asset's smallest unit, by their names in the route table. Others cannot be paid for.
     pub prices: BTreeMap<&'static str, String>,
-    /// Reasons by which the facilitator says that an authorization was used before.
+    /// Reasons by which the facilitator says that an authorization was used before. A payment in doubt counts as settled
+    /// when one of them comes without a transaction.
     pub used_reasons: Vec<String>,
     /// How long a payment may take to be verified. Not configurable.
     pub verify_timeout: Duration,

@@ -53,12 +53,33 @@ pub(crate) struct NewPayment {
     pub(crate) amount: String,
     pub(crate) request: String,
     pub(crate) key_hash: Option<String>,
+    /// What its key is known by beside other payments of its payer.
+    pub(crate) key_scope: Option<String>,
     pub(crate) is_read: bool,
+    /// Whether its payer can repeat the request.
+    pub(crate) is_repeatable: bool,
     pub(crate) valid_before: Option<Timestamp>,
     /// What is settled, sealed.
     pub(crate) payment: String,
 }
 
+/// What came of storing a payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inserted {
+    /// It is stored, and can be settled.
+    New,
+    /// It was stored before.
+    Known,
+    /// Another payment of its payer under the same key is under way, or was used a moment ago.
+    Busy,
+    /// Another payment of its payer under the same key is settled and waits to be used.
+    Unused,
+}
+
+/// The reason of a payment in doubt that cannot be read to be settled again.
+pub(crate) const UNREADABLE: &str = "unreadable";
+/// The reason of a payment in doubt of which the first that the facilitator said is that it was used before.
+pub(crate) const USED_BEFORE: &str = "used_before";
 /// The reason of a payment in doubt of which the facilitator said something about another payer or chain.
 pub(crate) const MISMATCH: &str = "mismatch";
 
@@ -71,7 +92,9 @@ pub(crate) struct StoredPayment {
     pub(crate) request: String,
     pub(crate) key_hash: Option<String>,
     pub(crate) is_read: bool,
+    pub(crate) is_repeatable: bool,
     pub(crate) valid_before: Option<Timestamp>,
+    pub(crate) created_at: Timestamp,
     pub(crate) state: State,
     pub(crate) lease_until: Timestamp,
     pub(crate) attempts: i64,
@@ -90,7 +113,9 @@ struct Row {
     request: String,
     key_hash: Option<String>,
     is_read: bool,
+    is_repeatable: bool,
     valid_before: Option<i64>,
+    created_at: i64,
     state: String,
     lease_until: i64,
     attempts: i64,
@@ -117,7 +142,9 @@ impl TryFrom<Row> for StoredPayment {
             request: row.request,
             key_hash: row.key_hash,
             is_read: row.is_read,
+            is_repeatable: row.is_repeatable,
             valid_before: row.valid_before.map(Timestamp::from_millis),
+            created_at: Timestamp::from_millis(row.created_at),
             state,
             lease_until: Timestamp::from_millis(row.lease_until),
             attempts: row.attempts,
@@ -132,25 +159,63 @@ impl TryFrom<Row> for StoredPayment {
 /// Finds a payment.
 pub(crate) async fn find(db: &mut Conn<'_>, id: &str) -> Result<Option<StoredPayment>, DbError> {
     const SQL: &str = "
-        SELECT id, payer, amount, request, key_hash, is_read, valid_before, state, lease_until, attempts, payment, tx_hash,
-            reason, status, location, body
+        SELECT id, payer, amount, request, key_hash, is_read, is_repeatable, valid_before, created_at, state, lease_until,
+            attempts, payment, tx_hash, reason, status, location, body
         FROM payments WHERE id = $1";
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(id).fetch_optional(c).await)?;
     row.map(StoredPayment::try_from).transpose()
 }
 
-/// Stores a payment that is about to be settled. `false` when it is stored already.
-pub(crate) async fn insert(db: &mut Conn<'_>, new: &NewPayment, now: Timestamp) -> Result<bool, DbError> {
+/// Stores a payment that is about to be settled. The background task looks at one after its lease only if its payer can
+/// repeat the request. `used` is how many payments had been used under its key when the request was tried.
+pub(crate) async fn insert(
+    db: &mut Conn<'_>,
+    new: &NewPayment,
+    used: i64,
+    now: Timestamp,
+) -> Result<Inserted, DbError> {
     const SQL: &str = "
-        INSERT INTO payments (id, network, asset, payer, nonce, amount, request, key_hash, is_read, valid_before, state,
-            lease_until, retry_at, payment, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14) ON CONFLICT (id) DO NOTHING";
+        INSERT INTO payments (id, network, asset, payer, nonce, amount, request, key_hash, key_scope, is_read,
+            is_repeatable, valid_before, state, lease_until, retry_at, payment, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT DO NOTHING";
+    let lease_until = now.plus_millis(LEASE_MILLIS).as_millis();
     let rows = execute!(
         db, SQL; &new.id, &new.network, &new.asset, &new.payer, &new.nonce, &new.amount, &new.request,
-        new.key_hash.as_deref(), new.is_read, new.valid_before.map(Timestamp::as_millis), State::Settling.as_str(),
-        now.plus_millis(LEASE_MILLIS).as_millis(), &new.payment, now.as_millis()
+        new.key_hash.as_deref(), new.key_scope.as_deref(), new.is_read, new.is_repeatable,
+        new.valid_before.map(Timestamp::as_millis), State::Settling.as_str(), lease_until,
+        new.is_repeatable.then_some(lease_until), &new.payment, now.as_millis()
     )?;
-    Ok(rows == 1)
+    let Some(scope) = &new.key_scope else {
+        return Ok(if rows == 1 { Inserted::New } else { Inserted::Known });
+    };
+    if rows == 0 {
+        return blocked(db, &new.id, scope, now).await;
+    }
+    // Looked at after the row is in: whoever was first has left the open rows by now, and shows here.
+    if count_used(db, scope).await? != used {
+        delete_unsent(db, &new.id).await?;
+        return Ok(Inserted::Busy);
+    }
+    Ok(Inserted::New)
+}
+
+/// What keeps a payment with a key from being stored.
+async fn blocked(db: &mut Conn<'_>, id: &str, scope: &str, now: Timestamp) -> Result<Inserted, DbError> {
+    const SQL: &str = "
+        SELECT state = 'credit' AND lease_until <= $2 FROM payments
+        WHERE key_scope = $1 AND state IN ('settling', 'unknown', 'credit')";
+    if find(db, id).await?.is_some() {
+        return Ok(Inserted::Known);
+    }
+    let waits: Option<bool> =
+        on!(db, c => sqlx::query_scalar(SQL).bind(scope).bind(now.as_millis()).fetch_optional(c).await)?;
+    Ok(if waits == Some(true) { Inserted::Unused } else { Inserted::Busy })
+}
+
+/// How many payments were used under a key.
+pub(crate) async fn count_used(db: &mut Conn<'_>, scope: &str) -> Result<i64, DbError> {
+    const SQL: &str = "SELECT COUNT(*) FROM payments WHERE key_scope = $1 AND state = 'done'";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(scope).fetch_one(c).await)?)
 }
 
 /// Forgets a payment that was never sent to be settled.
@@ -295,10 +360,9 @@ pub(crate) async fn reseal(
     Ok(())
 }
 
-/// Deletes some old rows, unless the authorization could still be settled; see [`super::expired`].
+/// Deletes some old rows; see [`super::expired`]. A payment that the chain has taken does nothing after that either, however
+/// long it is valid: the first that is heard of it then is that it was used before.
 pub(crate) const EXPIRED: &str = "
     DELETE FROM payments
-    WHERE created_at <= $1 - 7776000000 AND (valid_before IS NULL OR valid_before <= $1) AND id IN (
-        SELECT id FROM payments
-        WHERE created_at <= $1 - 7776000000 AND (valid_before IS NULL OR valid_before <= $1) LIMIT $2)";
+    WHERE created_at <= $1 - 7776000000 AND id IN (SELECT id FROM payments WHERE created_at <= $1 - 7776000000 LIMIT $2)";
 const _: () = assert!(KEPT_DAYS * 86_400_000 == 7_776_000_000);

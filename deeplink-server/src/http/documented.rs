@@ -29,7 +29,8 @@ pub(crate) fn paid() -> Responses {
         ("402", "Where requests can be paid for: without a key or a payment, or the payment was refused"),
         (
             "409",
-            "The payment was used for another request (`payment_replayed`), or is being settled (`payment_in_progress`)",
+            "The payment came with another request or cannot be repeated without its Idempotency-Key \
+             (`payment_replayed`), or it or another one under the key is being settled (`payment_in_progress`)",
         ),
     ];
     with(later("429", "Too many payments from this address"), &own)

@@ -9,11 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use deeplink_core::x402::{EXACT, Network, Version};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
 use tokio::time::Instant;
 
 use super::http::{Call, Http, Terms};
@@ -23,12 +23,18 @@ use crate::config::{Config, X402};
 const LARGEST: usize = 64 << 10;
 /// Calls at one time.
 const MAX_CONCURRENT: usize = 64;
+/// How many of them may be other calls than settlements: what costs nobody anything keeps no paid request waiting.
+const MAX_UNPAID: usize = 48;
 /// How long it may take to say what it can settle.
 const SUPPORTED: Duration = Duration::from_secs(5);
-/// After this long a facilitator that does not settle everything that is wanted is asked again.
+/// After this long a facilitator that settles nothing that is wanted is asked again.
 const ASK_AGAIN_MILLIS: u64 = 10_000;
-/// After this long one that does is asked whether it still does.
-const ASK_STILL_MILLIS: u64 = 300_000;
+/// After this long one that settles some of it is asked again.
+const ASK_STILL_MILLIS: u64 = 600_000;
+/// How reasons begin for which a payment is not sent to the chain.
+const BEFORE_SENDING: [&str; 3] = ["insufficient_", "invalid_", "unsupported_"];
+/// How those end that look like it, but are also said of what was sent.
+const MAYBE_SENT: [&str; 2] = ["invalid_transaction_state", "transaction_failed"];
 /// Characters of a reason that are shown.
 const SHOWN: usize = 80;
 
@@ -78,8 +84,28 @@ pub(crate) enum Verified {
 pub(crate) enum Settled {
     /// It is on the chain.
     Success { transaction: String, network: String, payer: Option<String> },
-    /// It says that it is not. With a transaction that is not sure.
-    Refused { reason: String, transaction: String },
+    /// It says that it is not, which is not always sure.
+    Refused(Refused),
+}
+
+/// That a payment was not settled, as the facilitator says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) reason: String,
+    /// Empty where none was sent, or none is known.
+    pub(crate) transaction: String,
+    status: StatusCode,
+}
+
+impl Refused {
+    /// Whether nothing was sent to the chain, so that no money can have moved. Any other reason may be one for which it
+    /// did.
+    pub(crate) fn is_before_sending(&self) -> bool {
+        self.transaction.is_empty()
+            && !self.status.is_server_error()
+            && BEFORE_SENDING.iter().any(|start| self.reason.starts_with(start))
+            && !MAYBE_SENT.iter().any(|end| self.reason.ends_with(end))
+    }
 }
 
 /// It did not answer, or said what cannot be understood; the text is for the log.
@@ -121,11 +147,14 @@ pub(crate) struct Facilitator {
     settle_timeout: Duration,
     credentials: Box<dyn Credentials>,
     places: Semaphore,
+    /// What calls other than settlements take as well.
+    unpaid: Semaphore,
     known: RwLock<Known>,
 }
 
 #[derive(Default)]
 struct Known {
+    /// What it said last.
     kinds: Option<Kinds>,
     asked_at: Option<u64>,
 }
@@ -164,6 +193,13 @@ struct SettleAnswer {
     network: Option<String>,
 }
 
+impl Kinds {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl Facilitator {
     /// As the operator set it up.
     pub(crate) fn new(config: &Config, x402: &X402) -> Self {
@@ -176,11 +212,12 @@ impl Facilitator {
             settle_timeout: x402.settle_timeout,
             credentials: credentials(x402.token.as_ref()),
             places: Semaphore::new(MAX_CONCURRENT),
+            unpaid: Semaphore::new(MAX_UNPAID),
             known: RwLock::default(),
         }
     }
 
-    /// What it can settle of what is wanted; `None` while that is nothing or not known.
+    /// What it can settle of what is wanted, which may be nothing; `None` until it has said that.
     pub(crate) fn kinds(&self) -> Option<Kinds> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).kinds.clone()
     }
@@ -188,8 +225,8 @@ impl Facilitator {
     /// Whether it is time to ask what it settles.
     pub(crate) fn is_to_be_asked(&self, now_millis: u64) -> bool {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let is_whole = known.kinds.as_ref().is_some_and(|kinds| kinds.v1.is_some() && kinds.v2.is_some());
-        let wait = if is_whole { ASK_STILL_MILLIS } else { ASK_AGAIN_MILLIS };
+        let is_on = known.kinds.as_ref().is_some_and(|kinds| !kinds.is_empty());
+        let wait = if is_on { ASK_STILL_MILLIS } else { ASK_AGAIN_MILLIS };
         known.asked_at.is_none_or(|at| now_millis.saturating_sub(at) >= wait)
     }
 
@@ -198,8 +235,8 @@ impl Facilitator {
         let supported = self.call(Method::GET, "/supported", Bytes::new(), SUPPORTED).await;
         let kinds = match supported {
             Ok(supported) => {
-                let kinds = Some(self.wanted(&supported)).filter(|kinds| *kinds != Kinds::default());
-                if kinds.is_none() {
+                let kinds = self.wanted(&supported);
+                if kinds.is_empty() {
                     tracing::error!(network = %self.network, "the facilitator does not settle on this network; x402 is off");
                 }
                 Some(kinds)
@@ -211,9 +248,7 @@ impl Facilitator {
         };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.asked_at = Some(now_millis);
-        if let Some(kinds) = kinds {
-            known.kinds = kinds;
-        }
+        known.kinds = kinds.or(known.kinds.take());
     }
 
     fn wanted(&self, supported: &Supported) -> Kinds {
@@ -249,20 +284,20 @@ impl Facilitator {
 
     /// A place for one call, to be had before anything is stored that the call is for.
     pub(crate) fn place(&self) -> Result<Place<'_>, Unclear> {
-        let full = |_| Unclear { why: "too many calls wait for it".into(), was_sent: false };
         self.places.try_acquire().map(Place).map_err(full)
     }
 
     /// Settles a payment.
     pub(crate) async fn settle(&self, message: &str, _: Place<'_>) -> Result<Settled, Unclear> {
         let body = Bytes::copy_from_slice(message.as_bytes());
-        let answer: SettleAnswer = self.exchange(Method::POST, "/settle", body, self.settle_timeout).await?;
+        let (status, answer): (_, SettleAnswer) =
+            self.exchange(Method::POST, "/settle", body, self.settle_timeout).await?;
         let transaction = answer.transaction.unwrap_or_default();
         if !is_plain(&transaction) {
             return Err(Unclear::sent("it names a transaction that can be none"));
         }
         if !answer.success {
-            return Ok(Settled::Refused { reason: reason(answer.error_reason), transaction });
+            return Ok(Settled::Refused(Refused { reason: reason(answer.error_reason), transaction, status }));
         }
         let network = answer.network.filter(|_| !transaction.is_empty());
         let network = network.ok_or_else(|| Unclear::sent("it settled without naming the transaction"))?;
@@ -276,8 +311,9 @@ impl Facilitator {
         body: Bytes,
         total: Duration,
     ) -> Result<T, Unclear> {
+        let _unpaid = self.unpaid.try_acquire().map_err(full)?;
         let _place = self.place()?;
-        self.exchange(method, path, body, total).await
+        Ok(self.exchange(method, path, body, total).await?.1)
     }
 
     /// An answer of any status counts if it is the JSON that it should be. Whoever calls has a place.
@@ -287,7 +323,7 @@ impl Facilitator {
         path: &str,
         body: Bytes,
         total: Duration,
-    ) -> Result<T, Unclear> {
+    ) -> Result<(StatusCode, T), Unclear> {
         let mut headers = self.credentials.headers(&method, path);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         if method == Method::POST {
@@ -296,10 +332,17 @@ impl Facilitator {
         let url = format!("{}{path}", self.base);
         let terms = Terms { began: Instant::now(), total, largest: LARGEST };
         let call = Call { method, url: &url, headers, body, accepts: |_| true, terms };
-        let answer = self.http.call(call).await;
+        let answer = self.http.call_with_head(call).await;
         let answer = answer.map_err(|failed| Unclear { why: failed.in_short(), was_sent: failed.was_sent() })?;
-        serde_json::from_slice(&answer).map_err(|_| Unclear::sent("its answer is not the JSON it should be"))
+        let read = serde_json::from_slice(answer.body());
+        let read = read.map_err(|_| Unclear::sent("its answer is not the JSON it should be"))?;
+        Ok((answer.status(), read))
     }
+}
+
+/// There is no place for a call.
+fn full(_: TryAcquireError) -> Unclear {
+    Unclear { why: "too many calls wait for it".into(), was_sent: false }
 }
 
 /// A reason as it can be shown: the facilitator may say anything.
@@ -334,5 +377,27 @@ mod tests {
         }
         assert_eq!(reason(Some("x".repeat(1_000))).len(), SHOWN);
         assert!(is_plain("0xabc") && is_plain("") && !is_plain("0x abc") && !is_plain(&"x".repeat(129)));
+    }
+
+    #[test]
+    fn only_what_is_said_before_sending_is_a_refusal() {
+        let refused = |reason: &str, transaction: &str, status| {
+            Refused { reason: reason.into(), transaction: transaction.into(), status }.is_before_sending()
+        };
+        for reason in ["insufficient_funds", "invalid_exact_evm_payload_signature", "unsupported_scheme"] {
+            assert!(refused(reason, "", StatusCode::OK) && refused(reason, "", StatusCode::BAD_REQUEST), "{reason}");
+            assert!(!refused(reason, "0xabc", StatusCode::OK), "{reason}");
+            assert!(!refused(reason, "", StatusCode::BAD_GATEWAY), "{reason}");
+        }
+        for reason in [
+            "transaction_failed",
+            "invalid_transaction_state",
+            "invalid_exact_evm_transaction_failed",
+            "duplicate_settlement",
+            "unexpected_settle_error",
+            "refused",
+        ] {
+            assert!(!refused(reason, "", StatusCode::OK), "{reason}");
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! Settles payments again of which it is not known what came of them. What is settled then waits for its payer, who repeats
 //! the request. It also asks the facilitator from time to time what it settles.
 
-use std::sync::Weak;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::db::DbError;
 use crate::db::payments;
@@ -52,10 +52,15 @@ async fn ask(app: &Shared, now_millis: u64) {
 
 async fn settle_due(app: &Shared) -> Result<(), DbError> {
     let due = payments::due(&mut app.db.read().await?.conn(), app.clock.now()).await?;
-    let settled = stream::iter(due).for_each_concurrent(MAX_CONCURRENT, |id| async move {
-        if let Err(error) = settle_again(app, id).await {
-            tracing::warn!(%error, "a payment could not be settled again; will retry");
-        }
+    let settled = stream::iter(due).for_each_concurrent(MAX_CONCURRENT, |id| {
+        let own = Arc::clone(app);
+        // What came of it is stored even if this task ends before.
+        let settling = app.payments.spawn(async move {
+            if let Err(error) = settle_again(&own, id).await {
+                tracing::warn!(%error, "a payment could not be settled again");
+            }
+        });
+        settling.map(drop)
     });
     settled.await;
     Ok(())

@@ -1,5 +1,7 @@
 //! Payments for single requests whose process is killed at the worst moment.
 
+use std::time::Duration;
+
 use deeplink_doubles::facilitator::{ASSET, Facilitator, NETWORK, PAY_TO, Payer, Script, Signed};
 use deeplink_doubles::wait::eventually;
 use serde_json::json;
@@ -43,6 +45,24 @@ impl Beside {
         .expect(SQL)
     }
 
+    /// Waits until a payment is stored in this state.
+    async fn stored(&mut self, state: &str) {
+        const SQL: &str = "SELECT COUNT(*) FROM payments WHERE state = $1";
+        let stored = async {
+            loop {
+                let found: Result<i64, _> = match self {
+                    Self::Sqlite(conn) => sqlx::query_scalar(SQL).bind(state).fetch_one(conn).await,
+                    Self::Postgres(conn) => sqlx::query_scalar(SQL).bind(state).fetch_one(conn).await,
+                };
+                if found.expect(SQL) > 0 {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, stored).await.expect("the payment is stored");
+    }
+
     /// Holds every write of a table up until the connection ends.
     pub(crate) async fn hold(&mut self, table: &'static str) {
         match self {
@@ -80,8 +100,52 @@ fn begin(server: &Server, signed: &Signed) {
     std::thread::spawn(move || std::panic::catch_unwind(|| create(address, &signed)));
 }
 
+/// When the process is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Death {
+    /// The payment is stored, and nobody was asked to settle it.
+    BeforeTheCall,
+    /// It is to be settled, and no money has moved.
+    BeforeMoneyMoves,
+    /// Money has moved, and that was not heard.
+    AfterMoneyMoved,
+    /// It was heard, and could not be stored.
+    BeforeCommit,
+}
+
+impl Death {
+    const ALL: [Self; 4] = [Self::BeforeTheCall, Self::BeforeMoneyMoves, Self::AfterMoneyMoved, Self::BeforeCommit];
+
+    fn script(self) -> Script {
+        match self {
+            Self::BeforeTheCall => Script::VerifiedAndDeaf,
+            Self::AfterMoneyMoved => Script::SettledUnheard,
+            Self::BeforeMoneyMoves | Self::BeforeCommit => Script::SettleWaits,
+        }
+    }
+
+    /// Waits until the time has come.
+    async fn comes(self, facilitator: &Facilitator, beside: &mut Beside, moved: usize) {
+        let money_moved = async || {
+            eventually("money moved", PATIENCE, async || facilitator.calls().moved == moved + 1).await;
+        };
+        match self {
+            Self::BeforeTheCall => beside.stored("settling").await,
+            Self::BeforeMoneyMoves => facilitator.reached().await,
+            Self::AfterMoneyMoved => money_moved().await,
+            Self::BeforeCommit => {
+                facilitator.reached().await;
+                beside.hold("payments").await;
+                facilitator.release();
+                money_moved().await;
+            }
+        }
+    }
+}
+
 /// PX8: the process is killed before the payment is settled, after that, and before what it is for is committed. After a
-/// restart a repeat gets what was paid for: one link, and money moved once.
+/// restart a repeat gets what was paid for: one link, and money moved once, however the facilitator says that a payment
+/// was used before.
 #[test]
 fn px8_killed_while_it_is_paid_for_a_request_is_done_once() {
     let mut home = Home::new();
@@ -100,47 +164,79 @@ async fn killed(home: &mut Home) {
         home.set(&format!("DEEPLINK_X402_{name}"), value);
     }
     let payer = Payer::new("alice");
-    for script in [Script::SettleWaits, Script::SettledUnheard, Script::SettleWaits] {
-        let is_held = facilitator.calls().moved > 0 && script == Script::SettleWaits;
-        let moved = facilitator.calls().moved;
-        let server = home.serve();
-        let signed = sign(&payer);
-        facilitator.script(&signed, Some(script));
-        begin(&server, &signed);
-        if script == Script::SettleWaits {
-            facilitator.reached().await;
+    let used = ["invalid_transaction_state", "duplicate_settlement", "invalid_exact_evm_nonce_already_used"];
+    for reason in used {
+        facilitator.says_used(reason);
+        for death in Death::ALL {
+            die(home, &facilitator, &payer, death).await;
         }
-        let mut beside = Beside::of(home).await;
-        if is_held {
-            beside.hold("payments").await;
-            facilitator.release();
-        }
-        if is_held || script == Script::SettledUnheard {
-            eventually("money moved", PATIENCE, async || facilitator.calls().moved == moved + 1).await;
-        }
-        // Dropped, it is killed.
-        drop(server);
-        drop(beside);
-        facilitator.script(&signed, None);
-
-        let server = home.serve();
-        assert_eq!(create(server.address, &signed).status, 409, "somebody may be settling it");
-        Beside::of(home).await.execute("UPDATE payments SET lease_until = 0 WHERE state <> 'done'").await;
-        let listed = home.ok(&["check"]);
-        assert!(listed.contains(&signed.nonce()), "{listed}");
-        let made = create(server.address, &signed);
-        assert_eq!(made.status, 201, "{script:?}: {made:?}");
-        let again = create(server.address, &signed);
-        assert_eq!((again.status, again.json()), (201, made.json()), "{script:?}");
-        assert_eq!(facilitator.calls().moved, moved + 1, "{script:?}");
-        server.stop();
     }
+    let made = used.len() * Death::ALL.len() + die_before_the_effect(home, &facilitator, &payer).await;
     let mut server = home.serve();
     let (name, value) = sign(&payer).v2();
     let listed = ask(server.address, "GET", "/v1/links", &[(name, &value)], "");
-    assert_eq!(listed.json()["links"].as_array().map(Vec::len), Some(3), "{listed:?}");
+    assert_eq!(listed.json()["links"].as_array().map(Vec::len), Some(made), "{listed:?}");
     let wallet = Beside::of(home).await.wallet().await;
     let plan: serde_json::Value = serde_json::from_str(&home.ok(&["tenant", "plan", &wallet, "--json"])).expect("JSON");
-    assert_eq!((&plan["billing_method"], &plan["usage"]["links"]), (&json!("x402"), &json!(3)));
+    assert_eq!((&plan["billing_method"], &plan["usage"]["links"]), (&json!("x402"), &json!(made)));
     assert!(server.child.try_wait().expect("its state").is_none());
+}
+
+async fn die(home: &Home, facilitator: &Facilitator, payer: &Payer, death: Death) {
+    let before = facilitator.calls();
+    let server = home.serve();
+    let signed = sign(payer);
+    facilitator.script(&signed, Some(death.script()));
+    let mut beside = Beside::of(home).await;
+    begin(&server, &signed);
+    death.comes(facilitator, &mut beside, before.moved).await;
+    // Dropped, it is killed.
+    drop(server);
+    drop(beside);
+    facilitator.script(&signed, None);
+    if death == Death::BeforeTheCall {
+        assert_eq!(facilitator.calls().settle, before.settle, "nobody was asked");
+        facilitator.come_back().await;
+    }
+
+    let server = home.serve();
+    let early = create(server.address, &signed);
+    assert_eq!((early.status, &early.json()["code"]), (409, &json!("payment_in_progress")), "{death:?}");
+    Beside::of(home).await.execute("UPDATE payments SET lease_until = 0 WHERE state <> 'done'").await;
+    let listed = home.ok(&["check"]);
+    assert!(listed.contains(&signed.nonce()), "{listed}");
+    let made = create(server.address, &signed);
+    assert_eq!(made.status, 201, "{death:?}: {made:?}");
+    let again = create(server.address, &signed);
+    assert_eq!((again.status, again.json()), (201, made.json()), "{death:?}");
+    assert_eq!(facilitator.calls().moved, before.moved + 1, "{death:?}");
+    server.stop();
+}
+
+/// Once it is stored that the payment is settled, a repeat needs no further settlement. On SQLite nobody can hold up only what
+/// it was for. Gives how many links were made.
+async fn die_before_the_effect(home: &Home, facilitator: &Facilitator, payer: &Payer) -> usize {
+    if home.is_sqlite() {
+        return 0;
+    }
+    let before = facilitator.calls();
+    let server = home.serve();
+    let signed = sign(payer);
+    facilitator.script(&signed, Some(Script::SettleWaits));
+    let [mut holder, mut beside] = [Beside::of(home).await, Beside::of(home).await];
+    begin(&server, &signed);
+    facilitator.reached().await;
+    holder.hold("links").await;
+    facilitator.release();
+    beside.stored("credit").await;
+    drop(server);
+    drop(holder);
+    let server = home.serve();
+    let made = create(server.address, &signed);
+    assert_eq!(made.status, 201, "{made:?}");
+    assert!(made.head.to_ascii_lowercase().contains("payment-response"), "{made:?}");
+    let after = facilitator.calls();
+    assert_eq!((after.settle, after.moved), (before.settle + 1, before.moved + 1));
+    server.stop();
+    1
 }

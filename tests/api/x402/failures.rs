@@ -197,7 +197,7 @@ async fn px7_a_payment_in_doubt_is_not_refused() {
 /// the request.
 #[tokio::test]
 async fn px9_what_a_dead_process_left_is_settled() {
-    let mut scene = scene().await;
+    let mut scene = hasty_scene().await;
     let signed = scene.scripted(&Payer::new("alice"), Script::SettledUnheard);
     let asking = tokio::spawn(scene.ask(Method::POST, "/v1/links", &signed).json(&json!({})).send());
     deeplink_testing::eventually("it is being settled", deeplink_doubles::wait::PATIENCE, async || {
@@ -205,7 +205,7 @@ async fn px9_what_a_dead_process_left_is_settled() {
     })
     .await;
     asking.abort();
-    scene.world.restart(|_| {}).await;
+    scene.world.restart_at_once().await;
     assert_eq!(scene.states().await, ["settling"]);
     scene.facilitator.script(&signed, None);
     scene.let_lease_end();
@@ -213,6 +213,174 @@ async fn px9_what_a_dead_process_left_is_settled() {
     assert_eq!(scene.facilitator.calls(), calls(1, 2, 1));
     let made = scene.post("/v1/links", &json!({}), &signed).await;
     assert_eq!((made.status, scene.facilitator.calls()), (201, calls(1, 2, 1)));
+}
+
+/// PX7: a transaction that the chain took back is no settlement, however often that is said: nothing is done for it. It is
+/// not one either when the first that is heard of a payment is that it was used.
+#[tokio::test]
+async fn px7_a_reverted_transaction_is_no_settlement() {
+    let scene = hasty_scene().await;
+    let payer = Payer::new("alice");
+    for [first, then] in [
+        [Script::Reverted, Script::Reverted],
+        [Script::SettleFails, Script::Reverted],
+        [Script::Refused("duplicate_settlement"), Script::Refused("duplicate_settlement")],
+    ] {
+        let signed = scene.scripted(&payer, first);
+        let before = scene.facilitator.calls().settle;
+        let send = async || scene.post("/v1/links", &json!({}), &signed).await;
+        assert_eq!(send().await.outcome(), "503 facilitator_unavailable", "{first:?}");
+        scene.facilitator.script(&signed, Some(then));
+        for _ in 0..2 {
+            let reply = send().await;
+            assert_eq!(reply.outcome(), "503 facilitator_unavailable", "{first:?} {then:?}");
+            assert_eq!(reply.header("payment-response"), "");
+        }
+        assert_eq!(scene.facilitator.calls().settle, before + 3);
+    }
+    assert_eq!((scene.states().await, scene.facilitator.calls().moved), (vec!["unknown".to_owned(); 3], 0));
+    assert_eq!((scene.links().await, scene.wallets().await), (0, 0));
+    // The task believes it no more than a request does.
+    scene.world.clock.advance(Duration::from_secs(11));
+    deeplink_testing::eventually("all are tried", deeplink_doubles::wait::PATIENCE, async || {
+        scene.facilitator.calls().settle == 12 && scene.leases().await == 0
+    })
+    .await;
+    assert_eq!(scene.states().await, ["unknown"; 3]);
+}
+
+/// PX7: a facilitator that sent a payment and heard no more of it says so without a transaction. Money may have moved, so
+/// it is 503; a repeat gets what was paid for, and money moves once. Operators are told that it was believed.
+#[tokio::test]
+async fn px7_a_failure_after_sending_is_in_doubt() {
+    let scene = scene().await;
+    let mark = log_mark();
+    let signed = scene.scripted(&Payer::new("alice"), Script::FailedAfterSending);
+    let reply = scene.post("/v1/links", &json!({}), &signed).await;
+    assert_eq!((reply.outcome().as_str(), reply.header("payment-response")), ("503 facilitator_unavailable", ""));
+    assert_eq!((scene.states().await, scene.facilitator.calls().moved), (vec!["unknown".to_owned()], 1));
+    let made = scene.post("/v1/links", &json!({}), &signed).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!((scene.facilitator.calls(), scene.links().await), (calls(1, 2, 1), 1));
+    assert!(logged_since(&mark).contains("a payment in doubt counts as settled"));
+}
+
+/// PX8: that a payment is settled is stored before anything is done for it, and tried again while the database does not take
+/// it.
+#[tokio::test]
+async fn px8_a_settlement_is_noted_until_the_database_takes_it() {
+    let scene = scene_with(|config| config.database_timeout = Duration::from_secs(1)).await;
+    let signed = scene.scripted(&Payer::new("alice"), Script::SettleWaits);
+    let mark = log_mark();
+    let body = json!({});
+    let (made, ()) = tokio::join!(scene.post("/v1/links", &body, &signed), async {
+        scene.facilitator.reached().await;
+        let away = scene.world.db.take_away().await;
+        scene.facilitator.release();
+        deeplink_testing::eventually("it is not taken", deeplink_doubles::wait::PATIENCE, async || {
+            logged_since(&mark).contains("could not be noted; will retry")
+        })
+        .await;
+        away.give_back().await;
+    });
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!(receipt(&made)["success"], true);
+    assert_eq!((scene.facilitator.calls(), scene.states().await), (calls(1, 1, 1), vec!["done".to_owned()]));
+}
+
+/// PX8: a stop waits for a payment that is being settled, though its client has gone: what was paid for is done.
+#[tokio::test]
+async fn px8_a_stop_waits_for_payments() {
+    let mut scene = scene().await;
+    let signed = scene.scripted(&Payer::new("alice"), Script::SettleWaits);
+    let asking = tokio::spawn(scene.ask(Method::POST, "/v1/links", &signed).json(&json!({})).send());
+    scene.facilitator.reached().await;
+    asking.abort();
+    let address = scene.world.node(0).address;
+    let (world, facilitator) = (&mut scene.world, &scene.facilitator);
+    tokio::join!(world.restart(|_| {}), async {
+        deeplink_testing::eventually("nobody is let in", deeplink_doubles::wait::PATIENCE, async || {
+            tokio::net::TcpStream::connect(address).await.is_err()
+        })
+        .await;
+        facilitator.release();
+    });
+    assert_eq!((scene.states().await, scene.links().await), (vec!["done".to_owned()], 1));
+}
+
+/// PX9: a payment that its payer could not repeat (without a key, a read or a secret) is never settled later: its money would
+/// be taken for nothing. A repeat is told so.
+#[tokio::test]
+async fn px9_what_cannot_be_repeated_is_not_settled_later() {
+    let scene = hasty_scene().await;
+    let payer = Payer::new("alice");
+    let webhook = json!({"url": "https://hooks.example.com/", "events": ["conversion"]});
+    let mut asked = Vec::new();
+    for (method, path, body) in [(Method::GET, "/v1/links", json!({})), (Method::POST, "/v1/webhooks", webhook)] {
+        let signed = scene.scripted(&payer, Script::SettleHangs);
+        let ask = scene.ask(method, path, &signed);
+        let ask = if path == "/v1/links" { ask } else { ask.json(&body) };
+        let reply = ask.clone().send().await;
+        assert_eq!(reply.outcome(), "503 facilitator_unavailable", "{path}");
+        assert!(reply.member("error").contains("cannot be repeated"), "{}", reply.text());
+        asked.push(ask);
+    }
+    let other = scene.scripted(&payer, Script::SettleFails);
+    assert_eq!(scene.post("/v1/links", &json!({}), &other).await.outcome(), "503 facilitator_unavailable");
+    assert_eq!(scene.facilitator.calls(), calls(3, 3, 0));
+    for (attempts, wait) in [(1, 11), (2, 61), (3, 301)] {
+        scene.world.clock.advance(Duration::from_secs(wait));
+        // The task has come by once it has tried the one that can be repeated.
+        scene.tried(attempts).await;
+    }
+    assert_eq!(scene.facilitator.calls(), calls(3, 6, 0));
+    for ask in asked {
+        let reply = ask.send().await;
+        assert_eq!(reply.outcome(), "409 payment_replayed");
+        assert!(
+            reply.member("error").contains("nothing was done") && reply.member("error").contains("not settled again")
+        );
+    }
+    assert_eq!(scene.facilitator.calls(), calls(3, 6, 0));
+}
+
+/// PX9: nor does the task settle it when the process dies while it is settled.
+#[tokio::test]
+async fn px9_what_cannot_be_repeated_is_left_by_a_dead_process() {
+    let scene = scene().await;
+    let signed = scene.scripted(&Payer::new("alice"), Script::SettleWaits);
+    let retried = "SELECT CAST(count(*) AS BIGINT) FROM payments WHERE retry_at IS NOT NULL";
+    for (key, expected) in [(None, 0), (Some("list-1"), 1)] {
+        let signed =
+            if key.is_some() { scene.scripted(&Payer::new("bob"), Script::SettleWaits) } else { signed.clone() };
+        let ask = scene.ask(Method::GET, "/v1/links", &signed);
+        let ask = key.map_or(ask.clone(), |key| ask.header("idempotency-key", key));
+        let (read, ()) = tokio::join!(ask.send(), async {
+            scene.facilitator.reached().await;
+            assert_eq!(scene.world.db.number(retried).await, expected, "{key:?}");
+            scene.facilitator.release();
+        });
+        assert_eq!(read.status, 200);
+    }
+}
+
+/// PX9: a payment that cannot be read to be settled again is left, and counted.
+#[tokio::test]
+async fn px9_what_cannot_be_read_is_counted() {
+    let scene = scene_with(|config| config.admin_listen = Some(([127, 0, 0, 1], 0).into())).await;
+    let signed = scene.scripted(&Payer::new("alice"), Script::SettleFails);
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.outcome(), "503 facilitator_unavailable");
+    scene.world.db.execute("UPDATE payments SET payment = 'of another key'").await;
+    scene.world.clock.advance(Duration::from_secs(11));
+    scene.tried(1).await;
+    let left = "SELECT reason FROM payments WHERE state = 'unknown' AND retry_at IS NULL";
+    assert_eq!(scene.world.db.texts(left).await, ["unreadable"]);
+    scene.world.clock.advance(Duration::from_secs(61));
+    deeplink_testing::eventually("it is counted", deeplink_doubles::wait::PATIENCE, async || {
+        scene.figure("deeplink_x402_unresolved_payments").await == 1
+    })
+    .await;
+    assert_eq!(scene.facilitator.calls().settle, 1);
 }
 
 /// PX9: operators see how many payments stay in doubt.

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
+use deeplink_core::x402::MAX_HEADER;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -30,8 +31,9 @@ async fn px13_a_payment_must_be_readable() {
         change(&mut message);
         STANDARD.encode(message.to_string())
     };
-    let deep = format!("{}1{}", "[".repeat(1_000), "]".repeat(1_000));
-    let deep = STANDARD.encode(good.to_string().replace("\"0x", &format!("{deep},\"0x")));
+    let deep = format!(r#"{{"extensions":{}1{},"#, "[".repeat(1_000), "]".repeat(1_000));
+    let deep = STANDARD.encode(good.to_string().replacen('{', &deep, 1));
+    assert!(deep.len() <= MAX_HEADER, "{}", deep.len());
     let v1 = STANDARD
         .encode(json!({"x402Version": 1, "scheme": "exact", "network": "base-sepolia", "payload": {}}).to_string());
     let v2 = with(&|_| {});
@@ -46,7 +48,11 @@ async fn px13_a_payment_must_be_readable() {
         ("version 2 in the other", vec![("x-payment", v2.clone())]),
         ("version 1 in the other", vec![("payment-signature", v1)]),
         ("a version as text", vec![("payment-signature", with(&|message| message["x402Version"] = json!("2")))]),
-        ("a thousand deep", vec![("payment-signature", deep)]),
+        ("a thousand deep", vec![("payment-signature", deep.clone())]),
+        (
+            "two transfers",
+            vec![("payment-signature", with(&|message| message["payload"]["permit2Authorization"] = json!({})))],
+        ),
         (
             "a number for an amount",
             vec![("payment-signature", with(&|message| message["accepted"]["amount"] = json!(10000)))],
@@ -58,6 +64,8 @@ async fn px13_a_payment_must_be_readable() {
     ] {
         assert_eq!(send(&scene, &headers).await.outcome(), "400 payment_invalid", "{what}");
     }
+    let reply = send(&scene, &[("payment-signature", deep)]).await;
+    assert_eq!(reply.member("error"), "the payment header is nested deeper than 32 levels");
     assert_eq!(scene.facilitator.calls(), calls(0, 0, 0));
     for encode in [|text: String| URL_SAFE.encode(text), |text| URL_SAFE_NO_PAD.encode(text)] {
         let sent = send(&scene, &[("payment-signature", encode(message(&scene, &payer).to_string()))]).await;

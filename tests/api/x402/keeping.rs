@@ -7,7 +7,7 @@ use deeplink_server::vault::MasterKey;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{PRICE, Payer, Script, calls, receipt, scene, scene_with};
+use super::{PRICE, Payer, Script, receipt, scene, scene_with};
 use deeplink_testing::facilitator::OTHER;
 use deeplink_testing::{eventually, log_mark, logged_since};
 
@@ -79,22 +79,61 @@ async fn px15_payments_outlive_the_servers_key() {
     assert_eq!(scene.insist("/v1/links", &json!({}), &unclear).await.status, 201);
 }
 
-/// PX5: rows are kept for 90 days, and longer while the authorization could still be settled: a payment that is not over
-/// does not do a second thing.
+/// PX5: rows are kept for 90 days, also those of payments that are valid for longer. What the chain took before that does
+/// nothing afterwards.
 #[tokio::test]
-async fn px5_rows_are_kept_while_the_payment_is_good() {
+async fn px5_rows_are_kept_for_ninety_days() {
     let scene = scene().await;
     let payer = Payer::new("alice");
-    let in_a_year = scene.world.clock.now().as_millis() / 1_000 + 365 * 86_400;
-    let (short, long) = (scene.sign(&payer), scene.sign(&payer).with("validBefore", &in_a_year.to_string()));
-    for signed in [&short, &long] {
-        assert_eq!(scene.post("/v1/links", &json!({}), signed).await.status, 201);
+    let (short, long) = (scene.sign(&payer), scene.sign(&payer).with("validBefore", "253402300799"));
+    assert_eq!(scene.post("/v1/links", &json!({}), &short).await.status, 201);
+    let read = || scene.ask(Method::GET, "/v1/links", &long).header("idempotency-key", "list-1").send();
+    assert_eq!(read().await.status, 200);
+    scene.world.clock.advance(Duration::from_hours(89 * 24));
+    let listed = scene.sign(&payer);
+    assert_eq!(scene.get("/v1/links", &listed).await.status, 200);
+    scene.world.clock.advance(Duration::from_hours(2 * 24));
+    eventually("two are deleted", deeplink_doubles::wait::PATIENCE, async || scene.states().await.len() == 1).await;
+    for _ in 0..2 {
+        assert_eq!(read().await.outcome(), "503 facilitator_unavailable");
     }
-    scene.world.clock.advance(Duration::from_hours(91 * 24));
-    eventually("one is deleted", deeplink_doubles::wait::PATIENCE, async || scene.states().await.len() == 1).await;
-    assert_eq!(scene.get("/v1/links", &long).await.outcome(), "409 payment_replayed");
-    assert_eq!(scene.post("/v1/links", &json!({}), &long).await.header("idempotency-replayed"), "true");
-    assert_eq!(scene.facilitator.calls(), calls(2, 2, 2));
+    assert_eq!(scene.facilitator.calls().moved, 3);
+}
+
+/// PX1: while a facilitator does not say what it settles, since before the service started, no payment is asked for, and a
+/// new one is 503. One that came before is served as ever. When it says that it settles nothing, only keys are taken.
+#[tokio::test]
+async fn px1_what_was_paid_for_is_had_without_the_facilitator() {
+    let mut scene = scene().await;
+    let payer = Payer::new("alice");
+    let done = scene.sign(&payer);
+    let made = scene.post("/v1/links", &json!({}), &done).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    let credit = scene.scripted(&payer, Script::SettleWaits);
+    let first = json!({"custom_id": "x-1"});
+    let (lost, ()) = tokio::join!(scene.post_keyed("/v1/links", &first, &credit, "order-1"), async {
+        scene.facilitator.reached().await;
+        scene.world.a.make("x-1").await;
+        scene.facilitator.release();
+    });
+    assert_eq!(lost.outcome(), "409 link_id_taken custom_id");
+    let new = scene.sign(&payer);
+    scene.facilitator.is_down(true);
+    scene.world.restart(|_| {}).await;
+    assert_eq!(scene.world.nobody.get("/v1/links").await.outcome(), "401 unauthorized");
+    let again = scene.post("/v1/links", &json!({}), &done).await;
+    assert_eq!((again.status, again.json()), (201, made.json()));
+    let late = scene.post_keyed("/v1/links", &json!({"custom_id": "x-2"}), &credit, "order-1").await;
+    assert_eq!((late.status, late.member("link_id")), (201, "x-2".to_owned()));
+    let refused = scene.post("/v1/links", &json!({}), &new).await;
+    assert_eq!(refused.outcome(), "503 facilitator_unavailable");
+    assert!(refused.member("error").contains("nothing was charged"), "{}", refused.text());
+    scene.facilitator.is_down(false);
+    scene.facilitator.settles(vec![]);
+    scene.world.restart(|_| {}).await;
+    assert_eq!(scene.post("/v1/links", &json!({}), &new).await.outcome(), "401 unauthorized");
+    assert_eq!(scene.post("/v1/links", &json!({}), &done).await.json(), made.json());
+    assert_eq!(scene.facilitator.calls().settle, 2);
 }
 
 /// PX2: a facilitator that asks for a token is called with it, and it stands in no log line. With a wrong one only keys are
@@ -116,7 +155,8 @@ async fn px2_the_facilitator_is_called_with_its_token() {
     let reply = scene.post("/v1/links", &json!({}), &signed).await;
     assert_eq!(reply.outcome(), "503 facilitator_unavailable");
     scene.world.restart(|_| {}).await;
-    assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.outcome(), "401 unauthorized");
+    assert_eq!(scene.world.nobody.get("/v1/links").await.outcome(), "401 unauthorized");
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.outcome(), "503 facilitator_unavailable");
     assert!(!logged_since(&mark).contains(TOKEN));
     let _: Value = reply.json();
 }

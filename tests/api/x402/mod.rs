@@ -130,6 +130,13 @@ impl Scene {
         .await;
     }
 
+    /// How many payments somebody settles at this moment.
+    async fn leases(&self) -> i64 {
+        let now = self.world.clock.now().as_millis();
+        let sql = format!("SELECT CAST(count(*) AS BIGINT) FROM payments WHERE lease_until > {now}");
+        self.world.db.number(sql).await
+    }
+
     /// Repeats a request until nobody else settles its payment.
     async fn insist(&self, path: &str, body: &Value, signed: &Signed) -> Reply {
         let last = std::sync::Mutex::new(None);

@@ -7,7 +7,7 @@ use deeplink_core::x402::{ChallengeV2, PAID};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{PRICE, Payer, Scene, Signed, accepted, calls, receipt, scene, scene_of, scene_with};
+use super::{PRICE, Payer, Scene, Script, Signed, accepted, calls, receipt, scene, scene_of, scene_with};
 use deeplink_doubles::wait::PATIENCE;
 use deeplink_testing::facilitator::{ASSET, NETWORK, NETWORK_V1, PAY_TO, decoded};
 use deeplink_testing::{Reply, at_once, eventually, operations};
@@ -97,21 +97,21 @@ async fn px1_only_what_the_facilitator_settles_is_offered() {
     assert_eq!(asked.header("payment-required"), "");
     let extra = &asked.json()["accepts"][0]["extra"];
     assert_eq!(*extra, json!({"feePayer": "somebody", "name": "USDC", "version": "2"}));
-    // Until it settles both versions it is asked every ten seconds, and then every five minutes.
+    // Until it settles either version it is asked every ten seconds, and then every ten minutes.
     facilitator.settles(vec![of(1, "base-sepolia"), of(2, NETWORK)]);
-    world.clock.advance(Duration::from_secs(11));
+    world.clock.advance(Duration::from_secs(601));
     eventually("both versions", PATIENCE, async || {
         !world.nobody.get("/v1/links").await.header("payment-required").is_empty()
     })
     .await;
     facilitator.is_down(true);
-    world.clock.advance(Duration::from_secs(301));
+    world.clock.advance(Duration::from_secs(601));
     let before = facilitator.asked();
     eventually("it is asked", PATIENCE, async || facilitator.asked() > before).await;
     assert_eq!(world.nobody.get("/v1/links").await.outcome(), "402 payment_required", "what it said holds");
     facilitator.is_down(false);
     facilitator.settles(vec![]);
-    world.clock.advance(Duration::from_secs(301));
+    world.clock.advance(Duration::from_secs(601));
     offered("401 unauthorized").await;
 }
 
@@ -236,6 +236,144 @@ async fn px4_a_new_wallet_has_one_account() {
     assert_eq!((scene.wallets().await, scene.links().await), (1, 10));
     let listed = scene.get("/v1/links", &scene.sign(&payer)).await;
     assert_eq!(listed.json()["links"].as_array().map(Vec::len), Some(10));
+}
+
+const ACCOUNTS: &str = "SELECT CAST(count(*) AS BIGINT) FROM tenants";
+
+/// PX4: the same when both are settled before either is done: no account is left that belongs to nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn px4_a_new_wallet_leaves_no_other_account() {
+    let scene = scene_of(2, |_| {}).await;
+    let payer = Payer::new("alice");
+    let before = scene.world.db.number(ACCOUNTS).await;
+    let signed = [0, 1].map(|_| scene.scripted(&payer, Script::SettleWaits));
+    let callers = [0, 1].map(|at| scene.world.at(at, &scene.world.nobody));
+    let both = at_once(2, |number| {
+        let (caller, (name, value)) = (callers[number].clone(), signed[number].v2());
+        async move { caller.ask(Method::POST, "/v1/links").header(name, value).json(&json!({})).send().await }
+    });
+    let (replies, ()) = tokio::join!(both, async {
+        eventually("both are settled", PATIENCE, async || scene.facilitator.calls().settle == 2).await;
+        scene.facilitator.release_all(2).await;
+    });
+    for reply in &replies {
+        assert_eq!(reply.status, 201, "{}", reply.text());
+    }
+    assert_eq!((scene.wallets().await, scene.links().await), (1, 2));
+    assert_eq!(scene.world.db.number(ACCOUNTS).await, before + 1);
+    let listed = scene.get("/v1/links", &scene.sign(&payer)).await;
+    assert_eq!(listed.json()["links"].as_array().map(Vec::len), Some(2));
+}
+
+/// PX4: of several payments under one `Idempotency-Key` at once, as of a payer who timed out and signed again, one is charged.
+/// The others are told to come again, and then get its answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn px4_one_payment_is_charged_under_a_key() {
+    for nodes in [1, 2] {
+        let scene = scene_of(nodes, |_| {}).await;
+        let payer = Payer::new("alice");
+        let signed: Vec<_> = (0..10).map(|_| scene.sign(&payer)).collect();
+        let callers = [0, 1].map(|at| scene.world.at(at.min(nodes - 1), &scene.world.nobody));
+        let replies = at_once(signed.len(), |number| {
+            let (caller, (name, value)) = (callers[number % 2].clone(), signed[number].v2());
+            let ask = caller.ask(Method::POST, "/v1/links").header(name, value).header("idempotency-key", "order-1");
+            ask.json(&json!({})).send()
+        })
+        .await;
+        let made: Vec<Value> = replies.iter().filter(|reply| is_success(reply)).map(Reply::json).collect();
+        assert!(!made.is_empty() && made.iter().all(|one| *one == made[0]), "{made:?}");
+        for reply in replies.iter().filter(|reply| !is_success(reply)) {
+            assert_eq!((reply.outcome().as_str(), reply.header("retry-after")), ("409 payment_in_progress", "1"));
+        }
+        for signed in &signed {
+            let again = scene.post_keyed("/v1/links", &json!({}), signed, "order-1").await;
+            assert_eq!((again.status, again.json()), (201, made[0].clone()));
+        }
+        let settled = scene.facilitator.calls();
+        assert_eq!((settled.settle, settled.moved, scene.links().await), (1, 1, 1), "{nodes} nodes");
+    }
+}
+
+/// PX4: the same while the first is in doubt. Another payer's key, or the same at another path, is another one.
+#[tokio::test]
+async fn px4_a_payment_in_doubt_keeps_its_key() {
+    let scene = scene().await;
+    let payer = Payer::new("alice");
+    let first = scene.scripted(&payer, Script::SettleFails);
+    let keyed = async |path: &str, signed: &Signed| {
+        let body = json!({"template": {}, "count": 1});
+        let body = if path == "/v1/links" { json!({}) } else { body };
+        scene.post_keyed(path, &body, signed, "order-1").await
+    };
+    assert_eq!(keyed("/v1/links", &first).await.outcome(), "503 facilitator_unavailable");
+    let second = scene.sign(&payer);
+    let reply = keyed("/v1/links", &second).await;
+    assert_eq!((reply.outcome().as_str(), reply.header("retry-after")), ("409 payment_in_progress", "1"));
+    assert_eq!(keyed("/v1/links", &scene.sign(&Payer::new("bob"))).await.status, 201);
+    assert_eq!(keyed("/v1/links/bulk", &scene.sign(&payer)).await.status, 201);
+    scene.facilitator.script(&first, None);
+    let made = keyed("/v1/links", &first).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!(keyed("/v1/links", &second).await.json(), made.json());
+    assert_eq!(scene.facilitator.calls().moved, 3);
+}
+
+/// With a facilitator that is waited for until a busy machine has sent everything.
+async fn patient_scene() -> Scene {
+    scene_with(|config| {
+        let x402 = config.x402.as_mut().expect("x402");
+        (x402.verify_timeout, x402.settle_timeout) = (2 * PATIENCE, 2 * PATIENCE);
+    })
+    .await
+}
+
+/// PX4: 64 payments are settled at one time. One more is 503 and not charged, and works after that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn px4_no_more_than_64_payments_are_settled_at_once() {
+    let scene = patient_scene().await;
+    let signed: Vec<_> = (0..65).map(|number| scene.sign(&Payer::new(&format!("payer {number}")))).collect();
+    let mut asking = Vec::new();
+    // Verifying has fewer places.
+    for wave in [0..40, 40..64] {
+        let until = wave.end;
+        for number in wave {
+            scene.facilitator.script(&signed[number], Some(Script::SettleWaits));
+            asking.push(tokio::spawn(scene.ask(Method::POST, "/v1/links", &signed[number]).json(&json!({})).send()));
+        }
+        eventually("they are settled", PATIENCE, async || scene.facilitator.calls().settle == until).await;
+    }
+    let last = scene.post("/v1/links", &json!({}), &signed[64]).await;
+    assert_eq!(last.outcome(), "503 facilitator_unavailable");
+    assert!(last.member("error").contains("nothing was charged"));
+    scene.facilitator.release_all(64).await;
+    for asking in asking {
+        let made = asking.await.expect("a reply");
+        assert_eq!(made.status, 201, "{}", made.text());
+    }
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed[64]).await.status, 201);
+    assert_eq!((scene.facilitator.calls().moved, scene.links().await, scene.wallets().await), (65, 65, 65));
+}
+
+/// PX4: payments that are only verified leave places for those that are settled.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn px4_what_is_not_paid_crowds_nobody_out() {
+    let scene = patient_scene().await;
+    let payer = Payer::new("alice");
+    let unclear = scene.scripted(&payer, Script::SettleFails);
+    assert_eq!(scene.post("/v1/links", &json!({}), &unclear).await.outcome(), "503 facilitator_unavailable");
+    scene.facilitator.script(&unclear, None);
+    let asking: Vec<_> = (0..48)
+        .map(|_| {
+            let signed = scene.scripted(&payer, Script::VerifyHangs);
+            tokio::spawn(scene.ask(Method::GET, "/v1/links", &signed).send())
+        })
+        .collect();
+    eventually("all hang", PATIENCE, async || scene.facilitator.calls().verify == 49).await;
+    assert_eq!(scene.get("/v1/links", &scene.sign(&payer)).await.outcome(), "503 facilitator_unavailable");
+    assert_eq!(scene.post("/v1/links", &json!({}), &unclear).await.status, 201);
+    for asking in asking {
+        asking.abort();
+    }
 }
 
 /// PX11: wallets and accounts with keys see nothing of each other.

@@ -65,7 +65,15 @@ async fn px3_new_wallets_are_limited_by_address() {
     let signed = scene.sign(&Payer::new("carol"));
     assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.outcome(), "429 rate_limited");
     assert_eq!((scene.facilitator.calls().settle, scene.wallets().await), (2, 2));
+    assert_eq!(scene.states().await, ["done", "done"], "no row is left");
     scene.make(&alice, "once-more").await;
+    // Nor is it settled later: one that is comes after it.
+    scene.let_lease_end();
+    let unclear = scene.scripted(&bob, super::Script::SettleFails);
+    assert_eq!(scene.post("/v1/links", &json!({}), &unclear).await.outcome(), "503 facilitator_unavailable");
+    scene.world.clock.advance(std::time::Duration::from_secs(11));
+    scene.tried(1).await;
+    assert_eq!(scene.facilitator.calls(), calls(5, 5, 3));
 }
 
 /// PX1: a refused settlement is 402 with a receipt that says why, and stays refused without another call.
@@ -79,13 +87,13 @@ async fn px1_a_refused_settlement_has_a_receipt() {
     assert!(reply.member("error").contains("insufficient_funds") && reply.header("payment-response").is_empty());
     assert_eq!((scene.facilitator.calls(), scene.states().await.len()), (calls(1, 0, 0), 0));
 
-    let signed = scene.scripted(&payer, super::Script::Refused("invalid_transaction_state"));
+    let signed = scene.scripted(&payer, super::Script::Refused("insufficient_funds"));
     for _ in 0..2 {
         let reply = scene.post("/v1/links", &json!({}), &signed).await;
         assert_eq!(reply.outcome(), "402 payment_required");
         let receipt = receipt(&reply);
         assert_eq!((&receipt["success"], &receipt["transaction"]), (&json!(false), &json!("")));
-        assert_eq!(receipt["errorReason"], "invalid_transaction_state");
+        assert_eq!(receipt["errorReason"], "insufficient_funds");
     }
     assert_eq!(scene.facilitator.calls().settle, 1);
     assert_eq!((scene.links().await, scene.wallets().await, scene.states().await), (0, 0, vec!["refused".to_owned()]));

@@ -1,5 +1,7 @@
 //! The same payment again.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::{Value, json};
 
@@ -11,7 +13,9 @@ async fn in_each_state(scene: &Scene, payer: &Payer) -> Vec<(&'static str, Signe
     let done = scene.sign(payer);
     assert_eq!(scene.post("/v1/links", &json!({}), &done).await.status, 201);
     found.push(("done", done));
-    for (state, script, status) in [("refused", Script::Refused("no"), 402), ("unknown", Script::SettleFails, 503)] {
+    for (state, script, status) in
+        [("refused", Script::Refused("insufficient_funds"), 402), ("unknown", Script::SettleFails, 503)]
+    {
         let signed = scene.scripted(payer, script);
         assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.status, status);
         found.push((state, signed));
@@ -83,9 +87,69 @@ async fn px5_a_read_can_be_repeated_with_its_key() {
     assert_eq!(scene.get("/v1/links", &signed).await.outcome(), "409 payment_replayed");
     let other = scene.ask(Method::GET, "/v1/links?limit=1", &signed).header("idempotency-key", "list-1").send().await;
     assert_eq!(other.outcome(), "409 idempotency_conflict");
-    scene.world.clock.advance(std::time::Duration::from_secs(601));
-    assert_eq!(read().send().await.outcome(), "409 payment_replayed");
+    scene.world.clock.advance(Duration::from_secs(601));
+    let late = read().send().await;
+    assert_eq!(late.outcome(), "409 payment_replayed");
+    assert_eq!(late.member("error"), "this payment has been used and can no longer be used to read again");
     assert_eq!(scene.facilitator.calls().settle, 2);
+}
+
+/// PX5: a read is done again for ten minutes, however long the payment is valid, and no longer than it is valid.
+#[tokio::test]
+async fn px5_a_read_is_not_repeated_for_ever() {
+    let scene = scene().await;
+    let payer = Payer::new("alice");
+    let now = scene.world.clock.now().as_millis().div_euclid(1_000);
+    let in_short = scene.sign(&payer).with("validBefore", &(now + 100).to_string());
+    let in_9999 = scene.sign(&payer).with("validBefore", "253402300799");
+    let unsaid = scene.sign(&payer).in_another_shape();
+    scene.world.note_secret(unsaid.signature());
+    let read = async |signed: &Signed| {
+        let ask = scene.ask(Method::GET, "/v1/links", signed).header("idempotency-key", "list-1");
+        ask.send().await.outcome()
+    };
+    let all = [&in_short, &in_9999, &unsaid];
+    for signed in all {
+        assert_eq!(read(signed).await, "200", "{}", signed.payload);
+    }
+    scene.world.clock.advance(Duration::from_secs(98));
+    for signed in all {
+        assert_eq!(read(signed).await, "200", "{}", signed.payload);
+    }
+    scene.world.clock.advance(Duration::from_secs(2));
+    assert_eq!(read(&in_short).await, "409 payment_replayed");
+    scene.world.clock.advance(Duration::from_millis(499_999));
+    for signed in [&in_9999, &unsaid] {
+        assert_eq!(read(signed).await, "200", "{}", signed.payload);
+    }
+    scene.world.clock.advance(Duration::from_millis(1));
+    for signed in [&in_9999, &unsaid] {
+        assert_eq!(read(signed).await, "409 payment_replayed", "{}", signed.payload);
+    }
+    assert_eq!(scene.facilitator.calls().settle, 3);
+}
+
+/// PX10: while a settled payment waits to be used, another one under its key is not charged.
+#[tokio::test]
+async fn px10_no_second_payment_is_charged_while_the_first_waits() {
+    let scene = scene().await;
+    let payer = Payer::new("alice");
+    let first = scene.scripted(&payer, Script::SettleWaits);
+    let wanted = json!({"custom_id": "wanted"});
+    let (lost, ()) = tokio::join!(scene.post_keyed("/v1/links", &wanted, &first, "order-1"), async {
+        scene.facilitator.reached().await;
+        scene.world.a.make("wanted").await;
+        scene.facilitator.release();
+    });
+    assert_eq!(lost.outcome(), "409 link_id_taken custom_id");
+    scene.let_lease_end();
+    let (second, other) = (scene.sign(&payer), json!({"custom_id": "other"}));
+    let refused = scene.post_keyed("/v1/links", &other, &second, "order-1").await;
+    assert_eq!(refused.outcome(), "409 idempotency_conflict");
+    assert!(refused.member("error").contains("repeat the request with that payment"));
+    assert_eq!(scene.post_keyed("/v1/links", &other, &first, "order-1").await.status, 201);
+    assert_eq!(scene.facilitator.calls().settle, 1);
+    assert_eq!(scene.post_keyed("/v1/links", &json!({}), &second, "order-2").await.status, 201);
 }
 
 /// PX10: when the id of a link is taken while its payment is settled, the answer is 409 with a receipt. With the same key
@@ -147,7 +211,7 @@ async fn px10_what_was_paid_for_once_is_had_once() {
 /// not money had moved, and by nobody before.
 #[tokio::test]
 async fn px8_a_lease_that_is_over_is_taken_up() {
-    let mut scene = scene().await;
+    let mut scene = hasty_scene().await;
     let payer = Payer::new("alice");
     let signed = scene.scripted(&payer, Script::SettledUnheard);
     let (name, value) = signed.v2();
@@ -161,7 +225,7 @@ async fn px8_a_lease_that_is_over_is_taken_up() {
     let same = scene.post("/v1/links", &json!({}), &signed).await;
     assert_eq!(same.outcome(), "409 payment_in_progress");
     // The process goes, and what it was doing with it.
-    scene.world.restart(|_| {}).await;
+    scene.world.restart_at_once().await;
     scene.facilitator.script(&signed, None);
     scene.let_lease_end();
     let made = scene.insist("/v1/links", &json!({}), &signed).await;

@@ -161,10 +161,19 @@ impl World {
 
     /// Stops the server as an operator would, and starts it again at the same address with settings that `adjust` changes.
     pub async fn restart(&mut self, adjust: impl Fn(&mut Config)) {
+        self.restart_after(Stop::Gracefully, adjust).await;
+    }
+
+    /// The same without waiting for what is under way, as if the process had died.
+    pub async fn restart_at_once(&mut self) {
+        self.restart_after(Stop::AtOnce, |_| {}).await;
+    }
+
+    async fn restart_after(&mut self, how: Stop, adjust: impl Fn(&mut Config)) {
         let address = self.nodes[0].address;
         for node in std::mem::take(&mut self.nodes) {
             if let Some(node) = Arc::into_inner(node) {
-                node.ask_to_stop(Stop::Gracefully);
+                node.ask_to_stop(how);
                 node.stopped().await;
             }
         }

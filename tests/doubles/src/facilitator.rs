@@ -21,6 +21,8 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::wait::{PATIENCE, eventually};
+
 /// Who is paid.
 pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 /// USDC on Base Sepolia.
@@ -49,8 +51,15 @@ pub enum Script {
     VerifyOther,
     /// It is a good one, and from then on nobody takes connections until [`Facilitator::come_back`].
     VerifiedAndGone,
+    /// It is a good one, and from then on nobody answers connections until [`Facilitator::come_back`]; those are then reset.
+    VerifiedAndDeaf,
     /// Settling it is refused, for this reason.
     Refused(&'static str),
+    /// It is sent to the chain, which takes it back: it is refused as one that was used before, with the transaction. No
+    /// money moves.
+    Reverted,
+    /// It is settled, and the answer says that it was refused, without a transaction.
+    FailedAfterSending,
     /// It is settled, and the answer says that it was refused, with the transaction.
     RefusedWithTransaction,
     /// Settling it answers 500 with a text, and no money moves.
@@ -89,6 +98,8 @@ struct Known {
     is_down: bool,
     messages: Vec<Value>,
     token: Option<&'static str>,
+    /// How it says that a payment was used before.
+    used: Option<&'static str>,
     asked: usize,
 }
 
@@ -97,7 +108,9 @@ type Now = Box<dyn Fn() -> i64 + Send>;
 struct Shared {
     known: Mutex<Known>,
     /// Takes the connections.
-    serving: Mutex<Option<AbortHandle>>,
+    serving: Mutex<Option<(AbortHandle, SocketAddr)>>,
+    /// Holds connections that nobody answers.
+    deaf: Mutex<Option<std::net::TcpListener>>,
     /// The chain's time in seconds; none: authorizations do not expire.
     now_secs: Mutex<Option<Now>>,
     released: Notify,
@@ -119,6 +132,7 @@ impl Facilitator {
         let shared = Arc::new(Shared {
             known,
             serving: Mutex::default(),
+            deaf: Mutex::default(),
             now_secs: Mutex::default(),
             released: Notify::new(),
             reached: Notify::new(),
@@ -129,12 +143,18 @@ impl Facilitator {
 
     /// Takes connections again.
     pub async fn come_back(&self) {
+        drop(self.shared.deaf.lock().expect("a lock").take());
         serve(&self.shared, self.address).await;
     }
 
     /// Gives the chain a clock: what has expired cannot be settled.
     pub fn keep_time(&self, now_secs: impl Fn() -> i64 + Send + 'static) {
         *self.shared.now_secs.lock().expect("a lock") = Some(Box::new(now_secs));
+    }
+
+    /// How it says from now on that a payment was used before.
+    pub fn says_used(&self, reason: &'static str) {
+        self.known().used = Some(reason);
     }
 
     /// Answers from now on only who has this token.
@@ -198,6 +218,16 @@ impl Facilitator {
     pub fn release(&self) {
         self.shared.released.notify_one();
     }
+
+    /// Settles this many payments, which wait or are about to, one after the other.
+    pub async fn release_all(&self, count: usize) {
+        let until = self.calls().moved + count;
+        eventually("they are settled", PATIENCE, async || {
+            self.release();
+            self.calls().moved >= until
+        })
+        .await;
+    }
 }
 
 async fn serve(shared: &Arc<Shared>, address: SocketAddr) -> SocketAddr {
@@ -205,27 +235,31 @@ async fn serve(shared: &Arc<Shared>, address: SocketAddr) -> SocketAddr {
         .route("/supported", get(supported))
         .route("/verify", post(verify))
         .route("/settle", post(settle))
-        .layer(from_fn_with_state(Arc::clone(shared), authorized))
+        .layer(from_fn_with_state(Arc::clone(shared), customers_only))
         .with_state(Arc::clone(shared));
     let listener = tokio::net::TcpListener::bind(address).await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let serving = tokio::spawn(async move { axum::serve(listener, router).await });
-    *shared.serving.lock().expect("a lock") = Some(serving.abort_handle());
+    *shared.serving.lock().expect("a lock") = Some((serving.abort_handle(), address));
     address
 }
 
-/// Stops taking connections.
-async fn leave(shared: &Shared) {
+/// Stops taking connections, or answering them.
+async fn leave(shared: &Shared, is_deaf: bool) {
     let serving = shared.serving.lock().expect("a lock").take();
-    if let Some(serving) = serving {
+    if let Some((serving, address)) = serving {
         serving.abort();
         while !serving.is_finished() {
             tokio::task::yield_now().await;
         }
+        if is_deaf {
+            let listener = std::net::TcpListener::bind(address).expect("the same port");
+            *shared.deaf.lock().expect("a lock") = Some(listener);
+        }
     }
 }
 
-async fn authorized(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn customers_only(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let token = shared.known.lock().expect("a lock").token;
     let sent = request.headers().get("authorization").map(|value| value.as_bytes().to_vec());
     if token.is_some_and(|token| sent != Some(format!("Bearer {token}").into_bytes())) {
@@ -234,14 +268,19 @@ async fn authorized(State(shared): State<Arc<Shared>>, request: Request, next: N
     next.run(request).await
 }
 
+/// What is authorized, in either of the shapes that are known.
+fn authorized(payload: &Value) -> &Value {
+    let shapes = ["authorization", "permit2Authorization"];
+    shapes.iter().find_map(|shape| payload.get(*shape)).unwrap_or(&Value::Null)
+}
+
 fn nonce_of(message: &Value) -> String {
-    let payload = &message["paymentPayload"]["payload"];
-    payload["authorization"]["nonce"].as_str().unwrap_or_default().to_ascii_lowercase()
+    let authorized = authorized(&message["paymentPayload"]["payload"]);
+    authorized["nonce"].as_str().unwrap_or_default().to_ascii_lowercase()
 }
 
 fn payer_of(message: &Value) -> Value {
-    let payload = &message["paymentPayload"]["payload"];
-    payload["authorization"]["from"].clone()
+    authorized(&message["paymentPayload"]["payload"])["from"].clone()
 }
 
 fn bad_gateway() -> Response {
@@ -305,7 +344,11 @@ async fn verify(State(shared): State<Arc<Shared>>, axum::Json(message): axum::Js
         Some(Script::VerifyHangs) => forever().await,
         Some(Script::VerifyOther) => valid(json!(OTHER)),
         Some(Script::VerifiedAndGone) => {
-            leave(&shared).await;
+            leave(&shared, false).await;
+            valid(payer)
+        }
+        Some(Script::VerifiedAndDeaf) => {
+            leave(&shared, true).await;
             valid(payer)
         }
         _ => valid(payer),
@@ -319,8 +362,10 @@ async fn settle(State(shared): State<Arc<Shared>>, axum::Json(message): axum::Js
     };
     let (nonce, payer) = (nonce_of(&message), payer_of(&message));
     let network = message["paymentRequirements"]["network"].clone();
+    let transaction = format!("0x{}", hex(&Sha256::digest(&nonce)));
     match script {
-        Some(Script::Refused(reason)) => return refused(reason, &payer, &network),
+        Some(Script::Refused(reason)) => return refused(reason, "", &payer, &network),
+        Some(Script::Reverted) => return refused("invalid_transaction_state", &transaction, &payer, &network),
         Some(Script::SettleFails) => return (StatusCode::INTERNAL_SERVER_ERROR, "it broke").into_response(),
         Some(Script::SettleHangs) => {
             shared.known.lock().expect("a lock").scripts.remove(&nonce);
@@ -337,27 +382,23 @@ async fn settle(State(shared): State<Arc<Shared>>, axum::Json(message): axum::Js
     if let (Some(now), Some(Ok(until))) = (now, until)
         && now >= until
     {
-        return refused("invalid_exact_evm_payload_authorization_valid_before", &payer, &network);
+        return refused("invalid_exact_evm_payload_authorization_valid_before", "", &payer, &network);
     }
     {
         let mut known = shared.known.lock().expect("a lock");
         if !known.settled.insert(nonce.clone()) {
-            return refused("invalid_transaction_state", &payer, &network);
+            return refused(known.used.unwrap_or("invalid_transaction_state"), "", &payer, &network);
         }
         known.calls.moved += 1;
     }
-    let transaction = format!("0x{}", hex(&Sha256::digest(&nonce)));
     let success = |payer: Value, network: Value| {
         let said = json!({"success": true, "payer": payer, "transaction": transaction, "network": network});
         axum::Json(said).into_response()
     };
     match script {
         Some(Script::SettledUnheard) => forever().await,
-        Some(Script::RefusedWithTransaction) => axum::Json(json!({
-            "success": false, "errorReason": "unexpected_settle_error", "payer": payer, "transaction": transaction,
-            "network": network,
-        }))
-        .into_response(),
+        Some(Script::RefusedWithTransaction) => refused("unexpected_settle_error", &transaction, &payer, &network),
+        Some(Script::FailedAfterSending) => refused("transaction_failed", "", &payer, &network),
         Some(Script::SettleEmpty) => axum::Json(json!({"success": true})).into_response(),
         Some(Script::SettleOther) => success(json!(OTHER), network),
         Some(Script::SettleElsewhere) => success(payer, json!("eip155:1")),
@@ -365,8 +406,10 @@ async fn settle(State(shared): State<Arc<Shared>>, axum::Json(message): axum::Js
     }
 }
 
-fn refused(reason: &str, payer: &Value, network: &Value) -> Response {
-    let said = json!({"success": false, "errorReason": reason, "payer": payer, "transaction": "", "network": network});
+fn refused(reason: &str, transaction: &str, payer: &Value, network: &Value) -> Response {
+    let said = json!({
+        "success": false, "errorReason": reason, "payer": payer, "transaction": transaction, "network": network,
+    });
     axum::Json(said).into_response()
 }
 
@@ -423,7 +466,7 @@ impl Payer {
 impl Signed {
     /// Its nonce.
     pub fn nonce(&self) -> String {
-        self.payload["authorization"]["nonce"].as_str().expect("a nonce").to_ascii_lowercase()
+        authorized(&self.payload)["nonce"].as_str().expect("a nonce").to_ascii_lowercase()
     }
 
     /// What only its payer may know until it is settled.
@@ -434,6 +477,13 @@ impl Signed {
     /// The same with something else in its authorization.
     pub fn with(mut self, field: &str, value: &str) -> Self {
         self.payload["authorization"][field] = json!(value);
+        self
+    }
+
+    /// The same in a shape that only a facilitator understands.
+    pub fn in_another_shape(mut self) -> Self {
+        let authorization = self.payload["authorization"].take();
+        self.payload = json!({"signature": self.payload["signature"], "permit2Authorization": authorization});
         self
     }
 

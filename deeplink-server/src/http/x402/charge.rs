@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use deeplink_core::id::TenantId;
+use deeplink_core::secret::sha256_hex;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
@@ -23,6 +25,16 @@ impl Caller {
     /// nothing is looked up.
     pub(crate) fn is_known(&self) -> bool {
         self.charge().is_none_or(|charge| charge.run != ChargeRun::Form)
+    }
+
+    /// Whose share of what is limited by account a request takes. A wallet without an account has another id in each run;
+    /// for its share it has one of its own, which stands for nothing else.
+    pub(crate) fn share(&self) -> TenantId {
+        let of_wallet = |charge: &Arc<Charge>| {
+            let hash = sha256_hex(&format!("{}\n{}", charge.namespace, charge.address));
+            format!("tnt_{}", &hash[..24]).parse().ok()
+        };
+        self.charge().and_then(of_wallet).unwrap_or_else(|| self.tenant.clone())
     }
 
     /// Stops a request of which only the form is judged. What follows reads, writes or calls.
@@ -108,4 +120,24 @@ fn reply_of(made: &impl Serialize) -> Result<Reply, ApiError> {
         _ => (StatusCode::OK, body),
     };
     Ok(Reply { status: status.as_u16(), location: None, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::Actor;
+
+    #[test]
+    fn a_wallet_has_one_share_whatever_account_it_is_run_for() {
+        let share = |tenant: &str, address: &str| {
+            let tenant: TenantId = tenant.parse().expect("an id");
+            let (namespace, address) = ("eip155".to_owned(), address.to_owned());
+            let charge = Charge { namespace, address, tenant: tenant.clone(), run: ChargeRun::Trial };
+            Caller { by: Actor::Wallet(Arc::new(charge)), tenant, affiliate: None }.share()
+        };
+        let [one, other] = ["tnt_000000000000000000000001", "tnt_000000000000000000000002"];
+        assert_eq!(share(one, "0xa"), share(other, "0xa"));
+        assert_ne!(share(one, "0xa"), share(one, "0xb"));
+        assert_ne!(share(one, "0xa").as_str(), one);
+    }
 }

@@ -31,7 +31,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tracing::Instrument;
 
-use self::offer::{Offer, said};
+use self::offer::{Offer, said, unavailable};
 use super::auth::Wallet as WalletCaller;
 use super::client_ip::{Peer, check_limit};
 use super::extract::{BODY_LIMIT, BULK_BODY_LIMIT};
@@ -86,6 +86,10 @@ pub(crate) async fn pay(State(app): State<Shared>, request: Request, next: Next)
     let Some(paid) = unkeyed(&request).filter(|_| app.facilitator.is_some()) else { return next.run(request).await };
     let path = request.uri().path().to_owned();
     let Some(offer) = offered(&app, paid, &path) else { return next.run(request).await };
+    // A payment may be one that came while there was a way to pay.
+    if !offer.is_open() && ![PAYMENT_V1, PAYMENT_V2].iter().any(|name| request.headers().contains_key(*name)) {
+        return next.run(request).await;
+    }
     let answered = async {
         let checkout = Checkout::begin(app, paid, offer, request, next).await?;
         checkout.run().await
@@ -100,10 +104,10 @@ fn unkeyed(request: &Request) -> Option<&'static Paid> {
     (!request.headers().contains_key(header::AUTHORIZATION)).then_some(paid)
 }
 
-/// What an operation costs. `None`: nothing, or nobody settles it.
+/// What an operation costs. `None`: it takes keys only.
 fn offered(app: &App, paid: &Paid, path: &str) -> Option<Offer> {
     let (x402, facilitator) = app.config.x402.as_ref().zip(app.facilitator.as_ref())?;
-    Offer::of(app, x402, facilitator.kinds()?, paid, path)
+    Offer::of(app, x402, facilitator.kinds(), paid, path)
 }
 
 /// What is known of a request before it is paid for.
@@ -112,6 +116,8 @@ struct Judged {
     /// The answer to a read.
     tried: Option<Response>,
     is_new_wallet: bool,
+    /// How many payments had been used under its key before it was tried.
+    used: i64,
 }
 
 /// A request with a payment that is one for it.
@@ -131,7 +137,7 @@ struct Checkout {
     body: Bytes,
     /// The hash of method, path and body.
     request: String,
-    key_hash: Option<String>,
+    key: Option<String>,
     peer: IpAddr,
     next: Next,
 }
@@ -162,36 +168,23 @@ impl Checkout {
         // One that came before was for what was required then.
         let is_new = payments::find(&mut app.db.read().await?.conn(), &id).await?.is_none();
         let message = if is_new {
+            if !offer.is_open() {
+                return Err(offer.why_closed().into());
+            }
             let required = fitting(&app, &offer, &payment, authorization.as_ref());
             let required = required.map_err(|unfit| offer.challenge(&unfit.to_string()))?;
             Some(message(&offer, payment, &required))
         } else {
             None
         };
-        let key = key_of(request.headers())?;
-        let key_hash = key.map(|key| sha256_hex(&format!("{id}\n{key}")));
+        let key = key_of(request.headers())?.map(str::to_owned);
         let (parts, body) = request.into_parts();
         let limit = if paid.name == "LINKS_BULK" { BULK_BODY_LIMIT } else { BODY_LIMIT };
         let body = buffered(body, limit).await?;
         let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
         let request = format!("{}\n{target}\n{}", parts.method, hex::encode(Sha256::digest(&body)));
         let request = sha256_hex(&request);
-        Ok(Self {
-            app,
-            paid,
-            offer,
-            version,
-            authorization,
-            message,
-            id,
-            nonce,
-            parts,
-            body,
-            request,
-            key_hash,
-            peer,
-            next,
-        })
+        Ok(Self { app, paid, offer, version, authorization, message, id, nonce, parts, body, request, key, peer, next })
     }
 
     /// The steps up to the one that costs.
@@ -206,22 +199,27 @@ impl Checkout {
                 Err(refusal) => Err(self.stored().await?.ok_or(refusal)?),
             },
         };
-        // From here on it goes to its end, whether or not the client still waits.
+        // From here on it goes to its end, whether or not the client still waits or the service is asked to stop.
+        let under_way = self.app.payments.clone();
         let going_on = async move {
             match judged {
                 Ok(judged) => self.charge(judged).await,
                 Err(stored) => self.repeat(stored).await,
             }
         };
-        let going_on = tokio::spawn(going_on.in_current_span());
+        let going_on = under_way.spawn(going_on.in_current_span());
         going_on.await.unwrap_or_else(|_| Err(ApiError::Internal("a paid request panicked".into()).into()))
     }
 
     /// Finds out who pays and whether the request would be refused.
     async fn judge(&self) -> Result<Judged, Answered> {
         let payer = self.verify().await?;
+        let used = match self.key_scope(&payer) {
+            Some(scope) => payments::count_used(&mut self.app.db.read().await?.conn(), &scope).await?,
+            None => 0,
+        };
         let (tried, is_new_wallet) = self.try_out(&payer).await?;
-        Ok(Judged { payer, tried, is_new_wallet })
+        Ok(Judged { payer, tried, is_new_wallet, used })
     }
 
     /// Runs the request up to what needs an account.
@@ -301,6 +299,16 @@ impl Checkout {
         self.app.random(|random| TenantId::new(now, random))
     }
 
+    /// The hash of its key, which is of use for this payment only.
+    fn key_hash(&self) -> Option<String> {
+        self.key.as_ref().map(|key| sha256_hex(&format!("{}\n{key}", self.id)))
+    }
+
+    /// Whether its answer may be given to anybody who knows the request.
+    fn is_open(&self) -> bool {
+        !self.paid.is_read() && !self.paid.shows_secret
+    }
+
     async fn stored(&self) -> Result<Option<StoredPayment>, DbError> {
         payments::find(&mut self.app.db.read().await?.conn(), &self.id).await
     }
@@ -308,11 +316,6 @@ impl Checkout {
     fn facilitator(&self) -> Result<&Facilitator, ApiError> {
         self.app.facilitator.as_ref().ok_or_else(ApiError::unauthorized)
     }
-}
-
-/// The facilitator cannot be asked, or said nothing that could be used, and nothing was done.
-fn unavailable() -> ApiError {
-    ApiError::Plain(ErrorCode::FacilitatorUnavailable, "payments cannot be verified now; nothing was done, try again")
 }
 
 /// Where a run stopped, if it stopped where it should.

@@ -21,13 +21,14 @@ pub(super) struct Offer {
     pub(super) network: Network,
     /// As version 2 asks for it. Version 1 asks for the same with other names.
     required: Requirement,
-    kinds: Kinds,
+    /// What the facilitator settles; `None` until it has said that.
+    kinds: Option<Kinds>,
     resource: Resource,
 }
 
 impl Offer {
     /// For an operation at this path. `None`: it cannot be paid for.
-    pub(super) fn of(app: &App, x402: &X402, kinds: Kinds, paid: &Paid, path: &str) -> Option<Self> {
+    pub(super) fn of(app: &App, x402: &X402, kinds: Option<Kinds>, paid: &Paid, path: &str) -> Option<Self> {
         let required = Requirement {
             scheme: EXACT.to_owned(),
             network: x402.network.to_string(),
@@ -50,11 +51,22 @@ impl Offer {
         Some(Self { network: x402.network.clone(), required, kinds, resource })
     }
 
+    /// Whether there is a way to pay.
+    pub(super) fn is_open(&self) -> bool {
+        self.kinds.as_ref().is_some_and(|kinds| !kinds.is_empty())
+    }
+
+    /// Why there is none.
+    pub(super) fn why_closed(&self) -> ApiError {
+        if self.kinds.is_some() { ApiError::unauthorized() } else { unavailable() }
+    }
+
     /// What a payment of this version must meet; `None` where the facilitator does not settle that version.
     pub(super) fn required(&self, version: Version) -> Option<Requirement> {
+        let kinds = self.kinds.as_ref()?;
         let extra = match version {
-            Version::V1 => self.kinds.v1.clone(),
-            Version::V2 => self.kinds.v2.clone(),
+            Version::V1 => kinds.v1.clone(),
+            Version::V2 => kinds.v2.clone(),
         };
         extra.map(|extra| Requirement { extra, ..self.required.clone() })
     }
@@ -117,6 +129,12 @@ impl Offer {
 /// A refusal with a sentence that is made for it.
 pub(super) fn said(code: ErrorCode, message: &str) -> Response {
     ApiError::Invalid(deeplink_core::error::Invalid::whole(code, message)).into_response()
+}
+
+/// The facilitator cannot be asked, or said nothing that could be used, and nothing was sent to be settled.
+pub(super) fn unavailable() -> ApiError {
+    let message = "payments cannot be verified or settled now; nothing was done and nothing was charged, try again";
+    ApiError::Plain(ErrorCode::FacilitatorUnavailable, message)
 }
 
 /// Adds what came of the payment to an answer.

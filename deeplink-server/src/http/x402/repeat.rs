@@ -5,7 +5,8 @@
 
 use axum::response::Response;
 use deeplink_core::error::ErrorCode;
-use deeplink_core::x402::same_amount;
+use deeplink_core::time::Timestamp;
+use deeplink_core::x402::{MAX_TIMEOUT_SECONDS, same_amount};
 use futures_util::FutureExt;
 
 use super::offer::{said, with_receipt};
@@ -18,19 +19,16 @@ use crate::db::wallets::{self, Wallet};
 use crate::error::{ApiError, Stop};
 use crate::http::once::replied;
 
+/// How long a read can be repeated.
+const READ_MILLIS: i64 = MAX_TIMEOUT_SECONDS.cast_signed() * 1_000;
+
 impl Checkout {
     /// Does what a settled payment is for. What is refused now, although it was not when it was tried, leaves the payment
     /// to be used by a repeat.
     pub(super) async fn effect(&self, payer: &str, tx_hash: &str, tried: Option<Response>) -> Response {
         let done =
             if self.paid.is_read() { self.read(payer, tx_hash, tried).await } else { self.write(payer, tx_hash).await };
-        let response = match done {
-            Ok(response) => response,
-            Err(Answered(response)) => {
-                self.keep_credit(tx_hash).await;
-                *response
-            }
-        };
+        let response = done.unwrap_or_else(|Answered(response)| *response);
         with_receipt(response, self.version, &self.receipt(payer, Ok(tx_hash)))
     }
 
@@ -42,20 +40,24 @@ impl Checkout {
             let response = self.attempt(payer, &tenant, run).await;
             match stop_of(&response) {
                 Some(Stop::OtherTenant) => {}
-                Some(Stop::PaymentUsed) => {
-                    let stored = self.stored().await?;
-                    let stored = stored.filter(|stored| stored.state == State::Done).ok_or_else(in_progress)?;
-                    // It was used for another request under the same key.
-                    return if stored.request == self.request { self.stored_reply(&stored) } else { Err(conflict()) };
-                }
+                Some(Stop::PaymentUsed) => return self.used_meanwhile().await?.ok_or_else(|| in_progress().into()),
                 Some(_) => return Err(ApiError::Internal("a paid request stopped early".into()).into()),
                 // What another payment paid for under the same key was not done again.
                 None if response.headers().contains_key("idempotency-replayed") => return Err(response.into()),
                 None if response.status().is_success() => return Ok(response),
-                None => return Err(response.into()),
+                // A copy may have been done, and that is what this one is refused for.
+                None => return Ok(self.used_meanwhile().await?.unwrap_or(response)),
             }
         }
         Err(DbError::Overloaded.into())
+    }
+
+    /// The answer to a payment that another request has used.
+    async fn used_meanwhile(&self) -> Result<Option<Response>, Answered> {
+        let stored = self.stored().await?.filter(|stored| stored.state == State::Done);
+        let Some(stored) = stored else { return Ok(None) };
+        // Under the same key it may have been another one.
+        if stored.request == self.request { self.stored_reply(&stored).map(Some) } else { Err(conflict()) }
     }
 
     async fn read(&self, payer: &str, tx_hash: &str, tried: Option<Response>) -> Result<Response, Answered> {
@@ -86,24 +88,12 @@ impl Checkout {
         if response.status().is_success() { Ok(response) } else { Err(response.into()) }
     }
 
-    async fn keep_credit(&self, tx_hash: &str) {
-        let row = (self.id.clone(), tx_hash.to_owned());
-        let kept = self.app.db.write(row, |tx, (id, tx_hash)| payments::credit(tx, id, tx_hash).boxed()).await;
-        if let Err(error) = kept {
-            tracing::error!(payment = self.id, %error, "a settled payment could not be noted; a repeat settles it again");
-        }
-    }
-
     /// Answers a request whose payment came before.
     pub(super) async fn repeat(&self, stored: StoredPayment) -> Result<Response, Answered> {
-        let is_same = stored.request == self.request;
-        let has_key = self.key_hash.is_some() && self.key_hash == stored.key_hash;
-        let is_open = !stored.is_read && !self.paid.is_read() && !self.paid.shows_secret;
-        // What was asked for first is had for what it cost then.
-        let is_enough = is_same || same_amount(&stored.amount, self.offer.amount());
-        if !(has_key || is_same && is_open) || !is_enough {
-            return Err(said(ErrorCode::PaymentReplayed, "this payment was used for another request").into());
+        if let Some(why) = self.why_foreign(&stored) {
+            return Err(said(ErrorCode::PaymentReplayed, why).into());
         }
+        let is_same = stored.request == self.request;
         let now = self.app.clock.now();
         match stored.state {
             State::Settling | State::Unknown if stored.lease_until > now => Err(in_progress().into()),
@@ -113,8 +103,8 @@ impl Checkout {
             State::Done if !is_same => Err(conflict()),
             State::Done => {
                 let response = if stored.is_read {
-                    if stored.valid_before.is_none_or(|until| until <= now) {
-                        let message = "this payment was used, and what it was for cannot be read with it any more";
+                    if read_until(&stored) <= now {
+                        let message = "this payment has been used and can no longer be used to read again";
                         return Err(said(ErrorCode::PaymentReplayed, message).into());
                     }
                     self.look(&stored.payer).await?
@@ -127,6 +117,39 @@ impl Checkout {
         }
     }
 
+    /// Why a repeat is not the payer's, if it is not.
+    fn why_foreign(&self, stored: &StoredPayment) -> Option<&'static str> {
+        let is_same = stored.request == self.request;
+        if self.key.is_some() && self.key_hash() == stored.key_hash {
+            // What was asked for first is had for what it cost then.
+            let is_enough = is_same || same_amount(&stored.amount, self.offer.amount());
+            return (!is_enough).then_some("this payment is of another amount than this request costs");
+        }
+        if !is_same {
+            return Some("this payment came with another request; sign a new one");
+        }
+        if self.is_open() {
+            return None;
+        }
+        let is_under_way = stored.lease_until > self.app.clock.now();
+        Some(match (&stored.key_hash, stored.state) {
+            (Some(_), _) => "this payment came with another Idempotency-Key; repeat the request with that one",
+            (None, State::Settling | State::Unknown | State::Credit) if is_under_way => {
+                "this payment came before, and without an Idempotency-Key it cannot be repeated"
+            }
+            (None, State::Settling | State::Unknown) => {
+                "nothing was done for this payment and it is not known whether it was charged; it is not settled again, \
+                 because it came without an Idempotency-Key"
+            }
+            (None, State::Refused) => "this payment was refused and not charged; sign a new one",
+            (None, State::Credit) => {
+                "this payment was charged and nothing was done for it, and without an Idempotency-Key it cannot be \
+                 repeated; ask the operator"
+            }
+            (None, State::Done) => "this payment was used, and without an Idempotency-Key it cannot be repeated",
+        })
+    }
+
     /// The reply that was given before.
     fn stored_reply(&self, stored: &StoredPayment) -> Result<Response, Answered> {
         let internal = |why: String| ApiError::Internal(format!("the reply to payment {}: {why}", stored.id));
@@ -136,6 +159,13 @@ impl Checkout {
         reply.body = String::from_utf8(body).map_err(|error| internal(error.to_string()))?;
         Ok(replied(reply, true))
     }
+}
+
+/// Until when a payment is good for the same read: as long as it may be used, and no longer than it should take to be
+/// settled.
+fn read_until(stored: &StoredPayment) -> Timestamp {
+    let until = stored.created_at.plus_millis(READ_MILLIS);
+    stored.valid_before.map_or(until, |valid_before| until.min(valid_before))
 }
 
 /// The payment was used for something else.

@@ -1,20 +1,27 @@
 //! Settling a payment that has its row, and what is then known of it.
 
+use std::time::Duration;
+
 use axum::response::Response;
 use deeplink_core::error::ErrorCode;
+use deeplink_core::secret::sha256_hex;
+use deeplink_core::time::Timestamp;
 use deeplink_core::x402::Receipt;
 use futures_util::FutureExt;
+use tokio::time::{Instant, sleep};
 
-use super::offer::with_receipt;
-use super::{Answered, Checkout, Judged, unavailable};
+use super::offer::{said, unavailable, with_receipt};
+use super::{Answered, Checkout, Judged};
 use crate::config::X402;
 use crate::db::DbError;
-use crate::db::payments::{self, MISMATCH, NewPayment, StoredPayment};
+use crate::db::payments::{self, Inserted, LEASE_MILLIS, MISMATCH, NewPayment, StoredPayment, UNREADABLE, USED_BEFORE};
 use crate::error::ApiError;
 use crate::http::client_ip::check_limit;
-use crate::outbound::facilitator::{Facilitator, Place, Settled};
+use crate::outbound::facilitator::{Facilitator, Place, Refused, Settled};
 use crate::state::{App, Shared};
 
+/// How long after a failure a settlement is noted again.
+const NOTE_AGAIN: Duration = Duration::from_millis(500);
 /// After how many milliseconds the background task settles a payment again of which it is not known what came of it.
 const RETRIES: [i64; 3] = [10_000, 60_000, 300_000];
 
@@ -39,12 +46,32 @@ enum Before {
     InDoubt,
     /// What the facilitator said of it was about another payer or chain.
     Mismatch,
+    /// The first that was heard of it was that it had been used: not for what it is to be used for here.
+    Foreign,
 }
 
 impl Before {
     fn of(stored: &StoredPayment) -> Self {
-        if stored.reason.as_deref() == Some(MISMATCH) { Self::Mismatch } else { Self::InDoubt }
+        match stored.reason.as_deref() {
+            Some(MISMATCH) => Self::Mismatch,
+            Some(USED_BEFORE) => Self::Foreign,
+            _ => Self::InDoubt,
+        }
     }
+
+    /// The reason that the row keeps whatever is said later.
+    const fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::New | Self::InDoubt => None,
+            Self::Mismatch => Some(MISMATCH),
+            Self::Foreign => Some(USED_BEFORE),
+        }
+    }
+}
+
+/// When a lease ends that is taken now. By a clock of its own: it limits how long a write is tried.
+fn lease_end() -> Instant {
+    Instant::now() + Duration::from_millis(LEASE_MILLIS.unsigned_abs())
 }
 
 /// A payment that is settled.
@@ -56,23 +83,35 @@ struct Settling<'a> {
     /// How often the background task has tried.
     attempts: i64,
     before: Before,
+    is_repeatable: bool,
+    /// When the lease ends.
+    until: Instant,
 }
 
 impl Checkout {
     /// Stores the payment and settles it, and then does what it is for.
     pub(super) async fn charge(&self, judged: Judged) -> Result<Response, Answered> {
-        let Judged { payer, tried, is_new_wallet } = judged;
+        let Judged { payer, tried, is_new_wallet, .. } = judged;
         let (facilitator, message) = (self.facilitator()?, self.message.as_deref().ok_or_else(unavailable)?);
         let place = facilitator.place().map_err(|unclear| {
             tracing::warn!(%unclear, "a payment is not settled");
             unavailable()
         })?;
-        let now = self.app.clock.now();
-        let new = self.new_payment(&payer, message);
-        if !self.app.db.write(new, move |tx, new| payments::insert(tx, new, now).boxed()).await? {
+        let (now, until) = (self.app.clock.now(), lease_end());
+        let (new, used) = (self.new_payment(&payer, message), judged.used);
+        match self.app.db.write(new, move |tx, new| payments::insert(tx, new, used, now).boxed()).await? {
+            Inserted::New => {}
             // Another request with the same payment came first.
-            let stored = self.stored().await?.ok_or_else(in_progress)?;
-            return self.repeat(stored).await;
+            Inserted::Known => {
+                let stored = self.stored().await?.ok_or_else(in_progress)?;
+                return self.repeat(stored).await;
+            }
+            Inserted::Busy => return Err(other_in_progress().into()),
+            Inserted::Unused => {
+                let message = "an earlier payment under this Idempotency-Key is settled and was not used yet; repeat the \
+                    request with that payment, or send another key";
+                return Err(said(ErrorCode::IdempotencyConflict, message).into());
+            }
         }
         // Counted here, so that copies of a payment count once.
         let limited = is_new_wallet
@@ -82,7 +121,8 @@ impl Checkout {
             forget(&self.app, &self.id).await?;
             return Err(limited.into());
         }
-        let settling = Settling { id: &self.id, message, payer: &payer, attempts: 0, before: Before::New };
+        let (before, is_repeatable) = (Before::New, self.is_repeatable());
+        let settling = Settling { id: &self.id, message, payer: &payer, attempts: 0, before, is_repeatable, until };
         let settled = settle(&self.app, facilitator, place, settling).await?;
         self.after(settled, &payer, tried).await
     }
@@ -91,22 +131,20 @@ impl Checkout {
     pub(super) async fn charge_again(&self, stored: &StoredPayment) -> Result<Response, Answered> {
         let facilitator = self.facilitator()?;
         let place = facilitator.place().map_err(|_| still_unclear())?;
-        let now = self.app.clock.now();
+        let (now, until) = (self.app.clock.now(), lease_end());
         if !self.app.db.write(stored.id.clone(), move |tx, id| payments::lease(tx, id, now).boxed()).await? {
             return Err(in_progress().into());
         }
-        let message = opened(&self.app, stored)?;
-        let (id, payer, attempts) = (&*stored.id, &*stored.payer, stored.attempts);
-        let settling = Settling { id, message: &message, payer, attempts, before: Before::of(stored) };
-        let settled = settle(&self.app, facilitator, place, settling).await?;
-        self.after(settled, payer, None).await
+        let settled = settle_stored(&self.app, facilitator, place, stored, until).await?;
+        self.after(settled, &stored.payer, None).await
     }
 
     async fn after(&self, settled: Settlement, payer: &str, tried: Option<Response>) -> Result<Response, Answered> {
         match settled {
             Settlement::Settled(tx_hash) => Ok(self.effect(payer, &tx_hash, tried).await),
             Settlement::Refused(reason) => Err(self.refused(payer, &reason).into()),
-            Settlement::Unclear => Err(still_unclear().into()),
+            Settlement::Unclear if self.is_repeatable() => Err(still_unclear().into()),
+            Settlement::Unclear => Err(never_clear().into()),
             Settlement::Unsent => Err(unavailable().into()),
         }
     }
@@ -128,6 +166,18 @@ impl Checkout {
         }
     }
 
+    /// Whether it shows that a repeat is the payer's: settled payments are public.
+    fn is_repeatable(&self) -> bool {
+        self.key.is_some() || self.is_open()
+    }
+
+    /// What the payer's key is known by, whatever the payment.
+    pub(super) fn key_scope(&self, payer: &str) -> Option<String> {
+        let (namespace, method, path) = (self.offer.network.namespace(), &self.parts.method, self.parts.uri.path());
+        let key = self.key.as_deref()?;
+        Some(sha256_hex(&format!("{namespace}\n{payer}\n{method}\n{path}\n{key}")))
+    }
+
     fn new_payment(&self, payer: &str, message: &str) -> NewPayment {
         NewPayment {
             id: self.id.clone(),
@@ -137,8 +187,10 @@ impl Checkout {
             nonce: self.nonce.clone(),
             amount: self.offer.amount().to_owned(),
             request: self.request.clone(),
-            key_hash: self.key_hash.clone(),
+            key_hash: self.key_hash(),
+            key_scope: self.key_scope(payer),
             is_read: self.paid.is_read(),
+            is_repeatable: self.is_repeatable(),
             valid_before: self.authorization.as_ref().map(|it| it.valid_before.timestamp()),
             // Whoever has it can settle it.
             payment: self.app.vault.seal("payments", &self.id, message.as_bytes()),
@@ -149,6 +201,20 @@ impl Checkout {
 /// Somebody settles the payment at this moment.
 pub(super) fn in_progress() -> ApiError {
     ApiError::TryLater(ErrorCode::PaymentInProgress, "the payment is being settled", 1)
+}
+
+/// The payer has another payment under way for the same.
+fn other_in_progress() -> ApiError {
+    let message =
+        "another payment under this Idempotency-Key came first and may not be over yet; this one is not charged";
+    ApiError::TryLater(ErrorCode::PaymentInProgress, message, 1)
+}
+
+/// It is not known whether money moved, and it will not be tried again.
+fn never_clear() -> ApiError {
+    let message = "it is not known whether the payment was settled; nothing was done, and without an Idempotency-Key the \
+        request cannot be repeated with this payment";
+    ApiError::Plain(ErrorCode::FacilitatorUnavailable, message)
 }
 
 /// It is not known whether money moved.
@@ -174,7 +240,7 @@ enum Meaning {
     Unsent,
 }
 
-/// Settles a payment, and stores what is known of it then, unless it is settled: that is stored with what it was for.
+/// Settles a payment, and stores what is known of it then.
 async fn settle(
     app: &Shared,
     facilitator: &Facilitator,
@@ -194,10 +260,13 @@ async fn settle(
                 Meaning::Unclear(MISMATCH.into())
             }
         }
-        Ok(Settled::Refused { reason, transaction }) => refusal(x402, &what, reason, transaction),
+        Ok(Settled::Refused(refused)) => refusal(x402, &what, refused),
     };
     match meaning {
-        Meaning::Settled(transaction) => Ok(Settlement::Settled(transaction)),
+        Meaning::Settled(transaction) => {
+            note(app, &what, &transaction).await;
+            Ok(Settlement::Settled(transaction))
+        }
         Meaning::Refused(reason) => {
             let row = (what.id.to_owned(), reason.clone());
             app.db.write(row, |tx, (id, reason)| payments::refuse(tx, id, reason).boxed()).await?;
@@ -219,20 +288,40 @@ async fn settle(
 }
 
 /// What it means that the facilitator refuses to settle.
-fn refusal(x402: &X402, what: &Settling<'_>, reason: String, transaction: String) -> Meaning {
+fn refusal(x402: &X402, what: &Settling<'_>, refused: Refused) -> Meaning {
+    let Refused { reason, transaction, .. } = &refused;
+    let (is_used, is_without) = (x402.is_used(reason), transaction.is_empty());
     match what.before {
-        // The chain takes each authorization once. If it was sent before, it was that time that it was taken.
-        Before::InDoubt if x402.is_used(&reason) => {
+        // The chain takes each authorization once. If it was sent before, it was that time that it was taken. With a
+        // transaction the same reason can say that this one was undone.
+        Before::InDoubt if is_used && is_without => {
             tracing::warn!(payment = what.id, %reason, "a payment in doubt counts as settled");
-            Meaning::Settled(transaction)
+            Meaning::Settled(String::new())
         }
-        // With a transaction, money may have moved.
-        Before::New if transaction.is_empty() => Meaning::Refused(reason),
-        // It says nothing of the time before: what was moved then is not there to be moved again.
-        _ => {
+        Before::New if refused.is_before_sending() => Meaning::Refused(refused.reason),
+        // With a transaction, or after it was sent, money may have moved. Of the time before it says nothing: what was
+        // moved then is not there to be moved again.
+        before => {
             tracing::warn!(payment = what.id, %reason, transaction, "a refused payment may have been settled");
-            Meaning::Unclear(reason)
+            let is_foreign = before == Before::New && is_used;
+            Meaning::Unclear(if is_foreign { USED_BEFORE.into() } else { refused.reason })
         }
+    }
+}
+
+/// Notes that a payment is settled, before anything is done for it: what is known of that is nowhere else. A database that
+/// does not take it is asked again until somebody else may settle the payment.
+async fn note(app: &App, what: &Settling<'_>, transaction: &str) {
+    loop {
+        let row = (what.id.to_owned(), transaction.to_owned());
+        let noted = app.db.write(row, |tx, (id, tx_hash)| payments::credit(tx, id, tx_hash).boxed()).await;
+        let Err(error) = noted else { return };
+        if Instant::now() + NOTE_AGAIN >= what.until {
+            tracing::error!(payment = what.id, transaction, %error, "a settled payment could not be noted");
+            return;
+        }
+        tracing::warn!(payment = what.id, transaction, %error, "a settled payment could not be noted; will retry");
+        sleep(NOTE_AGAIN).await;
     }
 }
 
@@ -258,11 +347,37 @@ async fn forget(app: &App, id: &str) -> Result<(), DbError> {
 
 async fn doubt(app: &App, what: &Settling<'_>, reason: &str) -> Result<(), DbError> {
     let now = app.clock.now();
-    let reason = if what.before == Before::Mismatch { MISMATCH } else { reason };
-    let retry_at =
-        usize::try_from(what.attempts).ok().and_then(|at| RETRIES.get(at)).map(|wait| now.plus_millis(*wait));
-    let row = (what.id.to_owned(), reason.to_owned());
+    let reason = what.before.reason().unwrap_or(reason);
+    // What nobody could claim afterwards is not paid for.
+    let wait = usize::try_from(what.attempts).ok().and_then(|at| RETRIES.get(at)).filter(|_| what.is_repeatable);
+    leave_in_doubt(app, what.id, reason, wait.map(|wait| now.plus_millis(*wait))).await
+}
+
+async fn leave_in_doubt(app: &App, id: &str, reason: &str, retry_at: Option<Timestamp>) -> Result<(), DbError> {
+    let now = app.clock.now();
+    let row = (id.to_owned(), reason.to_owned());
     app.db.write(row, move |tx, (id, reason)| payments::doubt(tx, id, reason, now, retry_at).boxed()).await
+}
+
+/// Settles a payment from its row, whose lease ends then.
+async fn settle_stored(
+    app: &Shared,
+    facilitator: &Facilitator,
+    place: Place<'_>,
+    stored: &StoredPayment,
+    until: Instant,
+) -> Result<Settlement, ApiError> {
+    let message = match opened(app, stored) {
+        Ok(message) => message,
+        Err(error) => {
+            leave_in_doubt(app, &stored.id, UNREADABLE, None).await?;
+            return Err(error);
+        }
+    };
+    let (id, payer, attempts) = (&*stored.id, &*stored.payer, stored.attempts);
+    let (before, is_repeatable) = (Before::of(stored), stored.is_repeatable);
+    let what = Settling { id, message: &message, payer, attempts, before, is_repeatable, until };
+    settle(app, facilitator, place, what).await
 }
 
 /// Settles a stored payment again, for the background task: what is settled waits for its payer.
@@ -270,7 +385,7 @@ pub(crate) async fn settle_again(app: &Shared, id: String) -> Result<(), ApiErro
     let Some(facilitator) = &app.facilitator else { return Ok(()) };
     // Without a place it stays due.
     let Ok(place) = facilitator.place() else { return Ok(()) };
-    let now = app.clock.now();
+    let (now, until) = (app.clock.now(), lease_end());
     let leased = app.db.write(id.clone(), move |tx, id| {
         async move {
             let leased = payments::lease(tx, id, now).await?;
@@ -285,11 +400,6 @@ pub(crate) async fn settle_again(app: &Shared, id: String) -> Result<(), ApiErro
         return Ok(());
     }
     let Some(stored) = payments::find(&mut app.db.read().await?.conn(), &id).await? else { return Ok(()) };
-    let message = opened(app, &stored)?;
-    let (payer, attempts) = (&*stored.payer, stored.attempts);
-    let settling = Settling { id: &id, message: &message, payer, attempts, before: Before::of(&stored) };
-    if let Settlement::Settled(tx_hash) = settle(app, facilitator, place, settling).await? {
-        app.db.write((id, tx_hash), |tx, (id, tx_hash)| payments::credit(tx, id, tx_hash).boxed()).await?;
-    }
+    settle_stored(app, facilitator, place, &stored, until).await?;
     Ok(())
 }
