@@ -22,9 +22,9 @@ use crate::config::{Config, X402};
 /// Largest answer, in bytes.
 const LARGEST: usize = 64 << 10;
 /// Calls at one time.
-const MAX_CONCURRENT: usize = 64;
+const MAX_CONCURRENT: usize = 80;
 /// How many of them may be other calls than settlements: what costs nobody anything keeps no paid request waiting.
-const MAX_UNPAID: usize = 48;
+const MAX_UNPAID: usize = 64;
 /// How long it may take to say what it can settle.
 const SUPPORTED: Duration = Duration::from_secs(5);
 /// After this long a facilitator that settles nothing that is wanted is asked again.

@@ -327,14 +327,14 @@ async fn patient_scene() -> Scene {
     .await
 }
 
-/// PX4: 64 payments are settled at one time. One more is 503 and not charged, and works after that.
+/// PX4: 80 payments are settled at one time. One more is 503 and not charged, and works after that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn px4_no_more_than_64_payments_are_settled_at_once() {
+async fn px4_no_more_than_80_payments_are_settled_at_once() {
     let scene = patient_scene().await;
-    let signed: Vec<_> = (0..65).map(|number| scene.sign(&Payer::new(&format!("payer {number}")))).collect();
+    let signed: Vec<_> = (0..81).map(|number| scene.sign(&Payer::new(&format!("payer {number}")))).collect();
     let mut asking = Vec::new();
     // Verifying has fewer places.
-    for wave in [0..40, 40..64] {
+    for wave in [0..40, 40..80] {
         let until = wave.end;
         for number in wave {
             scene.facilitator.script(&signed[number], Some(Script::SettleWaits));
@@ -342,16 +342,16 @@ async fn px4_no_more_than_64_payments_are_settled_at_once() {
         }
         eventually("they are settled", PATIENCE, async || scene.facilitator.calls().settle == until).await;
     }
-    let last = scene.post("/v1/links", &json!({}), &signed[64]).await;
+    let last = scene.post("/v1/links", &json!({}), &signed[80]).await;
     assert_eq!(last.outcome(), "503 facilitator_unavailable");
     assert!(last.member("error").contains("nothing was charged"));
-    scene.facilitator.release_all(64).await;
+    scene.facilitator.release_all(80).await;
     for asking in asking {
         let made = asking.await.expect("a reply");
         assert_eq!(made.status, 201, "{}", made.text());
     }
-    assert_eq!(scene.post("/v1/links", &json!({}), &signed[64]).await.status, 201);
-    assert_eq!((scene.facilitator.calls().moved, scene.links().await, scene.wallets().await), (65, 65, 65));
+    assert_eq!(scene.post("/v1/links", &json!({}), &signed[80]).await.status, 201);
+    assert_eq!((scene.facilitator.calls().moved, scene.links().await, scene.wallets().await), (81, 81, 81));
 }
 
 /// PX4: payments that are only verified leave places for those that are settled.
@@ -362,13 +362,13 @@ async fn px4_what_is_not_paid_crowds_nobody_out() {
     let unclear = scene.scripted(&payer, Script::SettleFails);
     assert_eq!(scene.post("/v1/links", &json!({}), &unclear).await.outcome(), "503 facilitator_unavailable");
     scene.facilitator.script(&unclear, None);
-    let asking: Vec<_> = (0..48)
+    let asking: Vec<_> = (0..64)
         .map(|_| {
             let signed = scene.scripted(&payer, Script::VerifyHangs);
             tokio::spawn(scene.ask(Method::GET, "/v1/links", &signed).send())
         })
         .collect();
-    eventually("all hang", PATIENCE, async || scene.facilitator.calls().verify == 49).await;
+    eventually("all hang", PATIENCE, async || scene.facilitator.calls().verify == 65).await;
     assert_eq!(scene.get("/v1/links", &scene.sign(&payer)).await.outcome(), "503 facilitator_unavailable");
     assert_eq!(scene.post("/v1/links", &json!({}), &unclear).await.status, 201);
     for asking in asking {
