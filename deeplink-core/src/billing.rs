@@ -71,7 +71,7 @@ reply! {
     }
 }
 
-/// Declares a page of the payment processor for one person. `Debug` does not show its URL: whoever has it can use it.
+/// Declares a page of the payment processor for one person. `Debug` does not show its URL: anyone who has it can use it.
 macro_rules! session {
     ($(#[$meta:meta])* $name:ident { $(#[$field_meta:meta])* $field:ident }) => {
         $(#[$meta])*
@@ -101,7 +101,7 @@ macro_rules! session {
 session! {
     /// A page of the payment processor on which a plan is paid for.
     CheckoutSession {
-        /// Where to send the person who pays. Whoever has it can use it.
+        /// Where to send the person who pays. Anyone who has it can use it.
         checkout_url
     }
 }
@@ -109,7 +109,7 @@ session! {
 session! {
     /// A page of the payment processor on which cards and invoices are managed.
     PortalSession {
-        /// Where to send the person who pays. Whoever has it can use it.
+        /// Where to send the person who pays. Anyone who has it can use it.
         portal_url
     }
 }

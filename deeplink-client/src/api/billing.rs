@@ -29,7 +29,7 @@ impl Billing {
     }
 
     /// Makes a page on which a plan is paid for: `Pro`, `Business` or `Scale`. An account that pays already gets the page of
-    /// [`Billing::portal`] instead. Whoever has the URL can use it.
+    /// [`Billing::portal`] instead. Anyone who has the URL can use it.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -42,7 +42,7 @@ impl Billing {
         call::json(&self.0, &routes::CREATE_CHECKOUT, &[]).query(&json!({"tier": tier})).valid(paid_tier(tier.as_str()))
     }
 
-    /// Makes a page on which cards and invoices are managed. Whoever has the URL can use it.
+    /// Makes a page on which cards and invoices are managed. Anyone who has the URL can use it.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -1,4 +1,4 @@
-//! A challenge as whoever pays reads it, whatever its version.
+//! A challenge as the payer reads it, in either version.
 
 use serde_json::Value;
 

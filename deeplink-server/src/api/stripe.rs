@@ -1,6 +1,6 @@
 //! Pages at Stripe: to pay for a plan, and to manage cards and invoices.
 //!
-//! The address of such a page is a secret: whoever has it can use the page. It goes to the caller and nowhere else.
+//! The address of such a page is a secret: anyone who has it can use the page. It goes to the caller and nowhere else.
 
 use axum::extract::State;
 use deeplink_core::billing::{CheckoutSession, PortalSession, paid_tier};

@@ -86,7 +86,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     })?;
     if me.user.email != email.as_str() {
         let what = format!("the link was not mailed to {email}: it signs in another person; nothing was stored");
-        let hint = "whoever gave you this link would see what you do with this account";
+        let hint = "the person who gave you this link would see what you do with this account";
         return Err(Failure::new(Exit::Auth, what).code("another_person").hint(hint).into());
     }
     // Signals are deferred from here on: the key is in one answer only.
