@@ -18,6 +18,8 @@ mod process;
 mod qr;
 mod receiver;
 mod scenario;
+mod shares;
+mod unread;
 mod webhooks;
 
 use std::path::PathBuf;
@@ -54,7 +56,10 @@ enum Command {
         /// Seconds of load in a round.
         #[arg(long, default_value_t = 4)]
         seconds: u64,
-        /// Scenarios: redirect, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, lifecycle, bulk, quotas, payments, import, webhooks, start, memory, version.
+        /// A database on a PostgreSQL server, for `shares`; a new one is created beside it.
+        #[arg(long, env = "TEST_DATABASE_URL", hide_env_values = true, value_name = "URL")]
+        postgres: Option<String>,
+        /// Scenarios: redirect, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, lifecycle, bulk, quotas, payments, import, webhooks, shares, start, memory, version.
         #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "key", "signin-refused", "create", "lifecycle", "bulk", "quotas", "payments", "import", "webhooks", "start", "memory", "version"].map(String::from))]
         scenarios: Vec<String>,
     },
@@ -68,8 +73,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             many.block_on(yardstick(port))
         }
         Command::Generate(amounts) => runtime.block_on(generate::run(&amounts)),
-        Command::Run { server, dl, rounds, seconds, scenarios } => {
-            runtime.block_on(scenario::run(&scenario::Plan { server, dl, rounds, seconds }, &scenarios))
+        Command::Run { server, dl, rounds, seconds, postgres, scenarios } => {
+            runtime.block_on(scenario::run(&scenario::Plan { server, dl, rounds, seconds, postgres }, &scenarios))
         }
     }
 }

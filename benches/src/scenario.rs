@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) dl: PathBuf,
     pub(crate) rounds: usize,
     pub(crate) seconds: u64,
+    /// A PostgreSQL server, for what is measured on both databases.
+    pub(crate) postgres: Option<String>,
 }
 
 /// A service with data, and its key.
@@ -164,6 +166,7 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
             "payments" => crate::billing::payments(plan).await?,
             "import" => import(plan).await?,
             "webhooks" => crate::webhooks::run(plan).await?,
+            "shares" => Box::pin(crate::shares::run(plan)).await?,
             "start" => start(plan).await?,
             "memory" => memory(plan).await?,
             "version" => version(plan).await?,

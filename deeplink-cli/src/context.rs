@@ -90,7 +90,7 @@ impl Context {
             (None, None) => RETRIES,
         };
         console.set_json(format.is_json());
-        let out = Out::new(format, global.fields.clone(), color);
+        let out = Out::new(format, global.fields.clone(), color).spreadsheet_safe(global.spreadsheet_safe);
         Ok(Self {
             global,
             env,

@@ -55,6 +55,10 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
     pub(crate) fields: Option<Vec<String>>,
 
+    /// In CSV, put ' before cells that a spreadsheet would take for a formula; an import takes it off again
+    #[arg(long, global = true)]
+    pub(crate) spreadsheet_safe: bool,
+
     /// Colours: auto, always or never [env: NO_COLOR, CLICOLOR_FORCE]
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub(crate) color: When,

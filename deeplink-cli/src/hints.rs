@@ -10,8 +10,13 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         None => "try again later".to_owned(),
     };
     let text = match error.code() {
-        Some(ErrorCode::Unauthorized | ErrorCode::InvalidKey) => {
+        Some(ErrorCode::Unauthorized) => {
             "dl whoami says where the key came from; dl login keeps another one".to_owned()
+        }
+        Some(ErrorCode::InvalidKey) => {
+            "dl whoami says where the key came from; dl login keeps another one. The key of dl signup ends when its \
+             address is confirmed: dl login --with-key keeps the one that the page showed"
+                .to_owned()
         }
         Some(ErrorCode::ForbiddenScope) => {
             "this key belongs to an affiliate; use a key of the account itself".to_owned()
@@ -41,6 +46,9 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         }
         Some(ErrorCode::InvalidCursor) => "start again without --cursor; a cursor carries its own filters".to_owned(),
         Some(ErrorCode::EmailExists) => "dl login signs in with that address".to_owned(),
+        Some(ErrorCode::AccountSuspended) => {
+            "contact the operator of this service, who can resume the account".to_owned()
+        }
         Some(ErrorCode::SignupClosed) => {
             "ask the operator of this service for a key, then dl login --with-key".to_owned()
         }

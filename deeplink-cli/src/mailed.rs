@@ -2,6 +2,7 @@
 
 use deeplink_core::routes::{self, Route};
 use deeplink_core::secret::Token;
+use deeplink_core::user::CONFIRM_PATH;
 use url::Url;
 use zeroize::Zeroizing;
 
@@ -14,13 +15,16 @@ use crate::exit::Exit;
 const TRIES: u32 = 3;
 /// A malformed or incomplete link.
 const NOT_A_LINK: &str = "not_a_link";
+/// What to do with the link of a sign-up.
+const CONFIRMS: &str =
+    "this link confirms a sign-up: open it in a browser; dl login --with-key keeps the key that the page shows";
 /// A link that does not work.
 pub(crate) const REFUSED: &str = "link_refused";
 
 /// What a link is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To sign in, or to confirm a sign-up.
+    /// To sign in.
     SignIn,
     /// To join a team.
     Invitation,
@@ -118,6 +122,7 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
         let failure = refuse("this link is for something else");
         return Err(match other {
             Some(other) => failure.hint(other.command()),
+            None if url.path().ends_with(CONFIRM_PATH) => failure.hint(CONFIRMS),
             None => failure,
         }
         .into());
@@ -198,6 +203,7 @@ mod tests {
             &format!("https://dl.example.com/v1/auth/callback?token={TOKEN}&token={TOKEN}"),
             &format!("https://dl.example.com/v1/auth/callback?token={TOKEN}0"),
             &format!("https://dl.example.com/v1/auth/verify?token={TOKEN}"),
+            &format!("https://dl.example.com/account/confirm?token={TOKEN}"),
             &format!("https://dl.example.com/?token={TOKEN}"),
         ] {
             assert_eq!(at(text), Err((Exit::Invalid, NOT_A_LINK.to_owned())), "{text}");

@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 
 use clap::Args;
-use deeplink_core::page::{DEFAULT_LIMIT, MAX_LIMIT};
+use deeplink_client::{Call, Listing, Pages};
+use deeplink_core::page::{DEFAULT_LIMIT, MAX_LIMIT, Page};
 
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
 use crate::output::{Record, Rows, Sheet};
 
-/// Which part of a list to print.
+/// Which part of a list of any length to print.
 #[derive(Debug, Args)]
 pub(crate) struct Paging {
     /// Maximum number to list; above 100, in pages of 100
@@ -24,10 +25,61 @@ pub(crate) struct Paging {
     cursor: Option<String>,
 }
 
-/// One page: the body as it came, and the cursor of the next one.
-pub(crate) type Page = (Vec<u8>, Option<String>);
-
 impl Paging {
+    /// The part that is meant.
+    pub(crate) fn part(self) -> Part {
+        Part { limit: Some(self.limit).filter(|_| !self.all), cursor: self.cursor, more: "--all" }
+    }
+}
+
+/// Which part of a list to print that has a bound: all of it by default.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Part {
+    /// Maximum number to list; all by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Continue where an earlier list ended
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+    /// The flag that lists more.
+    #[arg(skip = "a larger --limit")]
+    more: &'static str,
+}
+
+/// One page as it was fetched.
+pub(crate) struct Fetched {
+    /// The body as it came: an object that has the list, or a bare array.
+    pub(crate) raw: Vec<u8>,
+    /// The cursor of the next page.
+    next: Option<String>,
+}
+
+impl Fetched {
+    /// The page that a call gives.
+    pub(crate) async fn by<P: Page + 'static>(call: Call<P>) -> deeplink_client::Result<Self> {
+        let page = call.full().await?;
+        Ok(Self { raw: page.raw.to_vec(), next: page.value.next_cursor().map(str::to_owned) })
+    }
+
+    /// The page of a list at a cursor.
+    pub(crate) async fn of<P>(
+        list: Pages<Listing<P>>,
+        size: u32,
+        cursor: Option<String>,
+    ) -> deeplink_client::Result<Self>
+    where
+        P: Page<Item: Unpin> + Send + 'static,
+    {
+        let list = list.page_size(size);
+        Self::by(match cursor {
+            Some(cursor) => list.cursor(cursor).first_page(),
+            None => list.first_page(),
+        })
+        .await
+    }
+}
+
+impl Part {
     /// Prints a list, a page at a time; `none` is the message for an empty one. `fetch` is given the size of a page and its
     /// cursor.
     pub(crate) async fn print(
@@ -35,17 +87,33 @@ impl Paging {
         ctx: &Context,
         sheet: &Sheet<'_>,
         none: &str,
-        fetch: impl AsyncFn(u32, Option<String>) -> Outcome<Page>,
+        fetch: impl AsyncFn(u32, Option<String>) -> Outcome<Fetched>,
     ) -> Outcome {
-        let mut rows = sheet.list();
-        let limit = if self.all { u64::MAX } else { self.limit };
-        let next = write_pages(sheet.noun.list, (self.cursor, limit), &mut rows, fetch).await?;
+        let (mut cursor, mut left) = (self.cursor, self.limit.unwrap_or(u64::MAX));
+        let mut seen: HashSet<String> = cursor.iter().cloned().collect();
+        let mut page = fetch(size(left), cursor).await?;
+        // What the service answers as a bare array is printed as one, so what is left has no place in it.
+        let is_array = page.raw.trim_ascii_start().starts_with(b"[");
+        let mut rows = if is_array { sheet.several() } else { sheet.list() };
+        loop {
+            left = left.saturating_sub(write(sheet.noun.list, &page.raw, &mut rows)?);
+            match page.next {
+                Some(next) if left > 0 && !seen.insert(next.clone()) => {
+                    return Err(Failure::new(Exit::Failure, "the list repeats a page").into());
+                }
+                next => cursor = next,
+            }
+            if cursor.is_none() || left == 0 {
+                break;
+            }
+            page = fetch(size(left), cursor).await?;
+        }
         let count = rows.count();
-        rows.finish(next.as_deref())?;
-        match next {
+        rows.finish(cursor.as_deref())?;
+        match cursor {
             _ if count == 0 => ctx.console.say(none),
-            Some(cursor) if ctx.out.terminal => {
-                ctx.console.say(&format!("more are available: --all, or --cursor {cursor}"));
+            Some(cursor) if ctx.out.terminal || is_array => {
+                ctx.console.say(&format!("more are available: {}, or --cursor {cursor}", self.more));
             }
             _ => {}
         }
@@ -53,32 +121,20 @@ impl Paging {
     }
 }
 
-/// Writes up to `limit` items of a list from a cursor on, and gives the cursor of what is left.
-async fn write_pages(
-    list: &str,
-    (start, limit): (Option<String>, u64),
-    rows: &mut Rows<'_>,
-    fetch: impl AsyncFn(u32, Option<String>) -> Outcome<Page>,
-) -> Outcome<Option<String>> {
-    let (mut cursor, mut left) = (start, limit);
-    let mut seen: HashSet<String> = cursor.iter().cloned().collect();
-    loop {
-        let size = u32::try_from(left).unwrap_or(MAX_LIMIT).min(MAX_LIMIT);
-        let (raw, next) = fetch(size, cursor).await?;
-        let body = String::from_utf8_lossy(&raw);
-        for item in Record::read(&body).unwrap_or_default().items(list) {
-            rows.push(item.get())?;
-            left = left.saturating_sub(1);
-        }
-        rows.page()?;
-        match next {
-            Some(next) if left > 0 => {
-                if !seen.insert(next.clone()) {
-                    return Err(Failure::new(Exit::Failure, "the list repeats a page").into());
-                }
-                cursor = Some(next);
-            }
-            next => return Ok(next),
-        }
+fn size(left: u64) -> u32 {
+    u32::try_from(left).unwrap_or(MAX_LIMIT).min(MAX_LIMIT)
+}
+
+/// Writes the records of a page, and gives their number.
+fn write(list: &str, raw: &[u8], rows: &mut Rows<'_>) -> Outcome<u64> {
+    let body = String::from_utf8_lossy(raw);
+    let items = match Record::read(&body) {
+        Some(record) => record.items(list),
+        None => serde_json::from_str(&body).unwrap_or_default(),
+    };
+    for item in &items {
+        rows.push(item.get())?;
     }
+    rows.page()?;
+    Ok(u64::try_from(items.len()).unwrap_or(u64::MAX))
 }

@@ -5,12 +5,36 @@ use http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Kind, Result};
+use crate::page::ArrayPage;
 use crate::send::Reply;
 
 /// A success with a JSON body.
 pub(crate) fn json<T: DeserializeOwned>(reply: &Reply) -> Result<T> {
     success(reply)?;
     parse(reply)
+}
+
+/// A success with a JSON array that is one page of a list; the `Link` header says where the next one begins.
+pub(crate) fn array_page<T: DeserializeOwned>(reply: &Reply) -> Result<ArrayPage<T>> {
+    let links = reply.headers.get_all(header::LINK).iter().filter_map(|value| value.to_str().ok());
+    Ok(ArrayPage { items: json(reply)?, next_cursor: links.flat_map(references).find_map(cursor_of_next) })
+}
+
+/// The references of a `Link` header with their parameters (RFC 8288).
+fn references(header: &str) -> impl Iterator<Item = (&str, &str)> {
+    header.split('<').skip(1).filter_map(|reference| reference.split_once('>'))
+}
+
+/// The cursor of the next page. Only the cursor is used: a request goes to the client's own base URL, with its credential.
+fn cursor_of_next((url, parameters): (&str, &str)) -> Option<String> {
+    let is_next =
+        parameters.split([';', ',']).filter_map(|parameter| parameter.trim().split_once('=')).any(|(name, value)| {
+            let mut relations = value.trim_matches('"').split_ascii_whitespace();
+            name.eq_ignore_ascii_case("rel") && relations.any(|relation| relation.eq_ignore_ascii_case("next"))
+        });
+    let (_, query) = url.split_once('?').filter(|_| is_next)?;
+    let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+    pairs.find(|(name, _)| name == "cursor").map(|(_, cursor)| cursor.into_owned())
 }
 
 /// A success without a body.
@@ -98,4 +122,27 @@ fn foreign(reply: &Reply, wanted: &str) -> Error {
         error = error.say(format!("the reply does not come from the service: it is not {wanted}"));
     }
     error.after(reply.attempts, false, reply.is_write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_page_is_told_by_a_link_header() {
+        let next = |header| references(header).find_map(cursor_of_next);
+        for (header, cursor) in [
+            ("<https://go.example.com/v1/domains?limit=2&cursor=abc-_>; rel=\"next\"", Some("abc-_")),
+            ("</v1/domains?cursor=abc>; rel=next", Some("abc")),
+            ("<?a=b,c>; rel=prev, <?cursor=a%20b>; title=x; REL=\"last Next\"", Some("a b")),
+            ("<https://go.example.com/v1/domains?cursor=abc>; rel=\"prev\"", None),
+            ("<https://go.example.com/v1/domains?limit=2>; rel=\"next\"", None),
+            ("<https://go.example.com/v1/domains>; rel=\"next\"", None),
+            ("?cursor=abc; rel=next", None),
+            ("<?cursor=abc", None),
+            ("", None),
+        ] {
+            assert_eq!(next(header).as_deref(), cursor, "{header}");
+        }
+    }
 }

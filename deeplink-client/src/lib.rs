@@ -65,7 +65,7 @@ pub use {
     client::Client,
     content::{Difference, differences},
     error::{Error, Kind, PaymentRequired, Result},
-    page::{DeliveriesOf, DeliveryPages, ItemStream, LinkPages, PageStream, Pages},
+    page::{ArrayPage, DeliveriesOf, DeliveryPages, ItemStream, LinkPages, Listing, PageStream, Pages},
     payer::{Payer, SentPayment},
     raw::{JSON, RawCall, RawReply},
     retry::Retry,

@@ -1,24 +1,30 @@
 //! Lists: one page, all pages, or all items, fetched on demand.
 
 use std::collections::HashSet;
+use std::future::{IntoFuture, poll_fn};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use deeplink_core::link::{LinkDetail, LinkFilter, LinkList, LinkStatus};
-use deeplink_core::page::MAX_LIMIT;
-use deeplink_core::routes;
-use deeplink_core::webhook::{DeliveryDetail, DeliveryList, DeliveryStatus};
+use deeplink_core::link::{LinkFilter, LinkList, LinkStatus};
+use deeplink_core::page::{MAX_LIMIT, Page};
+use deeplink_core::routes::{self, Route};
+use deeplink_core::webhook::{DeliveryList, DeliveryStatus};
 use futures_core::Stream;
+use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use crate::call::{self, Call};
 use crate::connection::Connection;
+use crate::decode;
 use crate::error::{Error, Kind, Result};
+use crate::send::Reply;
 use crate::transport::BoxFuture;
 
 /// What can be listed in pages, and how a page of it is asked for.
 mod listed {
+    use deeplink_core::page::Page;
+
     use crate::call::Call;
     use crate::connection::Connection;
     use crate::error::Result;
@@ -26,18 +32,12 @@ mod listed {
     /// A query with a paginated result.
     pub trait Listed: Clone + Unpin {
         /// One page.
-        type Page: Send + 'static;
-        /// What the pages hold.
-        type Item: Unpin;
+        type Page: Page<Item: Unpin> + Send + 'static;
 
         /// The rule of the service that the query breaks, if any.
         fn check(&self) -> Result<()>;
         /// Requests a page, without limit and cursor.
         fn ask(&self, connection: &Connection) -> Call<Self::Page>;
-        /// Where the page after this one starts.
-        fn next(page: &Self::Page) -> Option<&String>;
-        /// What a page holds.
-        fn items(page: Self::Page) -> Vec<Self::Item>;
     }
 }
 
@@ -45,7 +45,6 @@ use listed::Listed;
 
 impl Listed for LinkFilter {
     type Page = LinkList;
-    type Item = LinkDetail;
 
     fn check(&self) -> Result<()> {
         match &self.status {
@@ -56,14 +55,6 @@ impl Listed for LinkFilter {
 
     fn ask(&self, connection: &Connection) -> Call<LinkList> {
         call::json(connection, &routes::LIST_LINKS, &[]).query(self)
-    }
-
-    fn next(page: &LinkList) -> Option<&String> {
-        page.next_cursor.as_ref()
-    }
-
-    fn items(page: LinkList) -> Vec<LinkDetail> {
-        page.links
     }
 }
 
@@ -76,7 +67,6 @@ pub struct DeliveriesOf {
 
 impl Listed for DeliveriesOf {
     type Page = DeliveryList;
-    type Item = DeliveryDetail;
 
     fn check(&self) -> Result<()> {
         match &self.status {
@@ -95,13 +85,55 @@ impl Listed for DeliveriesOf {
         let query = Query { status: self.status.as_ref() };
         call::json(connection, &routes::LIST_DELIVERIES, &[&self.webhook_id]).query(&query)
     }
+}
 
-    fn next(page: &DeliveryList) -> Option<&String> {
-        page.next_cursor.as_ref()
+/// A list without filters, such as that of an account's affiliates. Its number of items is bounded, so the list can be
+/// awaited: `client.affiliates().list().await?` reads every page.
+#[derive(Debug)]
+pub struct Listing<P> {
+    route: &'static Route,
+    /// What fills the path, if it has a parameter.
+    within: Option<String>,
+    decode: fn(&Reply) -> Result<P>,
+}
+
+impl<P> Clone for Listing<P> {
+    fn clone(&self) -> Self {
+        Self { route: self.route, within: self.within.clone(), decode: self.decode }
+    }
+}
+
+impl<P: Page<Item: Unpin> + Send + 'static> Listed for Listing<P> {
+    type Page = P;
+
+    fn check(&self) -> Result<()> {
+        Ok(())
     }
 
-    fn items(page: DeliveryList) -> Vec<DeliveryDetail> {
-        page.deliveries
+    fn ask(&self, connection: &Connection) -> Call<P> {
+        Call::new(connection, call::draft(self.route, self.within.as_deref().as_slice()), self.decode)
+    }
+}
+
+/// One page of a list that the service answers as a bare array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArrayPage<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// Where the next page starts; `None` on the last one.
+    pub next_cursor: Option<String>,
+}
+
+impl<T> Page for ArrayPage<T> {
+    type Item = T;
+
+    fn next_cursor(&self) -> Option<&str> {
+        self.next_cursor.as_deref()
+    }
+
+    fn into_items(self) -> Vec<T> {
+        self.items
     }
 }
 
@@ -131,6 +163,38 @@ impl DeliveryPages {
     pub fn status(mut self, status: DeliveryStatus) -> Self {
         self.list.status = Some(status);
         self
+    }
+}
+
+impl<P: Page<Item: Unpin> + DeserializeOwned + Send + 'static> Pages<Listing<P>> {
+    /// A list that the service answers as an object with a `next_cursor`.
+    pub(crate) fn listing(connection: &Connection, route: &'static Route, within: Option<&str>) -> Self {
+        let within = within.map(str::to_owned);
+        Self::new(connection.clone(), Listing { route, within, decode: decode::json })
+    }
+}
+
+impl<T: DeserializeOwned + Unpin + Send + 'static> Pages<Listing<ArrayPage<T>>> {
+    /// A list that the service answers as a bare array.
+    pub(crate) fn array(connection: &Connection, route: &'static Route) -> Self {
+        Self::new(connection.clone(), Listing { route, within: None, decode: decode::array_page })
+    }
+}
+
+/// Every item, from as many pages as there are.
+impl<P: Page<Item: Unpin + Send> + Send + 'static> IntoFuture for Pages<Listing<P>> {
+    type Output = Result<Vec<P::Item>>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let mut pages = self.pages();
+        Box::pin(async move {
+            let mut all = Vec::new();
+            while let Some(page) = poll_fn(|context| Pin::new(&mut pages).poll_next(context)).await {
+                all.extend(page?.into_items());
+            }
+            Ok(all)
+        })
     }
 }
 
@@ -252,12 +316,12 @@ impl<L: Listed> PageStream<L> {
     fn turn(&mut self, page: Result<L::Page>) -> Result<L::Page> {
         self.next = Next::End;
         let page = page?;
-        self.cursor = L::next(&page).cloned();
-        if let Some(cursor) = L::next(&page) {
+        self.cursor = page.next_cursor().map(str::to_owned);
+        if let Some(cursor) = page.next_cursor() {
             self.next = match self.seen.insert(fingerprint(cursor)) {
                 false => Next::Loop,
                 true if self.list.prefetch => self.ask_ahead(cursor),
-                true => Next::At(Some(cursor.clone())),
+                true => Next::At(Some(cursor.to_owned())),
             };
         }
         Ok(page)
@@ -292,7 +356,7 @@ impl<L: Listed> std::fmt::Debug for PageStream<L> {
 #[must_use = "streams do nothing unless polled"]
 pub struct ItemStream<L: Listed = LinkFilter> {
     pages: PageStream<L>,
-    items: std::vec::IntoIter<L::Item>,
+    items: std::vec::IntoIter<<L::Page as Page>::Item>,
 }
 
 impl<L: Listed> ItemStream<L> {
@@ -309,7 +373,7 @@ impl<L: Listed> std::fmt::Debug for ItemStream<L> {
 }
 
 impl<L: Listed> Stream for ItemStream<L> {
-    type Item = Result<L::Item>;
+    type Item = Result<<L::Page as Page>::Item>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
@@ -319,7 +383,7 @@ impl<L: Listed> Stream for ItemStream<L> {
             }
             match Pin::new(&mut this.pages).poll_next(context) {
                 // An empty page with a cursor is not the end.
-                Poll::Ready(Some(Ok(page))) => this.items = L::items(page).into_iter(),
+                Poll::Ready(Some(Ok(page))) => this.items = page.into_items().into_iter(),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return Poll::Pending,

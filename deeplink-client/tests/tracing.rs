@@ -104,7 +104,7 @@ fn traces_hold_templates_and_no_secrets() {
             let app = dl.with_auth(fixtures::created_publishable_key("go.example.com").key).unwrap();
             let sale = Convert::new("secret-user", "purchase").idempotency_key("secret-order");
             app.lifecycle().convert(&sale).await.unwrap();
-            let url = dl.sources().get("src_0123456789abcdef01234567").await.unwrap().webhook_url;
+            let url = dl.sources().get("src_0123456789abcdef01234567").await.unwrap().webhook_url.unwrap();
             dl.sources().send(&url, &sale).await.unwrap();
         });
     });
@@ -116,7 +116,7 @@ fn traces_hold_templates_and_no_secrets() {
         assert!(!seen.contains(secret), "{secret} in {seen}");
     }
     assert!(seen.contains("route=\"/in/{token}\" method=\"POST\""), "{seen}");
-    let source = fixtures::source_detail("Shop").webhook_url;
+    let source = fixtures::source_detail("Shop").webhook_url.unwrap();
     let publishable = fixtures::created_publishable_key("go.example.com").key;
     for secret in ["secret-user", "secret-order", &source.expose()[30..], &publishable.expose()[20..]] {
         assert!(!seen.contains(secret), "{secret} in {seen}");

@@ -11,8 +11,10 @@ use crate::patch::Patch;
 use crate::secret::SecretKey;
 use crate::text::find_control;
 use crate::time::Timestamp;
-use crate::words::{reply, setters, words};
+use crate::words::{paged, setters, words};
 
+/// Most affiliates of an account, whatever its plan; deleted ones do not count.
+pub const MAX_AFFILIATES: i64 = 1_000;
 /// Most credentials of an affiliate.
 pub const MAX_CREDENTIALS: i64 = 3;
 /// Most characters of a name.
@@ -180,11 +182,11 @@ pub struct AffiliateDetail {
     pub updated_at: Timestamp,
 }
 
-reply! {
-    /// Every affiliate of an account, newest first.
+paged! {
+    /// Affiliates of an account, newest first.
     AffiliateList {
         /// The affiliates.
-        affiliates: Vec<AffiliateDetail>,
+        affiliates: AffiliateDetail,
     }
 }
 
@@ -200,11 +202,11 @@ pub struct CredentialDetail {
     pub created_at: Timestamp,
 }
 
-reply! {
-    /// Every credential of an affiliate, newest first.
+paged! {
+    /// Credentials of an affiliate, newest first.
     CredentialList {
         /// The credentials.
-        credentials: Vec<CredentialDetail>,
+        credentials: CredentialDetail,
     }
 }
 

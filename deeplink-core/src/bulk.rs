@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use crate::error::RowError;
 use crate::error::{ErrorCode, Invalid};
 use crate::link::{CreateLink, NewLink, check_custom_id};
+use crate::object;
 
 /// Most links of one request.
 pub const MAX_ROWS: usize = 100;
@@ -21,7 +22,7 @@ pub struct BulkCreate {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub template: Option<CreateLink>,
     /// The ids, 1 to 100.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "ids")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub custom_ids: Option<Vec<String>>,
     /// How many ids to generate, 1 to 100.
@@ -29,7 +30,7 @@ pub struct BulkCreate {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 100))]
     pub count: Option<u64>,
     /// Links that differ, 1 to 100.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::list")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "rows")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub links: Option<Vec<CreateLink>>,
 }
@@ -37,6 +38,14 @@ pub struct BulkCreate {
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else { return Ok(None) };
     number.as_u64().map(Some).ok_or_else(|| D::Error::custom("a whole number from 1 to 100"))
+}
+
+fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    object::texts(deserializer, MAX_ROWS)
+}
+
+fn rows<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<CreateLink>>, D::Error> {
+    object::list(deserializer, MAX_ROWS)
 }
 
 impl BulkCreate {
@@ -118,7 +127,7 @@ fn check_size(rows: u64) -> Result<(), Invalid> {
     let (code, message) = match rows {
         0 => (ErrorCode::BatchEmpty, "the batch has no link".to_owned()),
         1..=100 => return Ok(()),
-        more => (ErrorCode::BatchTooLarge, format!("the batch has {more} links; {MAX_ROWS} are allowed")),
+        _ => (ErrorCode::BatchTooLarge, format!("the batch has more than {MAX_ROWS} links")),
     };
     Err(Invalid::whole(code, message))
 }
@@ -225,6 +234,22 @@ mod tests {
             Err(BatchRefused::Rows(rows)) => {
                 rows.iter().map(|row| format!("{}:{}", row.index, row.code)).collect::<Vec<_>>().join(" ")
             }
+        }
+    }
+
+    /// R5: one row more than are allowed is kept, whatever follows; it shows that there are too many.
+    #[test]
+    fn r5_no_more_rows_are_kept_than_show_that_there_are_too_many() {
+        let rows = format!(r#"{{"links":[{}{{}}]}}"#, "{},".repeat(5_000));
+        let bulk: BulkCreate = serde_json::from_str(&rows).expect("a batch");
+        assert_eq!(bulk.links.as_ref().map(Vec::len), Some(MAX_ROWS + 1));
+        assert_eq!(answer(&rows), "batch_too_large");
+        let ids = format!(r#"{{"template":{{}},"custom_ids":[{}"a"]}}"#, "\"a\",".repeat(5_000));
+        let bulk: BulkCreate = serde_json::from_str(&ids).expect("a batch");
+        assert_eq!(bulk.custom_ids.as_ref().map(Vec::len), Some(MAX_ROWS + 1));
+        // What follows is still JSON, and one array.
+        for wrong in [rows.replace("}]}", "}"), rows.replace("{}]}", "{]}")] {
+            assert_eq!(answer(&wrong), "mistyped");
         }
     }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::EventKind;
 use crate::id::{DeliveryId, EventId, WebhookId};
 use crate::time::Timestamp;
-use crate::words::{reply, words};
+use crate::words::{paged, reply, words};
 
 /// Delay before each attempt of a delivery, in milliseconds: the first at once, then four retries after 0, 1, 5 and 25 seconds.
 pub const RETRY_DELAYS_MILLIS: [i64; 5] = [0, 0, 1_000, 5_000, 25_000];
@@ -123,12 +123,10 @@ impl DeliveryDetail {
     }
 }
 
-reply! {
+paged! {
     /// Deliveries of a webhook, newest first.
     DeliveryList {
         /// The deliveries.
-        deliveries: Vec<DeliveryDetail>,
-        /// Where the next page begins; null on the last.
-        next_cursor: Option<String>,
+        deliveries: DeliveryDetail,
     }
 }

@@ -12,6 +12,8 @@ use crate::error::{ErrorCode, Invalid};
 use crate::time::Timestamp;
 use crate::words::{setters, words};
 
+/// Most domains of an account, whatever its plan; claims count.
+pub const MAX_DOMAINS: i64 = 1_000;
 /// Label of the TXT record that proves a claim: `_deeplink-verify.{domain}`.
 pub const TXT_LABEL: &str = "_deeplink-verify";
 

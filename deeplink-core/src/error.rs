@@ -198,6 +198,8 @@ codes! {
     IdempotencyConflict = "idempotency_conflict", 409;
     /// A form or session request came from another site.
     CsrfRejected = "csrf_rejected", 403;
+    /// The operator suspended the account: reads are answered, nothing can be changed.
+    AccountSuspended = "account_suspended", 403;
     /// This service takes no new sign-ups.
     SignupClosed = "signup_closed", 403;
     /// The queue is full; nothing was done.
@@ -343,6 +345,9 @@ impl From<Invalid> for ErrorBody {
     }
 }
 
+/// Most bytes of an id that an error repeats: no id is as long.
+const MAX_REPEATED: usize = 128;
+
 /// One row that failed, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -354,7 +359,7 @@ pub struct RowError {
     pub code: ErrorCode,
     /// A message for people.
     pub message: String,
-    /// The row's id, if it named one.
+    /// The row's id, if it named one; of a longer text the first 128 bytes.
     pub custom_id: Option<String>,
     /// The field at fault, where it is another than the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -365,6 +370,10 @@ impl RowError {
     /// What one row did wrong.
     pub fn new(index: u64, invalid: Invalid, custom_id: Option<String>) -> Self {
         let field = invalid.field.map(Cow::into_owned);
+        let custom_id = custom_id.map(|mut id| {
+            id.truncate(id.floor_char_boundary(MAX_REPEATED));
+            id
+        });
         Self { index, code: invalid.code, message: invalid.message, custom_id, field }
     }
 }
@@ -389,5 +398,15 @@ mod tests {
             serde_json::from_str(r#"{"error":"later","code":"made_later"}"#).expect("an error record");
         assert_eq!(body.code, ErrorCode::Unknown("made_later".into()));
         assert_eq!(serde_json::to_string(&body).expect("JSON"), r#"{"error":"later","code":"made_later"}"#);
+    }
+
+    /// However long what somebody sent is, an error is short.
+    #[test]
+    fn an_error_repeats_the_beginning_of_a_long_id() {
+        let invalid = || Invalid::field(ErrorCode::InvalidCustomId, "custom_id", "too long");
+        let repeated = |id: String| RowError::new(0, invalid(), Some(id)).custom_id.expect("an id");
+        assert_eq!(repeated("ä".repeat(9_000)), "ä".repeat(64));
+        assert_eq!(repeated(format!("a{}", "ä".repeat(9_000))).len(), 127);
+        assert_eq!(repeated("short".to_owned()), "short");
     }
 }

@@ -33,6 +33,7 @@ pub mod destinations;
 pub mod domain;
 pub mod error;
 pub mod event;
+pub mod formula;
 pub mod funnel;
 pub mod health;
 pub mod id;

@@ -214,12 +214,13 @@ pub struct Convert {
     /// What happened, such as `purchase`: at most 64 characters.
     #[serde(rename = "type")]
     pub conversion_type: String,
-    /// The same key within 30 days is the same conversion. At most 256 characters.
+    /// The same key within 30 days is the same conversion. At most 256 characters. Secret keys and sources share their
+    /// keys; publishable keys have others, since visitors can read them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
     /// The sender's own data: an object of at most 1,024 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = metadata_schema))]
     pub metadata: Option<Metadata>,
     /// Revenue in the currency's hundredth, negative for a refund; within ±(2^53 - 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -233,6 +234,13 @@ pub struct Convert {
     /// arrives, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurred_at: Option<Timestamp>,
+}
+
+#[cfg(feature = "openapi")]
+fn metadata_schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+    use utoipa::openapi::schema::{SchemaType, Type};
+    let kind = SchemaType::Array(vec![Type::Object, Type::Null]);
+    crate::metadata::any_object(kind, "The sender's own data: an object of at most 1,024 bytes.")
 }
 
 impl Convert {

@@ -20,9 +20,30 @@ pub const MAX_DEPTH: usize = 32;
 /// A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent but for white space between tokens.
 // What was parsed may be any JSON value until `Metadata::check` has accepted it.
 #[derive(Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(value_type = Object))]
 pub struct Metadata(Box<str>);
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Metadata {}
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Metadata {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        let description = "A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent but for white space \
+                           between tokens.";
+        any_object(utoipa::openapi::schema::Type::Object.into(), description)
+    }
+}
+
+/// The schema of an object with any members. Generators read one that does not say so as an object without any.
+#[cfg(feature = "openapi")]
+pub(crate) fn any_object(
+    kind: utoipa::openapi::schema::SchemaType,
+    description: &str,
+) -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+    use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder};
+    let any = AdditionalProperties::FreeForm(true);
+    ObjectBuilder::new().schema_type(kind).description(Some(description)).additional_properties(Some(any)).into()
+}
 
 impl Metadata {
     /// Takes any JSON text; white space between tokens is dropped.

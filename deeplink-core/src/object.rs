@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::patch::Patch;
@@ -47,33 +47,46 @@ pub(crate) fn patch<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer
     optional(deserializer).map(Patch::from)
 }
 
-/// An array of objects, or null.
+/// An array of objects, or null. Beyond `max` it keeps one more, which shows that there are too many.
 pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
+    max: usize,
 ) -> Result<Option<Vec<T>>, D::Error> {
-    struct List<T>(PhantomData<T>);
+    deserializer.deserialize_any(List { element: || Object(PhantomData), max, expecting: "an array of objects" })
+}
 
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
-        type Value = Option<Vec<T>>;
+/// The same for texts.
+pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D, max: usize) -> Result<Option<Vec<String>>, D::Error> {
+    deserializer.deserialize_any(List { element: || PhantomData::<String>, max, expecting: "an array of strings" })
+}
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an array of objects")
-        }
+/// An array of which so many elements are allowed. What follows them is read over and takes no memory, however much it is.
+struct List<F> {
+    element: F,
+    max: usize,
+    expecting: &'static str,
+}
 
-        fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
-            let mut all = Vec::new();
-            while let Some(element) = elements.next_element_seed(Object(PhantomData))? {
-                all.push(element);
-            }
-            Ok(Some(all))
-        }
+impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> Visitor<'de> for List<F> {
+    type Value = Option<Vec<S::Value>>;
 
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expecting)
     }
 
-    deserializer.deserialize_any(List(PhantomData))
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
+        let mut kept = Vec::new();
+        while kept.len() <= self.max {
+            let Some(element) = elements.next_element_seed((self.element)())? else { return Ok(Some(kept)) };
+            kept.push(element);
+        }
+        while elements.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Some(kept))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
 }
 
 #[cfg(test)]

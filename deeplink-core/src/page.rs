@@ -1,15 +1,28 @@
-//! Lists: how many items a page has. Cursors are opaque to everybody but the server that made them.
+//! Lists: how many items a page has, and where the next one begins. Cursors are opaque to everybody but the server that
+//! made them.
 
 use crate::error::{ErrorCode, Invalid};
 
-/// Default number of items of a page.
+/// Default number of links or deliveries of a page; of everything else it is [`MAX_LIMIT`].
 pub const DEFAULT_LIMIT: u32 = 50;
 /// Most items of a page.
 pub const MAX_LIMIT: u32 = 100;
 
-/// Reads a `limit`: 1 to 100, 50 when absent.
-pub fn limit(text: Option<&str>) -> Result<u32, Invalid> {
-    let Some(text) = text else { return Ok(DEFAULT_LIMIT) };
+/// One page of a list.
+pub trait Page {
+    /// What is listed.
+    type Item;
+
+    /// Where the next page begins; `None` on the last.
+    fn next_cursor(&self) -> Option<&str>;
+
+    /// What the page holds.
+    fn into_items(self) -> Vec<Self::Item>;
+}
+
+/// Reads a `limit`: 1 to 100, `default` when absent.
+pub fn limit(text: Option<&str>, default: u32) -> Result<u32, Invalid> {
+    let Some(text) = text else { return Ok(default) };
     text.parse()
         .ok()
         .filter(|limit| (1..=MAX_LIMIT).contains(limit) && text.bytes().all(|b| b.is_ascii_digit()))
@@ -24,7 +37,7 @@ mod tests {
 
     #[test]
     fn limits() {
-        assert_eq!(limit(None), Ok(50));
+        assert_eq!(limit(None, DEFAULT_LIMIT), Ok(50));
         for (text, value) in [
             ("1", Some(1)),
             ("100", Some(100)),
@@ -36,7 +49,7 @@ mod tests {
             ("1.5", None),
             ("ten", None),
         ] {
-            assert_eq!(limit(Some(text)).ok(), value, "{text}");
+            assert_eq!(limit(Some(text), 7).ok(), value, "{text}");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::error::Invalid;
 use crate::id::PublishableKeyId;
 use crate::secret::PublishableKey;
 use crate::time::Timestamp;
-use crate::words::reply;
+use crate::words::{paged, reply};
 
 /// Most publishable keys of an account, over all its domains.
 pub const MAX_PUBLISHABLE_KEYS: i64 = 100;
@@ -67,10 +67,10 @@ pub struct PublishableKeyDetail {
     pub created_at: Timestamp,
 }
 
-reply! {
-    /// Every publishable key of an account, newest first.
+paged! {
+    /// Publishable keys of an account, newest first.
     PublishableKeyList {
         /// The keys.
-        keys: Vec<PublishableKeyDetail>,
+        keys: PublishableKeyDetail,
     }
 }

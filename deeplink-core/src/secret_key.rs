@@ -7,7 +7,7 @@ use crate::id::{SecretKeyId, UserId};
 use crate::secret::{ConfirmationCode, SecretKey};
 use crate::time::Timestamp;
 use crate::user::Email;
-use crate::words::{email_request, reply};
+use crate::words::{email_request, paged};
 
 /// Most secret keys of an account; its affiliates' credentials are not counted.
 pub const MAX_KEYS: i64 = 5;
@@ -32,11 +32,11 @@ pub struct SecretKeyDetail {
     pub last_used_at: Option<Timestamp>,
 }
 
-reply! {
-    /// Every secret key of an account, newest first.
+paged! {
+    /// Secret keys of an account, newest first.
     SecretKeyList {
         /// The keys.
-        keys: Vec<SecretKeyDetail>,
+        keys: SecretKeyDetail,
     }
 }
 

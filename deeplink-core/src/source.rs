@@ -10,7 +10,7 @@ use crate::error::{ErrorCode, Invalid};
 use crate::id::SourceId;
 use crate::text::find_control;
 use crate::time::Timestamp;
-use crate::words::{reply, words};
+use crate::words::{paged, reply, words};
 
 /// Most characters of a source's name.
 pub const MAX_SOURCE_NAME: usize = 64;
@@ -118,18 +118,19 @@ reply! {
         name: String,
         /// What posts to it.
         source_type: SourceType,
-        /// Where conversions are posted to. The address is the whole authentication; a new one comes with a new source.
-        webhook_url: SourceUrl,
+        /// Where conversions are posted to. The address is the whole authentication; a new one comes with a new source. `null`
+        /// if the service cannot read it, because the server key that encrypted it is missing; it can still be posted to.
+        webhook_url: Option<SourceUrl>,
         /// When it was created.
         created_at: Timestamp,
     }
 }
 
-reply! {
-    /// Every source of an account, newest first.
+paged! {
+    /// Sources of an account, newest first.
     SourceList {
         /// The sources.
-        sources: Vec<SourceDetail>,
+        sources: SourceDetail,
     }
 }
 

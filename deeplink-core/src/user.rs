@@ -10,7 +10,10 @@ use crate::id::{SecretKeyId, TenantId, UserId};
 use crate::secret::SecretKey;
 use crate::text::find_control;
 use crate::time::Timestamp;
-use crate::words::{email_request, reply, words};
+use crate::words::{email_request, paged, words};
+
+/// Most people of an account, whatever its plan; invitations count.
+pub const MAX_PEOPLE: i64 = 1_000;
 
 /// An e-mail address, trimmed and in lower case: one `@`, something before it, a domain with a dot after it, at most
 /// 254 bytes (RFC 5321).
@@ -21,6 +24,11 @@ impl Email {
     /// The address.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// What stands behind the `@`.
+    pub fn domain(&self) -> &str {
+        self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
     }
 }
 
@@ -77,7 +85,8 @@ email_request! {
     }
 }
 
-/// The reply to a sign-up: the account and its first secret key, shown this once.
+/// The reply to a sign-up: the account and its first secret key, shown this once. The key works until the mailed link is
+/// confirmed; the page that confirms it shows a new one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -88,7 +97,7 @@ pub struct SignedUp {
     pub user_id: UserId,
     /// The key's id.
     pub id: SecretKeyId,
-    /// The key itself; it is not shown again.
+    /// The key itself; it is not shown again. It ends when the mailed link is confirmed.
     pub api_key: SecretKey,
     /// The key's first 18 characters and three dots, as lists show it.
     pub key_prefix: String,
@@ -112,6 +121,9 @@ impl SignedUp {
 
 /// How long an invitation works, in days.
 pub const INVITE_DAYS: i64 = 7;
+
+/// Path of the page that confirms a sign-up. Its mailed link adds `?token=`.
+pub const CONFIRM_PATH: &str = "/account/confirm";
 
 words! {
     /// Whether somebody has joined the team.
@@ -141,11 +153,11 @@ pub struct UserDetail {
     pub created_at: Timestamp,
 }
 
-reply! {
-    /// Every member of the team, newest first.
+paged! {
+    /// Members of the team, newest first.
     UserList {
         /// The members.
-        users: Vec<UserDetail>,
+        users: UserDetail,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::patch::Patch;
 use crate::signature::WebhookSecret;
 use crate::time::Timestamp;
 use crate::url;
-use crate::words::{reply, setters, words};
+use crate::words::{paged, reply, setters, words};
 
 pub use crate::delivery::{
     ATTEMPT_TIMEOUT_MILLIS, Attempt, DELIVERY_RETENTION_DAYS, DeliveryDetail, DeliveryList, DeliveryStatus,
@@ -291,11 +291,11 @@ reply! {
     }
 }
 
-reply! {
-    /// Every webhook of an account, newest first.
+paged! {
+    /// Webhooks of an account, newest first.
     WebhookList {
         /// The webhooks.
-        webhooks: Vec<WebhookDetail>,
+        webhooks: WebhookDetail,
     }
 }
 

@@ -105,6 +105,33 @@ macro_rules! reply {
 }
 pub(crate) use reply;
 
+/// Declares one page of a list: its items under a name, and where the next page begins.
+macro_rules! paged {
+    ($(#[$meta:meta])* $name:ident { $(#[$items_meta:meta])* $items:ident: $item:ty, }) => {
+        $crate::words::reply! {
+            $(#[$meta])*
+            $name {
+                $(#[$items_meta])* $items: Vec<$item>,
+                /// Where the next page begins; null on the last.
+                next_cursor: Option<String>,
+            }
+        }
+
+        impl $crate::page::Page for $name {
+            type Item = $item;
+
+            fn next_cursor(&self) -> Option<&str> {
+                self.next_cursor.as_deref()
+            }
+
+            fn into_items(self) -> Vec<$item> {
+                self.$items
+            }
+        }
+    };
+}
+pub(crate) use paged;
+
 /// Declares a request whose only field is an e-mail address.
 macro_rules! email_request {
     ($(#[$meta:meta])* $name:ident { $(#[$email_meta:meta])* email }) => {

@@ -54,6 +54,7 @@ pub(crate) struct CachedLink {
     pub(crate) position: i64,
     expires_at: i64,
     status: Option<LinkStatus>,
+    is_deleted: bool,
     read_at: u64,
     under: Under,
     branding: Arc<TenantBranding>,
@@ -96,6 +97,7 @@ impl CachedLink {
             position: link.position,
             expires_at: link.expires_at.map_or(i64::MAX, Timestamp::as_millis),
             status: link.status.clone(),
+            is_deleted: link.is_deleted,
             read_at,
             under,
             branding,
@@ -113,10 +115,21 @@ impl CachedLink {
         self.text.get(start..usize::from(self.ends[at]))
     }
 
-    /// The status at a moment.
+    /// The status at a moment, as visitors see it. A suspended account's links are disabled, but for those that they are
+    /// warned of.
     pub(crate) fn status_at(&self, now: Timestamp) -> LinkStatus {
+        let status = if self.branding.is_suspended && self.status != Some(LinkStatus::Flagged) {
+            Some(&LinkStatus::Disabled)
+        } else {
+            self.status.as_ref()
+        };
         let expires_at = (self.expires_at != i64::MAX).then(|| Timestamp::from_millis(self.expires_at));
-        LinkStatus::at(self.status.as_ref(), expires_at, now)
+        LinkStatus::at(status, expires_at, now)
+    }
+
+    /// Whether its tenant deleted it and it stays for visitors only, because it was taken down.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.is_deleted
     }
 
     /// The link as the decision wants to see it.
@@ -302,6 +315,7 @@ mod tests {
             made_under: None,
             content,
             status: None,
+            is_deleted: false,
             expires_at: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),

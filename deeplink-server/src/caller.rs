@@ -14,6 +14,8 @@ pub(crate) struct Caller {
     pub(crate) tenant: TenantId,
     /// Set for an affiliate's credential, which reaches only that affiliate's links.
     pub(crate) affiliate: Option<AffiliateId>,
+    /// Whether the operator suspended the account when the credential was looked up.
+    pub(crate) is_suspended: bool,
 }
 
 impl Caller {
@@ -98,11 +100,13 @@ pub(crate) struct SignedIn {
     pub(crate) verified: bool,
     pub(crate) is_owner: bool,
     pub(crate) tenant_created_at: Timestamp,
+    pub(crate) is_suspended: bool,
 }
 
 impl SignedIn {
     /// The same person as what they do acts for.
     pub(crate) fn caller(&self) -> Caller {
-        Caller { by: Actor::User(self.user.clone()), tenant: self.tenant.clone(), affiliate: None }
+        let (by, tenant) = (Actor::User(self.user.clone()), self.tenant.clone());
+        Caller { by, tenant, affiliate: None, is_suspended: self.is_suspended }
     }
 }

@@ -61,6 +61,16 @@ pub(crate) enum ApiError {
         /// How many there are.
         current: i64,
     },
+    /// There are as many as an account can have, whatever its plan.
+    #[error("the limit is {limit} {resource}, and this account has {current}; delete one first")]
+    Full {
+        /// What there are too many of.
+        resource: &'static str,
+        /// How many there can be.
+        limit: i64,
+        /// How many there are.
+        current: i64,
+    },
     /// A paid request stopped where it should; this is for whoever runs it, and reaches nobody else.
     #[error("a paid request stopped: {0:?}")]
     Stopped(Stop),
@@ -73,6 +83,11 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
+    /// One more than an account can have: with its plan, or with any plan where that is `most`.
+    pub(crate) fn one_too_many(resource: &'static str, limit: i64, current: i64, most: i64) -> Self {
+        if limit < most { Self::Quota { resource, limit, current } } else { Self::Full { resource, limit, current } }
+    }
+
     /// Nothing is there, or it is not the caller's.
     pub(crate) fn not_found() -> Self {
         Self::Plain(ErrorCode::NotFound, "not found")
@@ -81,6 +96,11 @@ impl ApiError {
     /// Something of a kind is not there, or is not the caller's.
     pub(crate) fn no_such(message: &'static str) -> Self {
         Self::Plain(ErrorCode::NotFound, message)
+    }
+
+    /// Whether the database could not be asked, so that what it said before is the better answer.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::Database(DbError::Unavailable(_) | DbError::Overloaded))
     }
 
     /// Whether it says that nothing is there.
@@ -119,6 +139,13 @@ impl ApiError {
         Self::Plain(ErrorCode::ForbiddenScope, "an affiliate's key cannot do this")
     }
 
+    /// The operator suspended the account.
+    pub(crate) fn account_suspended() -> Self {
+        let message = "this account is suspended by the operator of this service; reads are answered, but nothing of it can \
+            be changed";
+        Self::Plain(ErrorCode::AccountSuspended, message)
+    }
+
     /// The request is malformed.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::Invalid(Invalid::whole(ErrorCode::BadRequest, message))
@@ -144,7 +171,7 @@ impl ApiError {
             }
             Self::TryLater(code, ..) => ErrorBody::new(code.clone(), self.to_string()),
             Self::MethodNotAllowed(_) => ErrorBody::new(ErrorCode::MethodNotAllowed, self.to_string()),
-            Self::Quota { resource, limit, current } => {
+            Self::Quota { resource, limit, current } | Self::Full { resource, limit, current } => {
                 let mut body = ErrorBody::new(ErrorCode::QuotaExceeded, self.to_string());
                 body.resource = Some((*resource).to_owned());
                 body.limit = Some(*limit);
@@ -154,6 +181,12 @@ impl ApiError {
             Self::Database(DbError::Overloaded) => {
                 ErrorBody::new(ErrorCode::Overloaded, "too much work waits; nothing was done, try again")
             }
+            Self::Database(DbError::ShareUsedUp) => ErrorBody::new(
+                ErrorCode::Overloaded,
+                format!(
+                    "this account's share of waiting writes is used up; nothing was done, try again in {RETRY_SOON} s"
+                ),
+            ),
             Self::Database(DbError::Full) => {
                 ErrorBody::new(ErrorCode::StorageFull, "the service's disk is full; nothing was done")
             }

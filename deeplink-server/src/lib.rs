@@ -11,7 +11,7 @@
 //! | `db` | one set of SQL texts for two databases, one door for writes |
 //! | `clicks`, `uses` | the click log's way in; when keys were last used |
 //! | `cache`, `ttl_cache` | what is kept in memory |
-//! | `caller`, `rate_limit`, `metrics` | who acts, how often they may, what is counted |
+//! | `caller`, `rate_limit`, `shares`, `metrics` | who acts, how often they may, at whose cost, what is counted |
 //! | `certificates` | TLS of our own: what is served by name |
 //! | `stream` | events as they happen, for whoever reads along |
 //! | `http` | connections, credentials, bodies, hosts |
@@ -21,6 +21,7 @@
 //! | `work` | what runs behind the replies |
 //! | `admin` | operator commands |
 //! | [`config`], [`clock`], [`vault`] | settings, time, sealed secrets |
+//! | `private` | files that only their owner can read |
 
 pub mod admin;
 mod api;
@@ -39,10 +40,12 @@ pub mod openapi;
 mod operators;
 mod outbound;
 mod pages;
+mod private;
 pub mod qr;
 mod rate_limit;
 mod routes;
 mod service;
+mod shares;
 pub mod start;
 mod state;
 mod stream;

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 
 use crate::api::health;
 use crate::error::{ApiError, Record};
-use crate::http::listen::{self, Limits, RequestBody, Stop};
-use crate::http::request_id;
+use crate::http::listen::{self, Limits, RequestBody, Stop, Unread};
+use crate::http::{host, request_id};
 use crate::metrics::Page;
 use crate::state::{App, Shared};
 
@@ -28,6 +28,14 @@ fn page(app: &App) -> String {
     page.single("deeplink_link_cache_bytes", "gauge", "Memory of the links kept.", app.links.bytes());
     clicks(&mut page, app);
     page.single("deeplink_event_readers", "gauge", "Streams of events that are read.", app.streams.readers());
+    page.family(
+        "deeplink_sealed_values_unopened_total",
+        "counter",
+        "Sealed values that could not be opened, by reason.",
+    );
+    for (reason, count) in app.vault.unopened() {
+        page.labelled(&[("reason", reason)], count);
+    }
     process(&mut page);
     page.text
 }
@@ -71,9 +79,9 @@ fn process(page: &mut Page) {
 
 /// Serves operators until the service has stopped; while it winds down they still see that it does.
 pub(crate) async fn serve(listener: TcpListener, app: Shared, mut stopping: watch::Receiver<Stop>) {
-    let limits = Limits { connections: 64, drain: Duration::ZERO, ..Limits::default() };
+    let limits = Limits { connections: 64, drain: Duration::ZERO, ..Limits::default() }.without_shares();
     let (end, ended) = watch::channel(Stop::Not);
-    let serving = listen::serve(listener, limits, ended, move |_: SocketAddr| {
+    let serving = listen::serve(listener, limits, ended, move |_: SocketAddr, _: Unread| {
         let app = Shared::clone(&app);
         hyper::service::service_fn(move |request| answer(Shared::clone(&app), request))
     });
@@ -89,6 +97,7 @@ async fn answer(app: Shared, request: Request<RequestBody>) -> Result<Response, 
     let id = request_id::of(request.headers());
     let readable = matches!(*request.method(), Method::GET | Method::HEAD);
     let mut response = match request.uri().path() {
+        _ if host::at_most_one(request.headers()).is_err() => host::bad().into_response(),
         "/metrics" | "/health" | "/ready" if !readable => ApiError::MethodNotAllowed(Some("GET, HEAD")).into_response(),
         "/metrics" => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], page(&app)).into_response(),
         "/health" => health::health().await.into_response(),

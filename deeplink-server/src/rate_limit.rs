@@ -81,6 +81,20 @@ impl Limiter {
             Some(excess) => Err(excess.div_ceil(1_000_000_000)),
         }
     }
+
+    /// Gives a counted use back. An entry that was evicted meanwhile has its whole burst anyway.
+    pub(crate) fn give_back(&self, key: &impl Hash) {
+        if self.interval == 0 {
+            return;
+        }
+        let hash = self.hasher.hash_one(key);
+        let set = usize::try_from(hash >> 32).unwrap_or(0) % SETS;
+        let mut shard = self.shards[set / SHARD].lock().unwrap_or_else(PoisonError::into_inner);
+        let ways = &mut shard[set % SHARD * WAYS..][..WAYS];
+        if let Some(entry) = ways.iter_mut().find(|entry| entry[0] == hash) {
+            entry[1] = entry[1].saturating_sub(self.interval);
+        }
+    }
 }
 
 /// The entry with the earliest time; free entries come first.
@@ -101,6 +115,19 @@ mod tests {
         assert_eq!([0, 0, 0, 0, 4_999].map(allowed), [true, true, true, false, false]);
         assert_eq!([5_000, 5_001, 9_999, 10_000].map(allowed), [true, false, false, true]);
         assert!(limiter.check(&"b", 0).is_ok(), "another key has its own burst");
+    }
+
+    #[test]
+    fn a_use_that_is_given_back_was_none() {
+        let limiter = Limiter::per_minute(2);
+        for _ in 0..10 {
+            assert!(limiter.check(&"a", 0).is_ok());
+            limiter.give_back(&"a");
+        }
+        assert_eq!([0, 0, 0].map(|now| limiter.check(&"a", now).is_ok()), [true, true, false]);
+        limiter.give_back(&"unknown");
+        limiter.give_back(&"a");
+        assert_eq!([0, 0].map(|now| limiter.check(&"a", now).is_ok()), [true, false]);
     }
 
     /// X8: `Retry-After` is in whole seconds, at least 1, and sufficient.

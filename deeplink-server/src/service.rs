@@ -11,6 +11,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use deeplink_core::error::ErrorCode;
+use deeplink_core::x402::{RECEIPT_V1, RECEIPT_V2};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::{self, HeaderValue};
@@ -20,9 +22,10 @@ use tower::ServiceExt;
 
 use crate::api::earlier;
 use crate::error::{ApiError, Record};
+use crate::http::anonymous::Anonymous;
 use crate::http::client_ip::Peer;
-use crate::http::listen::RequestBody;
-use crate::http::{cors, request_id};
+use crate::http::listen::{Excess, RequestBody, StreamLimit, Unread};
+use crate::http::{cors, host, request_id};
 use crate::metrics::RouteName;
 use crate::state::{App, Shared};
 use crate::visit::{self, VisitedHost, association, challenge};
@@ -33,11 +36,12 @@ pub(crate) struct Service {
     app: Shared,
     router: Router,
     peer: IpAddr,
+    unread: Unread,
 }
 
 impl Service {
-    pub(crate) fn new(app: Shared, router: Router, peer: SocketAddr) -> Self {
-        Self { app, router, peer: peer.ip() }
+    pub(crate) fn new(app: Shared, router: Router, peer: SocketAddr, unread: Unread) -> Self {
+        Self { app, router, peer: peer.ip(), unread }
     }
 }
 
@@ -49,21 +53,36 @@ impl hyper::service::Service<Request<RequestBody>> for Service {
     fn call(&self, request: Request<RequestBody>) -> Self::Future {
         let app = Arc::clone(&self.app);
         let peer = self.peer;
+        let unread = self.unread.clone();
         if request.uri().path().starts_with("/r/") {
             return async move {
                 let (parts, _) = request.into_parts();
-                Ok(visited(&app, &parts.headers, visit::answer(&app, peer, &parts)).await)
+                let answer = async {
+                    match unread.turn().await {
+                        Ok(()) => visit::answer(&app, peer, &parts).await,
+                        Err(excess) => too_much_unread(excess).into_response(),
+                    }
+                };
+                Ok(visited(&app, &unread, &parts.headers, answer).await)
             }
             .boxed();
         }
         let router = self.router.clone();
         async move {
             let (parts, body) = request.into_parts();
-            match place(&app, peer, &parts).await {
+            let place = match unread.turn().await {
+                Ok(()) => place(&app, peer, &parts).await,
+                Err(excess) => Err(too_much_unread(excess)),
+            };
+            match place {
                 Ok(place @ VisitedHost::Custom(_)) if is_visit(&parts.method, parts.uri.path()) => {
-                    Ok(visited(&app, &parts.headers, visit::answer_at(&app, peer, &parts, Ok(place))).await)
+                    let answer = visit::answer_at(&app, peer, &parts, Ok(place));
+                    Ok(visited(&app, &unread, &parts.headers, answer).await)
                 }
-                place => Ok(rest(app, router, peer, parts, body, place).await),
+                place => {
+                    let answer = rest(app, router, peer, parts, body, place, &unread);
+                    Ok(answer.await)
+                }
             }
         }
         .boxed()
@@ -71,9 +90,11 @@ impl hyper::service::Service<Request<RequestBody>> for Service {
 }
 
 /// A visit has no log line: there are too many of them, and each is a row in the click log.
-async fn visited(app: &App, headers: &HeaderMap, answer: impl Future<Output = Response>) -> Response {
+async fn visited(app: &App, unread: &Unread, headers: &HeaderMap, answer: impl Future<Output = Response>) -> Response {
     let answer = AssertUnwindSafe(answer).catch_unwind().await;
     let response = answer.unwrap_or_else(|_| panicked().into_response());
+    // Its click is stored, so it is sent whatever is unread.
+    let response = unread.admit(response, false).unwrap_or_else(|excess| too_much_unread(excess).into_response());
     app.metrics.visit(response.status());
     dressed(app, response, request_id::of(headers))
 }
@@ -90,6 +111,14 @@ fn is_visit(method: &Method, path: &str) -> bool {
     is_top_level || (is_read && path.starts_with('/') && !path.starts_with("/.well-known/"))
 }
 
+fn too_much_unread(excess: Excess) -> ApiError {
+    let message = match excess {
+        Excess::OfAddress => "too many unread responses for your address; read them first",
+        Excess::OfAll => "the server is holding too many unread responses",
+    };
+    ApiError::TryLater(ErrorCode::Overloaded, message, 1)
+}
+
 fn panicked() -> ApiError {
     ApiError::Internal("a handler panicked".into())
 }
@@ -102,6 +131,7 @@ async fn rest(
     mut parts: Parts,
     body: RequestBody,
     place: Result<VisitedHost, ApiError>,
+    unread: &Unread,
 ) -> Response {
     let started = app.clock.monotonic_millis();
     let id = request_id::of(&parts.headers);
@@ -112,6 +142,9 @@ async fn rest(
     let successor = earlier::successor(parts.uri.path()).filter(|_| is_ours);
     let span = tracing::info_span!("request", request_id = id.to_str().unwrap_or_default());
     let answer = async {
+        if let Err(error) = host::at_most_one(&parts.headers) {
+            return error.into_response();
+        }
         if let Some(answer) = challenge::answer(&app, peer, &parts).await {
             return answer;
         }
@@ -126,6 +159,8 @@ async fn rest(
             }
             Ok(VisitedHost::Custom(_)) => ApiError::not_found().into_response(),
             Ok(VisitedHost::Service | VisitedHost::Unknown) => {
+                let streams = parts.extensions.remove::<StreamLimit>();
+                parts.extensions.insert(Anonymous::new(&app.anonymous_bodies, unread.share(), streams));
                 if let Some(route) = open.filter(|_| parts.method == Method::OPTIONS) {
                     return cors::preflight(route);
                 }
@@ -142,7 +177,13 @@ async fn rest(
     };
     use tracing::Instrument;
     let response = AssertUnwindSafe(answer.instrument(span.clone())).catch_unwind().await;
-    let mut response = span.in_scope(|| response.unwrap_or_else(|_| panicked().into_response()));
+    let response = span.in_scope(|| response.unwrap_or_else(|_| panicked().into_response()));
+    // Only where nothing was changed and nobody paid, so that it can be asked for again.
+    let is_paid = [RECEIPT_V1, RECEIPT_V2].iter().any(|name| response.headers().contains_key(*name));
+    let changed_nothing = matches!(method, Method::GET | Method::HEAD) || response.status().is_client_error();
+    let may_drop = changed_nothing && !is_paid;
+    let admitted = unread.admit(response, may_drop);
+    let mut response = admitted.unwrap_or_else(|excess| too_much_unread(excess).into_response());
     if open.is_some() {
         cors::allow(response.headers_mut());
     }
@@ -208,6 +249,19 @@ mod tests {
         }
     }
 
+    /// R4: what is refused for what was not read says whose it is, and when to come back.
+    #[test]
+    fn r4_refusals_say_who_must_read() {
+        for (excess, message) in [
+            (Excess::OfAddress, "too many unread responses for your address; read them first; try again in 1 s"),
+            (Excess::OfAll, "the server is holding too many unread responses; try again in 1 s"),
+        ] {
+            let refused = too_much_unread(excess);
+            assert_eq!((refused.to_string().as_str(), refused.status().as_u16()), (message, 503));
+            assert_eq!(refused.retry_after(), Some(1));
+        }
+    }
+
     /// X3: a handler that panics is a 500 with our record; the process and the connection live.
     #[tokio::test]
     async fn x3_a_panic_is_an_error_of_one_request() {
@@ -222,8 +276,8 @@ mod tests {
         let (stop, stopping) = watch::channel(Stop::Not);
         let app = Arc::clone(running.app());
         let serving = tokio::spawn(async move {
-            listen::serve(listener, Limits::default(), stopping, |peer| {
-                Service::new(Arc::clone(&app), router.clone(), peer)
+            listen::serve(listener, Limits::default(), stopping, |peer, unread| {
+                Service::new(Arc::clone(&app), router.clone(), peer, unread)
             })
             .await
         });

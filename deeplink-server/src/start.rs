@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use deeplink_core::id::TenantId;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rustls::ServerConfig;
@@ -16,8 +17,8 @@ use crate::certificates::Certificates;
 use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::{Access, Db, OpenError};
-use crate::http::listen::{self, Limits, Listeners, Stop};
+use crate::db::{Access, Db, DbError, OpenError};
+use crate::http::listen::{self, Limits, Listeners, OpenFiles, Stop};
 use crate::metrics::Metrics;
 use crate::service::Service;
 use crate::state::{App, Shared};
@@ -71,11 +72,20 @@ pub struct Running {
 
 /// Starts the service: when this returns, requests are answered.
 pub async fn start(config: Config, clock: Clock) -> Result<Running, StartError> {
-    start_with(config, clock, Limits::default()).await
+    let limits = Limits::default();
+    // Here and not where a test begins, because the limit is of the whole process.
+    let files = OpenFiles::raise().unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+        OpenFiles::now()
+    });
+    let connections = limits.clone().within(files.soft).connections;
+    tracing::info!(files = files.soft, connections, "limit of open files");
+    start_with(config, clock, limits).await
 }
 
 /// As [`start`], with limits of connections that a test can shorten.
-pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<Running, StartError> {
+pub async fn start_with(config: Config, clock: Clock, mut limits: Limits) -> Result<Running, StartError> {
+    limits.trusted.extend(&config.trusted_proxies);
     let listen_on = |address| async move {
         let listener = listen::bind(address).map_err(|error| StartError::Listen { address, error })?;
         let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
@@ -125,8 +135,10 @@ pub async fn start_with(config: Config, clock: Clock, limits: Limits) -> Result<
     let serving = tokio::spawn({
         let app = Arc::clone(&app);
         async move {
-            listen::serve(listeners, limits, stopping, |peer| Service::new(Arc::clone(&app), router.clone(), peer))
-                .await
+            listen::serve(listeners, limits, stopping, |peer, unread| {
+                Service::new(Arc::clone(&app), router.clone(), peer, unread)
+            })
+            .await
         }
     });
     Ok(Running { address, tls_address, admin_address, app, stop, serving, drain, work })
@@ -147,6 +159,22 @@ impl Running {
     #[cfg(test)]
     pub(crate) fn certificates(&self) -> &Certificates {
         self.work.certificates().expect("TLS of our own")
+    }
+
+    /// Takes an account's share of lists and reports until the result is dropped; with `waiting` its whole line too, so
+    /// that further ones are refused. For tests.
+    pub fn hold_reports(&self, tenant: &TenantId, waiting: bool) -> impl Send + use<> {
+        self.app.hold_reports(tenant, waiting)
+    }
+
+    /// Takes every connection for reading, but for those of visits and credentials, until the result is dropped. For tests.
+    pub async fn hold_readers(&self) -> Result<impl Send + use<>, DbError> {
+        self.app.db.read_all().await
+    }
+
+    /// How often visits and credentials have asked the database. For tests.
+    pub fn lookups(&self) -> u64 {
+        self.app.db.looked_up()
     }
 
     /// The state, for commands and tests of this crate.

@@ -11,6 +11,7 @@ use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,6 +24,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::events::Publisher;
 use crate::db::hosts::{Host, TenantBranding};
+use crate::db::link_list::POSITION_BITS;
 use crate::db::{Conn, Db, DbError, WriteError, WriteWork};
 use crate::error::ApiError;
 use crate::metrics::Metrics;
@@ -32,10 +34,12 @@ use crate::outbound::facilitator::Facilitator;
 use crate::outbound::http::Http;
 use crate::outbound::providers::Providers;
 use crate::outbound::stripe::Stripe;
-use crate::outbound::tenant_limit::{Permit, TenantLimit};
 use crate::qr::Codes;
 use crate::qr::logos::Logos;
 use crate::rate_limit::Limiter;
+use crate::shares::Share;
+use crate::shares::bodies::AccountBodies;
+use crate::shares::limit::{Permit, ShareLimit};
 use crate::stream::Streams;
 use crate::threats::Threats;
 use crate::ttl_cache::TtlCache;
@@ -66,6 +70,9 @@ pub(crate) struct App {
     pub(crate) pages: TtlCache<Arc<Caller>>,
     /// When keys were last used.
     pub(crate) uses: Arc<Uses>,
+    /// Hashes of sessions and sources' addresses that were valid lately. Each use is looked up; this only says that an
+    /// address with no misses left may ask for them.
+    pub(crate) valid_tokens: TtlCache<()>,
     /// Whose a host is, by name.
     pub(crate) hosts: TtlCache<Option<Arc<Host>>>,
     /// What pages show of a tenant, by its id.
@@ -77,9 +84,11 @@ pub(crate) struct App {
     /// Whom to ask for the proof of domains.
     pub(crate) dns: Dns,
     /// Limits DNS lookups that a request waits for.
-    pub(crate) lookups: Arc<TenantLimit>,
-    /// Limits reports; a tenant may have half of them.
-    pub(crate) reports: Arc<TenantLimit>,
+    pub(crate) lookups: Arc<ShareLimit>,
+    /// Limits lists and reports; a tenant may have half of them.
+    pub(crate) reports: Arc<ShareLimit>,
+    /// Of a tenant's affiliates, one at a time waits for a tenant's report.
+    pub(crate) affiliate_reports: Arc<ShareLimit>,
     /// Calls what callers named.
     pub(crate) http: Arc<Http>,
     /// Whom people can sign in with.
@@ -87,7 +96,7 @@ pub(crate) struct App {
     /// Through whom plans are paid for, if anybody; see [`App::stripe`].
     stripe: Option<Stripe>,
     /// Limits calls of Stripe that a request waits for.
-    payers: Arc<TenantLimit>,
+    payers: Arc<ShareLimit>,
     /// Who settles payments for single requests, if they can be paid for.
     pub(crate) facilitator: Option<Facilitator>,
     /// Payments that are being settled and used; a stop waits for them, whether or not a client does.
@@ -97,6 +106,10 @@ pub(crate) struct App {
     /// Where no link may lead.
     pub(crate) threats: Threats,
     pub(crate) limits: Limiters,
+    /// Bytes that bodies of callers who are not known may still take.
+    pub(crate) anonymous_bodies: Arc<Semaphore>,
+    /// What bodies of known callers take.
+    pub(crate) account_bodies: Arc<AccountBodies>,
     pub(crate) metrics: Metrics,
     pub(crate) positions: Positions,
     /// Wakes whoever sends mails.
@@ -116,7 +129,7 @@ pub(crate) struct App {
 
 /// Limits by client address, key or source; each node counts for itself.
 pub(crate) struct Limiters {
-    /// Resolves of links that are not there.
+    /// Look-ups of ids, hosts and keys that are not there.
     pub(crate) misses: Limiter,
     /// Sign-ins that are begun.
     pub(crate) signins: Limiter,
@@ -134,36 +147,77 @@ pub(crate) struct Limiters {
     pub(crate) wallets: Limiter,
 }
 
-/// How long a report may take, the wait for its place included.
+/// Bytes that the bodies of callers who are not known may take at once.
+const ANONYMOUS_BODIES: usize = 32 << 20;
+/// How long a list or report may take, the wait for its place included.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Reports of one tenant that may wait.
+/// Lists and reports of one tenant that may wait, and as many of its affiliates.
 const MAX_WAITING_REPORTS: usize = 64;
 /// How long a request waits until its tenant's others have asked Stripe.
 const PAYER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests of one tenant that may wait to ask Stripe.
 const MAX_WAITING_PAYERS: usize = 8;
 
+/// An account's share of lists and reports, until it is dropped.
+pub(crate) struct HeldReports {
+    _places: Vec<Permit>,
+    _line: Vec<BoxFuture<'static, Permit>>,
+}
+
+fn share_is_used_up() -> ApiError {
+    ApiError::Plain(
+        ErrorCode::Overloaded,
+        "this account's share of lists and reports is used up; try again in a second",
+    )
+}
+
 impl App {
-    /// Runs a report of a tenant: see [`Db::report`]. Nobody waits for another tenant's reports alone.
-    pub(crate) async fn report<T, E, F>(&self, tenant: &TenantId, work: F) -> Result<T, E>
+    /// Reads a list or a report of the caller's account, and nothing else does: see [`Db::report`]. Nobody waits for
+    /// another account's reads alone, and an account waits for one of its affiliates' at most. What exceeds the share, and
+    /// what is not read in time, is 503 `overloaded`.
+    pub(crate) async fn report<T, E, F>(&self, caller: &Caller, work: F) -> Result<T, ApiError>
     where
         T: Send + 'static,
-        E: From<DbError> + Send + 'static,
-        F: for<'c> FnOnce(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
+        E: From<DbError> + Into<ApiError> + Send + 'static,
+        F: for<'c> FnOnce(Conn<'c>, TenantId) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
     {
         let until = Instant::now() + REPORT_TIMEOUT;
-        let permit = self.reports.acquire(tenant, MAX_WAITING_REPORTS).ok_or(DbError::Overloaded)?;
-        let permit = timeout_at(until, permit).await.map_err(|_| DbError::Overloaded)?;
+        let tenant = caller.tenant.clone();
+        let place = async |limit: &Arc<ShareLimit>| {
+            let place = limit.acquire((&tenant).into(), MAX_WAITING_REPORTS).ok_or_else(share_is_used_up)?;
+            timeout_at(until, place).await.map_err(|_| share_is_used_up())
+        };
+        let among_affiliates = match &caller.affiliate {
+            Some(_) => Some(place(&self.affiliate_reports).await?),
+            None => None,
+        };
+        let permits = (place(&self.reports).await?, among_affiliates);
         let left = until.saturating_duration_since(Instant::now());
         let report = self.db.report(left, move |db| {
-            let work = work(db);
+            let work = work(db, tenant);
             async move {
-                let _permit = permit;
+                let _permits = permits;
                 work.await
             }
             .boxed()
         });
-        report.await
+        report.await.map_err(|error| match error.into() {
+            ApiError::Database(DbError::Overloaded) => ApiError::Plain(
+                ErrorCode::Overloaded,
+                "this took longer than the 5 s that a list or report may; try again",
+            ),
+            error => error,
+        })
+    }
+
+    /// Takes an account's share of lists and reports and, with `waiting`, its whole line: further reads wait, or are
+    /// refused.
+    pub(crate) fn hold_reports(&self, tenant: &TenantId, waiting: bool) -> HeldReports {
+        let line = || self.reports.acquire(tenant.into(), MAX_WAITING_REPORTS).map(FutureExt::boxed);
+        HeldReports {
+            _places: std::iter::from_fn(|| self.reports.try_acquire(tenant.into())).collect(),
+            _line: std::iter::from_fn(line).take_while(|_| waiting).collect(),
+        }
     }
 
     /// Puts the parts together.
@@ -184,15 +238,17 @@ impl App {
             callers: TtlCache::new(10_000),
             pages: TtlCache::new(10_000),
             uses: Arc::default(),
+            valid_tokens: TtlCache::new(10_000),
             hosts: TtlCache::new(10_000),
             brandings: TtlCache::new(10_000),
             files: TtlCache::new(256),
             codes: Codes::new(),
             dns: Dns::new(config.dns_server),
-            lookups: TenantLimit::new(1_024, 32),
-            reports: TenantLimit::new(db.max_reports(), db.max_reports() / 2),
+            lookups: ShareLimit::new(1_024, 32),
+            reports: ShareLimit::new(db.max_reports(), db.max_reports() / 2),
+            affiliate_reports: ShareLimit::new(1_024, 1),
             providers: Providers::new(&config, &public_url),
-            payers: TenantLimit::new(1_024, 2),
+            payers: ShareLimit::new(1_024, 2),
             stripe: config.stripe.as_ref().map(|account| Stripe::new(&config, account)),
             payments: TaskTracker::new(),
             facilitator: config.x402.as_ref().map(|x402| Facilitator::new(&config, x402)),
@@ -209,6 +265,8 @@ impl App {
                 payments: Limiter::per_minute(config.limits.payments_per_minute),
                 wallets: Limiter::per_hour(config.limits.wallets_per_hour),
             },
+            anonymous_bodies: Arc::new(Semaphore::new(ANONYMOUS_BODIES)),
+            account_bodies: Arc::default(),
             positions: Positions::new(&mut random),
             mail_waits: tokio::sync::Notify::new(),
             notifier: Arc::new(Notifier::new()),
@@ -231,7 +289,13 @@ impl App {
     }
 
     /// Writes what a request changes, and then does what must follow the commit: see [`Db::write_then`].
-    pub(crate) async fn write<C, T, E, F, A>(self: &Arc<Self>, context: C, work: F, committed: A) -> Result<T, E>
+    pub(crate) async fn write<C, T, E, F, A>(
+        self: &Arc<Self>,
+        share: impl Into<Share>,
+        context: C,
+        work: F,
+        committed: A,
+    ) -> Result<T, E>
     where
         C: Send + Sync + 'static,
         T: Send + 'static,
@@ -241,7 +305,7 @@ impl App {
     {
         let (app, span) = (Arc::clone(self), tracing::Span::current());
         let committed = move |context: &C, value: &T| span.in_scope(|| committed(&app, context, value));
-        self.db.write_then(context, work, committed).await
+        self.db.write_then(share, context, work, committed).await
     }
 
     /// Forgets what is remembered of a tenant, after its domains or apps changed: what it shows of itself, in its files
@@ -258,6 +322,16 @@ impl App {
         // They are known by their hashes only, and hosts change seldom: each key is looked up once more.
         self.pages.forget_all();
         self.forget_tenant(tenant);
+    }
+
+    /// Forgets what an account may do and what its links show, after the operator suspended or resumed it.
+    pub(crate) fn forget_account(&self, tenant: &TenantId) {
+        // Keys are known by their hashes only, and operators change accounts seldom: each is looked up once more.
+        self.callers.forget_all();
+        self.pages.forget_all();
+        self.forget_tenant(tenant);
+        // Deliveries that waited are due.
+        self.notifier.notify(Notification::Deliveries(tenant.clone()));
     }
 
     /// Forgets whom a key stands for, after it was deleted or its affiliate changed.
@@ -293,7 +367,7 @@ impl App {
 
     /// The right to ask Stripe for a tenant. One tenant's requests wait for each other, and few of them do.
     pub(crate) async fn payer(&self, tenant: &TenantId) -> Result<Permit, ApiError> {
-        let permit = self.payers.acquire(tenant, MAX_WAITING_PAYERS).ok_or(DbError::Overloaded)?;
+        let permit = self.payers.acquire(tenant.into(), MAX_WAITING_PAYERS).ok_or(DbError::Overloaded)?;
         Ok(timeout_at(Instant::now() + PAYER_TIMEOUT, permit).await.map_err(|_| DbError::Overloaded)?)
     }
 
@@ -336,7 +410,7 @@ impl App {
 }
 
 /// Bits of a position below the milliseconds: a count within the millisecond, then the node's salt.
-const COUNT_BITS: u32 = 11;
+const COUNT_BITS: u32 = POSITION_BITS - SALT_BITS;
 const SALT_BITS: u32 = 10;
 
 /// Draws the positions of new links: unique, and in the order of time. On several nodes the salt keeps them apart; the

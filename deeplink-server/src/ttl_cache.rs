@@ -125,6 +125,11 @@ impl<V: Clone> TtlCache<V> {
         self.names.of(name).fetch_add(1, Ordering::AcqRel);
     }
 
+    /// A name stands for nothing any more: there is no old value either.
+    pub(crate) fn remove(&self, name: &str) {
+        self.slots.remove(name);
+    }
+
     /// Everything must be read again.
     pub(crate) fn forget_all(&self) {
         self.everything.fetch_add(1, Ordering::AcqRel);

@@ -258,9 +258,13 @@ async fn files_stay_small() {
             "a replacement is no new one"
         );
     }
-    for path in [APPLE, GOOGLE] {
-        let length = file(&world, "go.example.com", path).await.body.len();
+    for (path, before, after) in [(APPLE, ".", ".b"), (GOOGLE, "\"a.b", "b")] {
+        let file = file(&world, "go.example.com", path).await;
+        let length = file.body.len();
         assert!((20_000..=128 << 10).contains(&length), "{path}: {length}");
+        let text = file.text();
+        let missing: Vec<_> = (0..47).filter(|number| !text.contains(&format!("{before}{number:03}{after}"))).collect();
+        assert!(missing.is_empty(), "{path} names every app: {missing:?}");
     }
 }
 

@@ -1,5 +1,9 @@
 //! Whether the service works, and the small files beside the interface.
 
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use http::Method;
 use serde_json::json;
 
 use deeplink_testing::{spawn, spawn_with};
@@ -37,6 +41,55 @@ async fn small_files_say_where_things_are() {
     for line in ["Contact: mailto:", "Expires: 2027-", "Canonical: "] {
         assert!(security.contains(line), "{line}: {security}");
     }
+}
+
+/// R1: a document that does not change has a tag, is not sent again to a client that has it, and compressed it is the same
+/// bytes.
+#[tokio::test]
+async fn r1_documents_are_known_by_their_tags() {
+    let world = spawn().await;
+    for path in [
+        "/docs/",
+        "/docs/index.css",
+        "/docs/swagger-ui.css",
+        "/docs/swagger-initializer.js",
+        "/docs/swagger-ui-bundle.js",
+        "/docs/swagger-ui-standalone-preset.js",
+        "/docs/favicon-32x32.png",
+        "/sdk/deeplink.js",
+        "/sdk/deeplink.d.ts",
+        "/openapi.json",
+        "/llms.txt",
+        "/robots.txt",
+    ] {
+        let ask = |method| world.nobody.ask(method, path);
+        let plain = ask(Method::GET).send().await;
+        assert_eq!((plain.status, plain.header("content-encoding")), (200, ""), "{path}");
+        let tag = plain.header("etag").to_owned();
+        assert!(tag.starts_with("W/\"") && tag.len() > 30, "{path}: {tag}");
+        assert_eq!(plain.header("vary"), "accept-encoding", "{path}");
+        let packed = ask(Method::GET).header("accept-encoding", "br, gzip").send().await;
+        assert_eq!((packed.status, packed.header("etag"), packed.header("vary")), (200, &*tag, "accept-encoding"));
+        if packed.header("content-encoding") == "gzip" {
+            assert!(packed.body.len() < plain.body.len(), "{path}");
+            let mut unpacked = Vec::new();
+            GzDecoder::new(&packed.body[..]).read_to_end(&mut unpacked).expect("gzip");
+            assert!(unpacked == plain.body, "{path}");
+        } else {
+            // A picture, and what is too short to become shorter.
+            assert!(packed.body == plain.body && (path.ends_with("png") || plain.body.len() < 200), "{path}");
+        }
+        let known = ask(Method::GET).header("if-none-match", &tag).send().await;
+        assert_eq!((known.status, known.body.len(), known.header("etag")), (304, 0, &*tag), "{path}");
+        for name in ["vary", "cache-control", "content-security-policy"] {
+            assert_eq!(known.header(name), plain.header(name), "{path}: {name}");
+        }
+        let head = ask(Method::HEAD).header("accept-encoding", "gzip").send().await;
+        assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
+        assert_eq!(head.header("content-length"), packed.body.len().to_string(), "{path}");
+    }
+    assert_eq!(world.nobody.get("/docs/oauth2-redirect.html").await.outcome(), "404 not_found");
+    assert_eq!(world.nobody.get("/openapi.json").await.header("access-control-allow-origin"), "*");
 }
 
 #[tokio::test]

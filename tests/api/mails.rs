@@ -68,8 +68,12 @@ async fn mails_say_the_same_as_text_and_as_html() {
     let until = ["2026-11-27", "09:45 UTC on 2026-11-20", "2026-11-27"];
     for (name, until) in ["signup", "signin", "invite"].into_iter().zip(until) {
         let mail = world.mails_to(&format!("{name}@example.com")).remove(0);
-        let path = if name == "invite" { "verify" } else { "callback" };
-        let link = format!("{}/v1/auth/{path}?token=", world.nobody.base());
+        let path = match name {
+            "signup" => "/account/confirm",
+            "invite" => "/v1/auth/verify",
+            _ => "/v1/auth/callback",
+        };
+        let link = format!("{}{path}?token=", world.nobody.base());
         let (head, body) = mail.split_once("\r\n\r\n").expect("a head and a body");
         for header in
             ["From: ", "Date: Fri, 20 Nov 2026 09:3", "Message-ID: <eml_", "Subject: ", "multipart/alternative"]

@@ -38,6 +38,20 @@ async fn it_is_served_and_read_by_the_client() {
     }
 }
 
+/// Metadata is an object with any members, and says so: generators read one that does not as an object without any.
+#[test]
+fn metadata_has_any_members() {
+    let document = document();
+    let schemas = &document["components"]["schemas"];
+    for schema in [&schemas["Metadata"], &schemas["Convert"]["properties"]["metadata"]] {
+        assert_eq!(schema["additionalProperties"], true, "{schema}");
+        assert!(schema["description"].is_string(), "{schema}");
+    }
+    // A description is for callers, and names no function.
+    let text = document.to_string();
+    assert!(!text.contains("[`") && !text.contains("::check"), "a description refers to code");
+}
+
 #[test]
 fn every_operation_says_who_may_call_it_and_how_it_refuses() {
     for operation in operations::all() {

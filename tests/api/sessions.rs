@@ -6,11 +6,12 @@ use deeplink_server::config::MailTransport;
 use http::Method;
 use serde_json::json;
 
+use crate::confirmations::{confirms_nothing, new_key};
 use deeplink_testing::{Caller, Reply, Role, World, at_once, eventually, spawn, spawn_nodes, spawn_with};
 
 const EXPIRED: &str = "/signin?error=link_expired";
 
-fn expired(reply: &Reply) -> bool {
+pub(crate) fn expired(reply: &Reply) -> bool {
     (reply.status, reply.header("location"), reply.session()) == (303, EXPIRED, None)
 }
 
@@ -23,7 +24,7 @@ fn accepted(reply: &Reply) -> bool {
 }
 
 /// Signs somebody up; the results are their account's key and the token of the mailed link.
-async fn sign_up(world: &World, email: &str) -> (Caller, String) {
+pub(crate) async fn sign_up(world: &World, email: &str) -> (Caller, String) {
     let mut key = String::new();
     let token = world
         .mailed_token(email, async {
@@ -60,10 +61,11 @@ async fn s3_opening_a_link_uses_nothing_up() {
     let world = spawn().await;
     let (link, invite) =
         (world.magic_link("new@example.com").await, world.invite(&world.a, "friend@example.com").await);
-    world.mails(2).await;
+    let (_, signup) = sign_up(&world, "other@example.com").await;
+    world.mails(3).await;
     world.at_rest().await;
     let before = world.db.dump().await;
-    for (path, token) in [("/v1/auth/callback", &link), ("/v1/auth/verify", &invite)] {
+    for (path, token) in [("/v1/auth/callback", &link), ("/v1/auth/verify", &invite), ("/account/confirm", &signup)] {
         for _ in 0..50 {
             for method in [Method::GET, Method::HEAD] {
                 let page = world.nobody.ask(method.clone(), &format!("{path}?token={token}")).send().await;
@@ -75,6 +77,7 @@ async fn s3_opening_a_link_uses_nothing_up() {
     assert_eq!(world.db.dump().await, before);
     assert!(world.nobody.use_link(&link).await.session().is_some());
     assert!(accepted(&world.nobody.accept(&invite).await));
+    world.note_secret(&new_key(&world.nobody.confirm(&signup).await));
 }
 
 /// S4: of fifty that send one token at one instant, one gets a session.
@@ -82,16 +85,15 @@ async fn s3_opening_a_link_uses_nothing_up() {
 async fn s4_one_of_fifty_signs_in() {
     let world = spawn_nodes(2).await;
     let nodes = [0, 1].map(|node| world.at(node, &world.nobody));
-    for token in [world.magic_link("new@example.com").await, sign_up(&world, "other@example.com").await.1] {
-        let replies = at_once(50, |number| {
-            let (caller, token) = (nodes[number % 2].clone(), token.clone());
-            async move { caller.use_link(&token).await }
-        })
-        .await;
-        assert_eq!(replies.iter().filter(|reply| reply.session().is_some()).count(), 1);
-        assert_eq!(replies.iter().filter(|reply| expired(reply)).count(), 49);
-    }
-    assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM sessions").await, 2);
+    let token = world.magic_link("new@example.com").await;
+    let replies = at_once(50, |number| {
+        let (caller, token) = (nodes[number % 2].clone(), token.clone());
+        async move { caller.use_link(&token).await }
+    })
+    .await;
+    assert_eq!(replies.iter().filter(|reply| reply.session().is_some()).count(), 1);
+    assert_eq!(replies.iter().filter(|reply| expired(reply)).count(), 49);
+    assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM sessions").await, 1);
     // An address that is new gets one account, though two of its links are used at one instant.
     let links = [world.magic_link("twice@example.com").await, world.magic_link("twice@example.com").await];
     let replies = at_once(2, |number| {
@@ -119,11 +121,14 @@ async fn s5_tokens_work_for_their_own_purpose_only() {
     for _ in 0..3 {
         assert!(invalid_invite(&world.nobody.accept(&link).await));
         assert!(invalid_invite(&world.nobody.accept(&signup).await));
-        assert!(expired(&world.nobody.use_link(&invite).await));
+        assert!(expired(&world.nobody.use_link(&invite).await) && expired(&world.nobody.use_link(&signup).await));
+        for token in [&link, &invite] {
+            assert!(confirms_nothing(&world.nobody.confirm(token).await));
+        }
     }
     let session = world.nobody.use_link(&link).await.session().expect("a session");
     assert!(accepted(&world.nobody.accept(&invite).await));
-    assert!(world.nobody.use_link(&signup).await.session().is_some());
+    world.note_secret(&new_key(&world.nobody.confirm(&signup).await));
     // A state of a provider's is no token, a token no state.
     let state = "SELECT CAST(count(*) AS BIGINT) FROM oauth_states";
     assert_eq!(world.db.number(state).await, 0);
@@ -136,6 +141,7 @@ async fn s5_tokens_work_for_their_own_purpose_only() {
     assert!(expired(&world.nobody.use_link(&session).await) && invalid_invite(&world.nobody.accept(&session).await));
     for nothing in ["", "x", "0", &"0".repeat(63), &"A".repeat(64), &"0".repeat(64), &"0".repeat(65)] {
         assert!(expired(&world.nobody.use_link(nothing).await) && invalid_invite(&world.nobody.accept(nothing).await));
+        assert!(confirms_nothing(&world.nobody.confirm(nothing).await));
     }
 }
 
@@ -184,7 +190,11 @@ async fn s6_everything_ends_in_time() {
         };
         world.clock.advance(Duration::from_secs(if works { seconds - 1 } else { seconds }));
         let works_now = match what {
-            "magic" | "signup" => world.nobody.use_link(&token).await.session().is_some(),
+            "magic" => world.nobody.use_link(&token).await.session().is_some(),
+            "signup" => {
+                let reply = world.nobody.confirm(&token).await;
+                reply.session().inspect(|_| world.note_secret(&new_key(&reply))).is_some()
+            }
             "invite" => accepted(&world.nobody.accept(&token).await),
             _ => world.nobody.me(&token).await.status == 200,
         };
@@ -310,7 +320,7 @@ async fn s18_nobody_waits_in_an_account_for_its_victim() {
     );
     let of_attacker = "SELECT tenant_id FROM users WHERE email = 'v@example.org' AND NOT verified AND is_owner";
     assert_ne!(me["tenant"]["id"], world.db.texts(of_attacker).await[0].as_str());
-    assert!(expired(&world.nobody.use_link(&signup).await));
+    assert!(confirms_nothing(&world.nobody.confirm(&signup).await));
     assert!(invalid_invite(&world.nobody.accept(&invite).await));
     // The attacker invites nobody, and an invitation into another's account does not take the address along, either.
     let refused = attacker.post("/v1/auth/users", &json!({"email": "v@example.org"})).await;
@@ -325,14 +335,18 @@ async fn s18_nobody_waits_in_an_account_for_its_victim() {
 async fn s18_a_confirmed_sign_up_is_its_owners() {
     let world = spawn().await;
     let (first, _) = sign_up(&world, "new@example.com").await;
-    let (second, token) = sign_up(&world, "new@example.com").await;
+    let (_, token) = sign_up(&world, "new@example.com").await;
     let (_, other) = sign_up(&world, "new@example.com").await;
-    let session = world.nobody.use_link(&token).await.session().expect("a session");
+    let confirmed = world.nobody.confirm(&token).await;
+    let session = confirmed.session().expect("a session");
+    let second = world.somebody_with(&new_key(&confirmed));
     let me = world.nobody.me(&session).await.json();
     let users = async |caller: &Caller| caller.get("/v1/auth/users").await.json()["users"][0].clone();
     assert_eq!((&users(&second).await["id"], &users(&second).await["verified"]), (&me["user"]["id"], &json!(true)));
     assert_eq!(users(&first).await["verified"], json!(false));
-    assert!(expired(&world.nobody.use_link(&other).await) && expired(&world.nobody.use_link(&token).await));
+    for token in [&other, &token] {
+        assert!(confirms_nothing(&world.nobody.confirm(token).await));
+    }
     let later = world.sign_in("new@example.com").await;
     assert_eq!(world.nobody.me(&later).await.json(), me);
 }
@@ -350,17 +364,19 @@ async fn s18_an_address_is_proved_once_at_one_instant() {
         let tokens = [first, second, link];
         let replies = at_once(3, |number| {
             let (caller, token) = (nodes[number % 2].clone(), tokens[number].clone());
-            async move { caller.use_link(&token).await }
+            async move { if number < 2 { caller.confirm(&token).await } else { caller.use_link(&token).await } }
         })
         .await;
         for reply in &replies {
-            assert!(reply.session().is_some() || expired(reply), "round {round}: {} {}", reply.status, reply.text());
+            let is_refused = expired(reply) || confirms_nothing(reply);
+            assert!(reply.session().is_some() || is_refused, "round {round}: {} {}", reply.status, reply.text());
         }
         // The magic link proves the address whoever comes first; a sign-up only where it does.
         let link = replies[2].session().expect("the link signs in");
         let me = world.nobody.me(&link).await.json();
         for reply in &replies[..2] {
             if let Some(session) = reply.session() {
+                world.note_secret(&new_key(reply));
                 assert_eq!(world.nobody.me(&session).await.json(), me, "round {round}");
             }
         }

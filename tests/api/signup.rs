@@ -26,7 +26,7 @@ async fn a_new_account_has_a_key_that_works_and_a_mail_that_waits() {
     assert_eq!(mails.len(), 1);
     assert!(mails[0].contains("To: new@example.com"), "{}", mails[0]);
     assert!(
-        mails[0].lines().any(|line| line.trim().starts_with(&format!("{}/v1/auth/callback?token=", world.a.base()))),
+        mails[0].lines().any(|line| line.trim().starts_with(&format!("{}/account/confirm?token=", world.a.base()))),
         "the link stands on a line of its own: {}",
         mails[0]
     );

@@ -168,6 +168,39 @@ async fn x18_an_address_is_sealed_where_it_is_kept() {
     assert_eq!((sent.status, conversions(&world).await), (200, 1), "{}", sent.text());
 }
 
+/// A source whose URL does not open is shown without it, alone and among the others, over the interface and on the pages;
+/// it still takes conversions, and can be deleted.
+#[tokio::test]
+async fn r10_a_source_that_does_not_open_fails_nothing_else() {
+    let mut world = spawn().await;
+    let [broken, whole] = [create(&world.a, "Broken").await, create(&world.a, "Whole").await];
+    let (id, whole) = (broken.member("id"), whole.json());
+    let path = format!("{SOURCES}/{id}");
+    // Changed text, another row's value, no value at all.
+    for damage in [
+        "substr(sealed, 1, length(sealed) - 4) || 'AAAA'",
+        "(SELECT sealed FROM sources WHERE name = 'Whole')",
+        "'damaged'",
+    ] {
+        world.db.execute(format!("UPDATE sources SET sealed = {damage} WHERE id = '{id}'")).await;
+        let shown = listed(&world.a).await;
+        let find = |id: &Value| shown.iter().find(|source| source["id"] == *id).expect("it is listed").clone();
+        let mut expected = broken.json();
+        expected["webhook_url"] = Value::Null;
+        assert_eq!((find(&expected["id"]), find(&whole["id"])), (expected.clone(), whole.clone()), "{damage}");
+        assert_eq!(world.a.get(&path).await.json(), expected);
+    }
+    let session = world.session_of(&world.a).await;
+    let page = world.a.browse(Method::GET, "/account/sources").header("cookie", format!("session_token={session}"));
+    let page = page.send().await;
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains("URL cannot be read") && page.text().contains("/in/..."), "{}", page.text());
+    world.restart(|_| {}).await;
+    assert_eq!(world.nobody.post(&path_of(&broken), &purchase("user-1")).await.status, 200);
+    assert_eq!(world.a.delete(&path).await.status, 204);
+    assert_eq!(listed(&world.a).await, [whole]);
+}
+
 #[tokio::test]
 async fn what_is_posted_is_a_conversion_of_the_sources_account() {
     let world = spawn().await;
@@ -296,11 +329,13 @@ async fn c1_a_flood_is_limited_by_source() {
     assert_eq!([sent(&shop).await.status, sent(&shop).await.status, sent(&shop).await.status], [200, 200, 429]);
 }
 
-/// Who tries addresses that are not there is limited like who tries links; who posts to one that is there is not.
+/// Who tries addresses that are not there is limited like who tries links; who posted to one that is there a while ago is
+/// not.
 #[tokio::test]
 async fn unknown_addresses_are_limited() {
     let world = spawn_with(|config| config.limits.misses_per_minute = 2).await;
     let path = path_of(&create(&world.a, "Shop").await);
+    assert_eq!(world.nobody.post(&path, &purchase("u")).await.status, 200);
     let mut outcomes = Vec::new();
     for at in 0..4 {
         outcomes.push(world.nobody.post(&format!("/in/{at:064}"), &purchase("u")).await.outcome());

@@ -43,7 +43,8 @@ async fn l8_charset_and_length_of_custom_ids() {
         assert_eq!(bulk.json()["errors"][0]["code"], "invalid_custom_id", "{id:?}");
         assert_eq!(
             (&bulk.json()["errors"][0]["index"], &bulk.json()["errors"][0]["custom_id"]),
-            (&json!(1), &json!(id))
+            (&json!(1), &json!(id.get(..128).unwrap_or(id))),
+            "of a long text the beginning is repeated"
         );
     }
     let longest = long(64);

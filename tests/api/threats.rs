@@ -228,8 +228,77 @@ async fn l19_links_that_are_listed_later_are_flagged() {
     assert!(reasons.iter().all(|reason| reason == "on the threat list: bad.example.com"), "{reasons:?}");
 
     list.say("other.example.com\n");
-    looked(&world, "the line is gone", async || outcome(&world, LISTED).await.starts_with("201")).await;
+    let another = "https://a.bad.example.com/y";
+    looked(&world, "the line is gone", async || outcome(&world, another).await.starts_with("201")).await;
     assert_eq!(world.b.get("/v1/links/listed").await.member("status"), "flagged");
+}
+
+/// R12: what the list took down stays down when the list forgets it: the account that deletes the link can make neither the
+/// id nor a link to that destination again, alone, in a batch or by a change. The account that had none may.
+#[tokio::test]
+async fn r12_what_the_list_took_down_stays_when_the_list_forgets_it() {
+    let list = List::of("# nothing yet\n");
+    let world = spawn_under(&list).await;
+    world.a.make_of(&json!({"custom_id": "listed", "web_url": LISTED, "ios_deep_link": "myapp://home"})).await;
+    world.a.make("fine").await;
+    let to_x = |field: &str| json!({field: LISTED});
+    list.say("bad.example.com\n");
+    looked(&world, "it is flagged", async || status(&world, "listed").await == "flagged").await;
+    assert_eq!(world.a.delete("/v1/links/listed").await.status, 204);
+    list.say("other.example.com\n");
+    looked(&world, "the line is gone", async || world.b.post("/v1/links", &to_x("web_url")).await.status == 201).await;
+
+    // To its account it is gone.
+    assert_eq!(world.a.delete("/v1/links/listed").await.outcome(), "404 not_found");
+    for path in ["", "/stats", "/timeseries", "/qr.svg"] {
+        assert_eq!(world.a.get(&format!("/v1/links/listed{path}")).await.outcome(), "404 not_found", "{path}");
+    }
+    assert_eq!(world.a.put("/v1/links/listed", &json!({"metadata": {}})).await.outcome(), "404 not_found");
+    for query in ["", "?status=flagged", "?q=listed"] {
+        let shown = world.a.get(&format!("/v1/links{query}")).await.text();
+        assert!(!shown.contains("\"listed\""), "{query}: {shown}");
+    }
+    let click = world.a.post("/v1/lifecycle/click", &json!({"link_id": "listed"})).await;
+    assert_eq!(click.outcome(), "404 not_found");
+    // To visitors it is what it was, and its id is nobody's.
+    let page = world.nobody.tap("listed").await;
+    assert!(page.status == 200 && page.text().contains("reported as unsafe"), "{} {}", page.status, page.text());
+    for caller in [&world.a, &world.b] {
+        let again = caller.post("/v1/links", &json!({"custom_id": "listed"})).await;
+        assert_eq!(again.outcome(), "409 link_id_taken custom_id");
+        for batch in [json!({"template": {}, "custom_ids": ["listed"]}), json!({"links": [{"custom_id": "listed"}]})] {
+            let refused = caller.post("/v1/links/bulk", &batch).await;
+            assert_eq!(row(&refused.json()["errors"][0]), "0 link_id_taken custom_id listed", "{}", refused.text());
+        }
+    }
+
+    let refused = "400 threat_detected web_url";
+    for (url, expected) in [
+        (LISTED, refused),
+        ("HTTPS://A.BAD.example.com:443/x#another", refused),
+        ("https://a.bad.example.com/x/", "201"),
+        ("https://a.bad.example.com/x?y=1", "201"),
+    ] {
+        assert_eq!(outcome(&world, url).await, expected, "{url}");
+    }
+    let by_affiliate = world.a1.post("/v1/links", &to_x("android_deep_link")).await;
+    assert_eq!(by_affiliate.outcome(), "400 threat_detected android_deep_link");
+    for field in ["web_url", "ios_deep_link"] {
+        let expected = format!("400 threat_detected {field}");
+        assert_eq!(world.a.put("/v1/links/fine", &to_x(field)).await.outcome(), expected);
+        for form in [json!({"count": 2}), json!({"custom_ids": ["abc", "abd"]})] {
+            let mut body = form;
+            body["template"] = to_x(field);
+            assert_eq!(world.a.post("/v1/links/bulk", &body).await.outcome(), expected, "{body}");
+        }
+    }
+    let rows = json!({"links": [{"web_url": "https://example.com/"}, {"custom_id": "abc", "web_url": LISTED}]});
+    let rows = world.a.post("/v1/links/bulk", &rows).await;
+    assert_eq!(row(&rows.json()["errors"][0]), "1 threat_detected web_url abc", "{}", rows.text());
+    // What else the link opened is not what was listed.
+    assert_eq!(world.a.post("/v1/links", &json!({"ios_deep_link": "myapp://home"})).await.status, 201);
+    assert_eq!(world.a.put("/v1/links/fine", &json!({"web_url": "https://example.com/2"})).await.status, 200);
+    assert_eq!(world.b.post("/v1/links", &to_x("ios_deep_link")).await.status, 201, "another account");
 }
 
 /// L19: a list that changed while the service was down holds from its start, for links that were there already too.
@@ -280,6 +349,8 @@ async fn l19_the_last_good_list_holds_whatever_becomes_of_the_file() {
     assert!(took <= SOON + lost, "{took:?}, of which {lost:?} were lost");
     drop(meter);
 
+    // Where no link was taken down, only the list refuses.
+    let another = "https://second.example.com/another";
     let mark = log_mark();
     let broken: [(&str, &dyn Fn()); 4] = [
         ("another kind of file", &|| list.say("<html>\n<body>\n</html>\n")),
@@ -294,14 +365,14 @@ async fn l19_the_last_good_list_holds_whatever_becomes_of_the_file() {
         break_it();
         looked(&world, "the log tells", async || complaints(&list.path, &mark) > 0).await;
         looked_at_twice(&world, &list.path).await;
-        assert!(refused(second).await, "with {what}");
+        assert!(refused(another).await, "with {what}");
     }
     assert_eq!(complaints(&list.path, &mark), 1);
 
     std::fs::remove_dir(&list.path).expect("removed");
     list.say("bad.example.com\nthird.example.com\n?\n");
     looked(&world, "the third host is refused", async || refused("https://third.example.com/").await).await;
-    assert_eq!(outcome(&world, second).await, "201");
+    assert_eq!(outcome(&world, another).await, "201");
     assert!(logged_since(&mark).lines().any(|line| line.contains("were ignored") && line.contains("lines=3")));
     over.store(true, Ordering::Relaxed);
     for load in load {

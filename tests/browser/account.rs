@@ -354,6 +354,8 @@ async fn signing_in_fits_every_screen() {
             ("expired", "/signin?error=link_expired"),
             ("joined", "/signin?invite=accepted"),
             ("sent", "/signin?sent=1"),
+            ("signup", "/account/confirm?token=0"),
+            ("signup-invalid", "/signin?error=signup_invalid"),
         ];
         look_at_all(browser, "signin", &pages).await;
         browser.open(&browser.service("/signin")).await;

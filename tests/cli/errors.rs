@@ -19,6 +19,24 @@ fn people_read_code_message_hint_and_request_id() {
     "#);
 }
 
+/// R12: that the operator suspended the account is said in words, with what can be done about it.
+#[test]
+fn r12_a_suspended_account_is_said_in_words() {
+    let double = Double::new(|_| {
+        let message = "this account is suspended by the operator of this service; reads are answered, but nothing of it can be changed";
+        Answer::error(403, "account_suspended", message)
+    });
+    let dl = Dl::at(&double.url);
+    insta::assert_snapshot!(dl.run("links create https://example.com"), @r#"
+    --- stderr
+    error[account_suspended]: this account is suspended by the operator of this service; reads are answered, but nothing of it can be changed (HTTP 403)
+      hint: contact the operator of this service, who can resume the account
+      request id: req-1
+    --- exit 4
+    "#);
+    assert_eq!(dl.run("links delete spring-42 --yes -o json").error()["code"], "account_suspended");
+}
+
 #[test]
 fn programs_read_one_json_line() {
     for line in [

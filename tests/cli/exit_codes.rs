@@ -11,6 +11,7 @@ const STATUSES: &[(u16, &str, i32)] = &[
     (401, "invalid_key", 4),
     (402, "quota_exceeded", 7),
     (403, "forbidden_scope", 4),
+    (403, "account_suspended", 4),
     (404, "not_found", 5),
     (405, "method_not_allowed", 1),
     (409, "link_id_taken", 6),

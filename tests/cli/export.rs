@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::server::Server;
 use deeplink_testing::dl::{Dl, mode};
 use deeplink_testing::double::{Answer, Double, link, with_links};
 
@@ -57,7 +58,7 @@ fn a_stopped_export_goes_on() {
     assert!(!dl.dir().join("links.csv.cursor").exists() && !dl.dir().join("links.csv.part").exists());
 }
 
-/// L23: only `--spreadsheet-safe` puts `'` before cells that a spreadsheet would take for a formula.
+/// Only `--spreadsheet-safe` puts `'` before cells that a spreadsheet would take for a formula.
 #[test]
 fn l23_formulas_are_defused_on_request_only() {
     let double = Double::new(|_| {
@@ -68,4 +69,50 @@ fn l23_formulas_are_defused_on_request_only() {
     let dl = Dl::at(&double.url);
     assert!(dl.run("links export").ok().contains(r#","=HYPERLINK(""https://example.com"")","#));
     assert!(dl.run("links export --spreadsheet-safe").ok().contains(r#","'=HYPERLINK(""https://example.com"")","#));
+}
+
+/// Whatever an export puts in front of a cell that a spreadsheet would run, an import takes off again: links are as they were.
+#[test]
+fn r9_an_export_comes_back_whether_or_not_it_is_made_safe() {
+    let server = Server::start();
+    let dl = server.user("you");
+    let texts = ["=HYPERLINK(\"https://example.com\")", "+1", "-1", "@SUM(A1)", "'=1", "''@x", "'quoted'"];
+    let link = |(n, text): (usize, &&str)| {
+        let link = serde_json::json!({
+            "custom_id": format!("cell-{n}"), "web_url": "https://example.com/",
+            "agent_context": {"cta": text, "description": format!("\t{text}")}, "social_preview": {"title": text},
+        });
+        format!("{link}\n")
+    };
+    dl.file("links.jsonl", &texts.iter().enumerate().map(link).collect::<String>());
+    dl.run("links import links.jsonl").ok();
+    for (flag, is_safe) in [("", false), ("--spreadsheet-safe", true)] {
+        for command in ["links export", "links list --all -o csv"] {
+            let csv = dl.run(&format!("{command} {flag}"));
+            assert_eq!((csv.ok().contains(",+1,"), csv.stdout.contains(",'+1,")), (!is_safe, is_safe), "{csv}");
+            dl.file("links.csv", &csv.stdout);
+            let back = dl.run("links import links.csv -o json").json();
+            assert_eq!((&back["existed"], &back["updated"]), (&texts.len().into(), &0.into()), "{command} {flag}");
+        }
+    }
+}
+
+/// What visitors call the page that they come from reaches no spreadsheet as a formula.
+#[test]
+fn r9_a_report_can_be_made_safe() {
+    let double = Double::new(|request| {
+        let key = "=HYPERLINK(\"\"https://example.com\"\")";
+        if request.query("format").is_some() {
+            let csv = format!("key,clicks\r\n\"{key}\",3\r\n\"-2+3\",1\r\n");
+            return Answer::new(200, csv).header("content-type", "text/csv; charset=utf-8");
+        }
+        Answer::json(404, &serde_json::json!({"error": "none", "code": "not_found"}))
+    });
+    let dl = Dl::at(&double.url);
+    let report = "stats spring-42 --group-by referer_host -o csv -q";
+    assert_eq!(dl.run(report).ok(), "key,clicks\r\n\"=HYPERLINK(\"\"https://example.com\"\")\",3\r\n-2+3,1\r\n");
+    assert_eq!(
+        dl.run(&format!("{report} --spreadsheet-safe")).ok(),
+        "key,clicks\r\n\"'=HYPERLINK(\"\"https://example.com\"\")\",3\r\n'-2+3,1\r\n"
+    );
 }

@@ -105,7 +105,8 @@ fn sign_up_keeps_the_first_key() {
     tnt_0123456789abcdef01234567
     --- stderr
     key dl_live_3fa91c07be... kept in HOME/config/credentials.toml (profile default)
-    confirm the link that was mailed to you@example.com: open it and press Continue
+    open the link that was mailed to you@example.com to confirm your address
+      this key works until you confirm your address; the page then shows a new one, for dl login --with-key
     ");
     assert_eq!(double.only().json(), serde_json::json!({"email": "you@example.com"}));
     assert!(kept(&dl).contains(KEY));

@@ -23,6 +23,7 @@ mod imports;
 mod keyring;
 mod keys;
 mod links;
+mod lists;
 mod login;
 mod new_secrets;
 mod output;

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{BufReader, Read};
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::reports::{EVENT, SECRET, SOURCE, converted, of_reports, service, source};
 use crate::signals::{hear, left, send, wait_for};
@@ -37,9 +37,39 @@ fn an_address_is_shown_when_it_is_made_and_cut_from_then_on() {
     let listed = dl.run("sources list -o json").json();
     let mut cut = source(&double.url);
     cut["webhook_url"] = format!("{}/in/...", double.url).into();
-    assert_eq!(listed, json!({"sources": [cut]}));
+    assert_eq!(listed, json!({"sources": [cut], "next_cursor": null}));
     let none = Double::new(|_| Answer::new(200, r#"{"sources":[]}"#));
     assert!(Dl::at(&none.url).run("sources list").says("no sources yet; dl sources create NAME creates one"));
+}
+
+/// An address that the service cannot read is left out of lists, and what needs it says so and how to get another one.
+#[test]
+fn r10_an_address_that_the_service_cannot_read_is_said_to_be_so() {
+    let double = Double::new(|request| match request.line().as_str() {
+        "GET /v1/sources" => Answer::json(200, &json!({"sources": [unread()]})),
+        line if line == format!("GET /v1/sources/{SOURCE}") => Answer::json(200, &unread()),
+        _ => of_reports(request).expect("an answer"),
+    });
+    let dl = Dl::at(&double.url);
+    for line in ["sources list".to_owned(), format!("sources get {SOURCE}")] {
+        for form in ["table", "json", "csv", "id"] {
+            let ran = dl.run(&format!("{line} -o {form} --reveal"));
+            assert!(ran.code == Some(0) && ran.stdout.contains(SOURCE), "{form}: {ran}");
+        }
+    }
+    assert_eq!(dl.run(&format!("sources get {SOURCE} -o json")).json()["webhook_url"], json!(null));
+    let refused = dl.run(&format!("sources send {SOURCE} --user ann --type purchase"));
+    let said = refused.fails(1);
+    assert!(said.contains("the service cannot read the address") && said.contains("dl sources rotate"), "{said}");
+    assert!(double.lines().iter().all(|line| !line.starts_with("POST")), "{:?}", double.lines());
+    let rotated = dl.run(&format!("sources rotate {SOURCE} --yes"));
+    assert_eq!(rotated.ok(), format!("{}/in/{SECRET}\n", double.url), "which is what helps");
+}
+
+fn unread() -> Value {
+    let mut unread = source("");
+    unread["webhook_url"] = Value::Null;
+    unread
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(crate) fn of_webhooks(request: &Request) -> Option<Answer> {
     let of_one = format!("/v1/webhooks/{WEBHOOK}");
     let rest = request.path().strip_prefix(&of_one);
     Some(match (request.method.as_str(), rest, request.path()) {
-        ("GET", None, "/v1/webhooks") => Answer::json(200, &json(WebhookList::new(vec![webhook]))),
+        ("GET", None, "/v1/webhooks") => Answer::json(200, &json(WebhookList::new(vec![webhook], None))),
         ("POST", None, "/v1/webhooks") => {
             Answer::json(201, &json(CreatedWebhook::new(webhook, fixtures::webhook_secret())))
         }
@@ -219,7 +219,7 @@ fn tables_fit_a_terminal() {
         failed.attempts = vec![Attempt::new(at, 10_100, None, Some("no answer within 10 s".into())); 5];
         match (request.method.as_str(), request.path()) {
             ("PATCH", _) => Answer::json(200, &json(second)),
-            (_, "/v1/webhooks") => Answer::json(200, &json(WebhookList::new(vec![first, second]))),
+            (_, "/v1/webhooks") => Answer::json(200, &json(WebhookList::new(vec![first, second], None))),
             _ => {
                 let mut refused = failed.clone();
                 refused.attempts = vec![Attempt::new(at, 7, Some(500), Some("answered 500".into()))];

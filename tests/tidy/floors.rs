@@ -41,9 +41,11 @@ const FLOORS: &[&[&str]] = &[
     &["notifier"],
     &["metrics"],
     &["rate_limit"],
+    &["shares"],
     &["ttl_cache"],
     &["config"],
     &["threats"],
+    &["private"],
     &["clock"],
 ];
 

@@ -79,7 +79,8 @@ fn routes_are_the_operations_of_the_document_and_the_methods_of_the_client() {
 #[test]
 fn schema_names_are_unique() {
     // Macros of core that define a schema each, whose name is the first word of their body, and a schema in each line.
-    const BODIES: [&str; 6] = ["words! {", "choices! {", "reply! {", "email_request! {", "shown_link! {", "session! {"];
+    const BODIES: [&str; 7] =
+        ["words! {", "choices! {", "reply! {", "paged! {", "email_request! {", "shown_link! {", "session! {"];
     const LISTS: [&str; 2] = ["ids! {", "keys! {"];
     // What no operation shows by its name.
     const UNSHOWN: [&str; 5] = ["CertificateId", "DomainId", "MailId", "Pixels", "SessionId"];
@@ -187,6 +188,24 @@ fn drivers_are_named_in_one_folder() {
             }
         }
     }
+}
+
+/// Connections that are kept for visits and credentials serve nothing else.
+#[test]
+fn r3_readers_of_visits_and_keys_are_taken_by_nobody_else() {
+    const MAY: [&str; 8] = [
+        "api/sources.rs",
+        "certificates/mod.rs",
+        "http/auth.rs",
+        "http/sdk_key.rs",
+        "http/session.rs",
+        "visit/association.rs",
+        "visit/challenge.rs",
+        "visit/mod.rs",
+    ];
+    let texts = files("deeplink-server/src", ".rs").into_iter().filter(|(_, text)| text.contains("db.look_up()"));
+    let taken: Vec<_> = texts.map(|(path, _)| path.to_string_lossy().replace("deeplink-server/src/", "")).collect();
+    assert_eq!(taken, MAY);
 }
 
 /// L7: every first path segment that is served is reserved, so that a link can never stand in its way nor be hidden.

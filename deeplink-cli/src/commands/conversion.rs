@@ -28,7 +28,7 @@ pub(crate) struct Conversion {
     /// Currency of the amount, a code of ISO 4217 such as EUR
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
-    /// Idempotency key: a repeat within 30 days is the same conversion
+    /// Idempotency key: a repeat within 30 days is the same conversion (publishable keys have keys of their own)
     #[arg(long, value_name = "NAME")]
     idempotency_key: Option<String>,
     /// Metadata entry, as text; may be repeated

@@ -15,8 +15,9 @@ use crate::store::StoreName;
 /// Open an account and keep its first key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The key works at once. The mailed link must still be confirmed: open it and press Continue. Until then the address \
-     is unconfirmed, and the first to confirm it owns it. A key that the profile already has is not replaced: --profile \
+    "The key works at once, until you confirm your address: open the mailed link in a browser within 7 days. Whoever \
+     confirms owns the account, so every key, webhook and source that it had before ends, and links stay. The page \
+     then shows a new key, once: dl login --with-key keeps it. A key that the profile already has is not replaced: --profile \
      names another profile.",
     &[
     "dl signup --email you@example.com --base-url https://dl.example.com",
@@ -55,7 +56,10 @@ impl Signup {
         drop(hold);
         ctx.console.say(&format!("key {key} kept in {}", kept.location()));
         let email = self.email.trim();
-        ctx.console.say(&format!("confirm the link that was mailed to {email}: open it and press Continue"));
+        ctx.console.say(&format!("open the link that was mailed to {email} to confirm your address"));
+        ctx.console.say(
+            "  this key works until you confirm your address; the page then shows a new one, for dl login --with-key",
+        );
         if ctx.out.format.is_json() {
             return sheet.one(&String::from_utf8_lossy(&reply.raw));
         }

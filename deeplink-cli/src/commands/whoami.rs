@@ -90,8 +90,8 @@ impl Whoami {
             other => other,
         })?;
         let (scope, key_id) = match client.keys().list().await {
-            Ok(list) => {
-                let own = list.keys.into_iter().find(|key| key.key_prefix == shown);
+            Ok(keys) => {
+                let own = keys.into_iter().find(|key| key.key_prefix == shown);
                 (Some("account"), own.map(|key| key.id.to_string()))
             }
             Err(error) if error.kind() == Kind::Forbidden => (Some("affiliate"), None),

@@ -17,6 +17,7 @@ use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
+use deeplink_core::formula;
 use serde_json::value::RawValue;
 
 pub(crate) use billing::*;
@@ -60,6 +61,7 @@ pub(crate) struct Out {
     pub(crate) terminal: bool,
     pub(crate) color: bool,
     fields: Option<Vec<String>>,
+    spreadsheet_safe: bool,
     to: RefCell<io::BufWriter<io::Stdout>>,
 }
 
@@ -68,7 +70,14 @@ impl Out {
     pub(crate) fn new(format: Format, fields: Option<Vec<String>>, color: bool) -> Self {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
-        Self { format, terminal, color, fields, to: RefCell::new(io::BufWriter::with_capacity(1 << 16, stdout)) }
+        let to = RefCell::new(io::BufWriter::with_capacity(1 << 16, stdout));
+        Self { format, terminal, color, fields, spreadsheet_safe: false, to }
+    }
+
+    /// Whether cells of CSV are made harmless for spreadsheets.
+    pub(crate) fn spreadsheet_safe(mut self, safe: bool) -> Self {
+        self.spreadsheet_safe = safe;
+        self
     }
 
     /// Prepares to print records of a kind. Unknown `--fields` end the command here, before any request.
@@ -98,6 +107,18 @@ impl Out {
     pub(crate) fn line(&self, text: &str) -> Outcome {
         self.text(text)?;
         self.raw(b"\n")
+    }
+
+    /// Writes a record of CSV (RFC 4180).
+    pub(crate) fn csv(&self, cells: impl Iterator<Item = String>) -> Outcome {
+        let mut line = Vec::new();
+        let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut line);
+        let cells = cells.map(|cell| formula::written(&cell, self.spreadsheet_safe).into_owned());
+        // Writing to memory cannot fail.
+        let written = writer.write_record(cells.map(String::into_bytes)).is_ok() && writer.flush().is_ok();
+        drop(writer);
+        debug_assert!(written);
+        self.text(&String::from_utf8_lossy(&line))
     }
 
     /// Writes JSON: indented on a terminal, on one line anywhere else.
@@ -181,22 +202,9 @@ impl Sheet<'_> {
         Rows::start(self, None)
     }
 
-    /// Prints a list that the service answers as a bare array.
-    pub(crate) fn array(&self, raw: &[u8]) -> Outcome {
-        let mut rows = self.several();
-        for record in serde_json::from_slice::<Vec<&RawValue>>(raw).unwrap_or_default() {
-            rows.push(record.get())?;
-        }
-        rows.finish(None)
-    }
-
-    /// Prints a list that the service returns in one response; gives the number of records.
-    pub(crate) fn whole(&self, raw: &[u8]) -> Outcome<usize> {
-        self.whole_marked(raw, |_| String::new())
-    }
-
-    /// Prints such a list with the members that `mark` adds to each record, except in the JSON of the whole.
-    pub(crate) fn whole_marked(&self, raw: &[u8], mark: impl Fn(&Record<'_>) -> String) -> Outcome<usize> {
+    /// Prints a list that the service returns in one response, with the members that `mark` adds to each record, except in
+    /// the JSON of the whole.
+    pub(crate) fn whole_marked(&self, raw: &[u8], mark: impl Fn(&Record<'_>) -> String) -> Outcome {
         let text = String::from_utf8_lossy(raw);
         let items = Record::read(&text).unwrap_or_default().items(self.noun.list);
         let marked = |item: &RawValue| match Record::read(item.get()) {
@@ -221,7 +229,7 @@ impl Sheet<'_> {
             }
             rows.finish(None)?;
         }
-        Ok(items.len())
+        Ok(())
     }
 
     /// Prints a list: its envelope in JSON, written as pages arrive.

@@ -26,7 +26,7 @@ impl<'a> Rows<'a> {
             return Ok(());
         }
         match self.sheet.out.format {
-            Format::Csv => self.csv_line(self.csv_fields().map(|field| field.name.to_owned())),
+            Format::Csv => self.sheet.out.csv(self.csv_fields().map(|field| field.name.to_owned())),
             Format::Json => self.sheet.out.raw(self.opening().as_bytes()),
             _ => Ok(()),
         }
@@ -64,7 +64,7 @@ impl<'a> Rows<'a> {
             }
             Format::Csv => {
                 let record = Record::read(json).unwrap_or_default();
-                self.csv_line(self.csv_fields().map(|field| record.cell(field.path).unwrap_or_default()))?;
+                out.csv(self.csv_fields().map(|field| record.cell(field.path).unwrap_or_default()))?;
             }
             Format::Id => out.line(&Record::read(json).and_then(|r| r.cell(sheet.noun.id)).unwrap_or_default())?,
         }
@@ -115,16 +115,6 @@ impl<'a> Rows<'a> {
         let chosen = self.sheet.fields.as_deref();
         let all = self.sheet.noun.fields.iter().filter(move |field| chosen.is_none() && field.is_in_csv());
         chosen.unwrap_or_default().iter().copied().chain(all)
-    }
-
-    fn csv_line(&self, cells: impl Iterator<Item = String>) -> Outcome {
-        let mut line = Vec::new();
-        let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut line);
-        // Writing to memory cannot fail.
-        let written = writer.write_record(cells.map(String::into_bytes)).is_ok() && writer.flush().is_ok();
-        drop(writer);
-        debug_assert!(written);
-        self.sheet.out.text(&String::from_utf8_lossy(&line))
     }
 }
 

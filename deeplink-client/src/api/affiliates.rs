@@ -8,22 +8,23 @@ use deeplink_core::routes;
 use crate::call::{self, Call};
 use crate::connection::Connection;
 use crate::decode;
+use crate::page::{Listing, Pages};
 
 /// The operations on affiliates; see [`crate::Client::affiliates`].
 #[derive(Debug, Clone)]
 pub struct Affiliates(pub(crate) Connection);
 
 impl Affiliates {
-    /// Every affiliate, newest first.
+    /// The affiliates, newest first: all of them when awaited, or as pages or one by one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
-    /// let list = dl.affiliates().list().await?;
-    /// assert_eq!(list.affiliates[0].partner_key, "partner");
+    /// let affiliates = dl.affiliates().list().await?;
+    /// assert_eq!(affiliates[0].partner_key, "partner");
     /// # Ok(()) });
     /// ```
-    pub fn list(&self) -> Call<AffiliateList> {
-        call::json(&self.0, &routes::LIST_AFFILIATES, &[])
+    pub fn list(&self) -> Pages<Listing<AffiliateList>> {
+        Pages::listing(&self.0, &routes::LIST_AFFILIATES, None)
     }
 
     /// Creates an affiliate. Links name it by its id; a credential of its own lets the partner create them.
@@ -90,16 +91,16 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Every credential, newest first; never the keys themselves.
+    /// The credentials, newest first; never the keys themselves.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
-    /// let list = dl.affiliates().credentials("aff_0123456789abcdef01234567").list().await?;
-    /// assert!(list.credentials[0].key_prefix.starts_with("dl_live_"));
+    /// let credentials = dl.affiliates().credentials("aff_0123456789abcdef01234567").list().await?;
+    /// assert!(credentials[0].key_prefix.starts_with("dl_live_"));
     /// # Ok(()) });
     /// ```
-    pub fn list(&self) -> Call<CredentialList> {
-        call::json(&self.connection, &routes::LIST_CREDENTIALS, &[&self.affiliate])
+    pub fn list(&self) -> Pages<Listing<CredentialList>> {
+        Pages::listing(&self.connection, &routes::LIST_CREDENTIALS, Some(&self.affiliate))
     }
 
     /// Creates a credential. Its key is in this reply only.

@@ -6,13 +6,14 @@ use deeplink_core::routes;
 use crate::call::{self, Call};
 use crate::connection::Connection;
 use crate::decode;
+use crate::page::{ArrayPage, Listing, Pages};
 
 /// The operations on apps; see [`crate::Client::apps`].
 #[derive(Debug, Clone)]
 pub struct Apps(pub(crate) Connection);
 
 impl Apps {
-    /// Every app, newest first.
+    /// The apps, newest first: all of them when awaited, or as pages or one by one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -20,8 +21,8 @@ impl Apps {
     /// assert_eq!(apps[0].bundle_id.as_deref(), Some("com.example.app"));
     /// # Ok(()) });
     /// ```
-    pub fn list(&self) -> Call<Vec<AppDetail>> {
-        call::json(&self.0, &routes::LIST_APPS, &[])
+    pub fn list(&self) -> Pages<Listing<ArrayPage<AppDetail>>> {
+        Pages::array(&self.0, &routes::LIST_APPS)
     }
 
     /// Registers an app; the same bundle or package again replaces it and keeps its id.

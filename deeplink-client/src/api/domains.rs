@@ -6,13 +6,14 @@ use deeplink_core::routes;
 use crate::call::{self, Call};
 use crate::connection::Connection;
 use crate::decode;
+use crate::page::{ArrayPage, Listing, Pages};
 
 /// The operations on domains; see [`crate::Client::domains`].
 #[derive(Debug, Clone)]
 pub struct Domains(pub(crate) Connection);
 
 impl Domains {
-    /// Every domain, newest first.
+    /// The domains, newest first: all of them when awaited, or as pages or one by one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -20,8 +21,8 @@ impl Domains {
     /// assert!(domains[0].verified);
     /// # Ok(()) });
     /// ```
-    pub fn list(&self) -> Call<Vec<DomainDetail>> {
-        call::json(&self.0, &routes::LIST_DOMAINS, &[])
+    pub fn list(&self) -> Pages<Listing<ArrayPage<DomainDetail>>> {
+        Pages::array(&self.0, &routes::LIST_DOMAINS)
     }
 
     /// Claims a domain. The reply says which DNS records to create; [`Domains::verify`] checks them.

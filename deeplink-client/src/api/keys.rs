@@ -9,23 +9,24 @@ use deeplink_core::secret_key::{
 use crate::call::{self, Call};
 use crate::connection::Connection;
 use crate::decode;
+use crate::page::{Listing, Pages};
 
 /// The operations on secret keys; see [`crate::Client::keys`].
 #[derive(Debug, Clone)]
 pub struct Keys(pub(crate) Connection);
 
 impl Keys {
-    /// Every secret key of the account, newest first; never the keys themselves.
+    /// The secret keys of the account, newest first; never the keys themselves.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
-    /// for key in dl.keys().list().await?.keys {
+    /// for key in dl.keys().list().await? {
     ///     println!("{} {:?}", key.key_prefix, key.last_used_at);
     /// }
     /// # Ok(()) });
     /// ```
-    pub fn list(&self) -> Call<SecretKeyList> {
-        call::json(&self.0, &routes::LIST_SECRET_KEYS, &[])
+    pub fn list(&self) -> Pages<Listing<SecretKeyList>> {
+        Pages::listing(&self.0, &routes::LIST_SECRET_KEYS, None)
     }
 
     /// Mails a confirmation code to somebody in the team; [`Keys::confirm`] exchanges it for a key.
@@ -90,12 +91,12 @@ impl PublishableKeys {
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
-    /// let list = dl.publishable_keys().list().await?;
-    /// assert_eq!(list.keys[0].domain, "go.example.com");
+    /// let keys = dl.publishable_keys().list().await?;
+    /// assert_eq!(keys[0].domain, "go.example.com");
     /// # Ok(()) });
     /// ```
-    pub fn list(&self) -> Call<PublishableKeyList> {
-        call::json(&self.0, &routes::LIST_PUBLISHABLE_KEYS, &[])
+    pub fn list(&self) -> Pages<Listing<PublishableKeyList>> {
+        Pages::listing(&self.0, &routes::LIST_PUBLISHABLE_KEYS, None)
     }
 
     /// Creates a key for the apps and pages of a verified domain. The whole key is in this reply only.

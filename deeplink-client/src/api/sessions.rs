@@ -38,7 +38,8 @@ pub enum SignIn {
 }
 
 impl Sessions {
-    /// Opens an account. Its first secret key is in this reply only.
+    /// Opens an account. Its first secret key is in this reply only, and works until the mailed link is confirmed: the page
+    /// that confirms it ends everything that could act for the account so far, and shows a new key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -8,6 +8,7 @@ use url::Url;
 use crate::call::{self, Call, Draft, Target};
 use crate::connection::{Connection, is_confidential};
 use crate::error::{Error, Result};
+use crate::page::{Listing, Pages};
 use crate::{clock, decode, path};
 
 /// The operations on sources; see [`crate::Client::sources`].
@@ -15,17 +16,18 @@ use crate::{clock, decode, path};
 pub struct Sources(pub(crate) Connection);
 
 impl Sources {
-    /// Every source, newest first, with its address.
+    /// The sources, newest first, with their addresses, where the service can read them: all of them when awaited, or as pages
+    /// or one by one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
-    /// for source in dl.sources().list().await?.sources {
-    ///     println!("{} {}", source.name, source.webhook_url); // the address does not print its token
+    /// for source in dl.sources().list().await? {
+    ///     println!("{} {:?}", source.name, source.webhook_url); // the address does not print its token
     /// }
     /// # Ok(()) });
     /// ```
-    pub fn list(&self) -> Call<SourceList> {
-        call::json(&self.0, &routes::LIST_SOURCES, &[])
+    pub fn list(&self) -> Pages<Listing<SourceList>> {
+        Pages::listing(&self.0, &routes::LIST_SOURCES, None)
     }
 
     /// Creates a source. Anyone who knows its address can post to it.
@@ -34,7 +36,8 @@ impl Sources {
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
     /// use deeplink_client::CreateSource;
     /// let source = dl.sources().create(&CreateSource::custom("Shop")).await?;
-    /// assert!(source.webhook_url.expose().starts_with("https://api.example.com/in/"));
+    /// let url = source.webhook_url.expect("a new source has an address");
+    /// assert!(url.expose().starts_with("https://api.example.com/in/"));
     /// # Ok(()) });
     /// ```
     pub fn create(&self, source: &CreateSource) -> Call<SourceDetail> {
@@ -68,7 +71,7 @@ impl Sources {
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
-    /// # let url = dl.sources().get("src_0123456789abcdef01234567").await?.webhook_url;
+    /// # let url = dl.sources().get("src_0123456789abcdef01234567").await?.webhook_url.unwrap();
     /// use deeplink_client::Convert;
     /// let sale = Convert::new("user-7", "purchase").amount(4_200, "EUR").idempotency_key("order-1001");
     /// assert_eq!(dl.sources().send(&url, &sale).await?.accepted, 1);

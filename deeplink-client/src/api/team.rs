@@ -9,6 +9,7 @@ use crate::call::{self, Call};
 use crate::connection::Connection;
 use crate::decode;
 use crate::error::Result;
+use crate::page::{Listing, Pages};
 use crate::send::Reply;
 
 /// The operations on the team; see [`crate::Client::team`].
@@ -34,16 +35,16 @@ pub enum Acceptance {
 }
 
 impl Team {
-    /// Everybody in the team, newest first, invited people included.
+    /// The people of the team, newest first, invited ones included: all of them when awaited, or as pages or one by one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
     /// let team = dl.team().list().await?;
-    /// assert_eq!(team.users[0].email, "you@example.com");
+    /// assert_eq!(team[0].email, "you@example.com");
     /// # Ok(()) });
     /// ```
-    pub fn list(&self) -> Call<UserList> {
-        call::json(&self.0, &routes::LIST_USERS, &[])
+    pub fn list(&self) -> Pages<Listing<UserList>> {
+        Pages::listing(&self.0, &routes::LIST_USERS, None)
     }
 
     /// Invites somebody by mail. Somebody who was invited before gets a new link, and the old one stops working.

@@ -9,7 +9,7 @@ use deeplink_core::webhook::{
 use crate::call::{self, Call};
 use crate::connection::Connection;
 use crate::decode;
-use crate::page::DeliveryPages;
+use crate::page::{DeliveryPages, Listing, Pages};
 
 /// The operations on webhooks; see [`crate::Client::webhooks`]. [`crate::Client::events`] streams the same events without a
 /// webhook.
@@ -17,17 +17,17 @@ use crate::page::DeliveryPages;
 pub struct Webhooks(pub(crate) Connection);
 
 impl Webhooks {
-    /// Every webhook, newest first, with the health of its deliveries.
+    /// The webhooks, newest first, with the health of their deliveries.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
-    /// for webhook in dl.webhooks().list().await?.webhooks {
+    /// for webhook in dl.webhooks().list().await? {
     ///     println!("{} {}", webhook.url, webhook.health.status);
     /// }
     /// # Ok(()) });
     /// ```
-    pub fn list(&self) -> Call<WebhookList> {
-        call::json(&self.0, &routes::LIST_WEBHOOKS, &[])
+    pub fn list(&self) -> Pages<Listing<WebhookList>> {
+        Pages::listing(&self.0, &routes::LIST_WEBHOOKS, None)
     }
 
     /// Creates a webhook. Its secret is in this reply only.

@@ -245,7 +245,7 @@ async fn a_payment_that_would_not_be_sent_is_refused_before() {
     }
     let dl = Client::builder("https://api.example.com").transport(mock.clone()).build().unwrap();
     for (error, needs) in [
-        (dl.affiliates().list().pay_with(&sent).await.unwrap_err(), AuthKind::SecretKey),
+        (dl.affiliates().list().first_page().pay_with(&sent).await.unwrap_err(), AuthKind::SecretKey),
         (dl.public().health().pay_with(&sent).await.unwrap_err(), AuthKind::None),
     ] {
         assert_eq!(error.kind(), Kind::WrongCredential { needs, have: AuthKind::None });

@@ -95,7 +95,7 @@ async fn report(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "create_source" => sources.create(&CreateSource::custom("Shop")).await.map(drop),
         "get_source" => sources.get("src_0123456789abcdef01234567").await.map(drop),
         "delete_source" => sources.delete("src_0123456789abcdef01234567").await,
-        "send_to_source" => sources.send(&fixtures::source_detail("Shop").webhook_url, &sale).await.map(drop),
+        "send_to_source" => sources.send(&fixtures::source_detail("Shop").webhook_url.unwrap(), &sale).await.map(drop),
         other => return webhook(dl, other).await,
     })
 }

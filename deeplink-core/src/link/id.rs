@@ -93,18 +93,22 @@ mod tests {
         }
     }
 
-    /// X16: generated ids are uniform over `0-9A-Z`; a million of them show no preference for a symbol.
+    /// X16: generated ids are uniform over `0-9A-Z`; a million of them show no preference for a symbol. Of so many, two are the
+    /// same in one run of six, and eight never.
     #[test]
     fn x16_generated_ids_are_uniform() {
         let mut random = Random::system();
         let mut counts = [0_f64; 36];
+        let mut seen = std::collections::HashSet::new();
         for _ in 0..1_000_000 {
             let id = generate_id(&mut random);
             assert_eq!(id.len(), GENERATED_ID_LEN);
             for byte in id.bytes() {
                 counts[GENERATED_SYMBOLS.iter().position(|s| *s == byte).expect("a symbol")] += 1.0;
             }
+            seen.insert(id);
         }
+        assert!(seen.len() > 1_000_000 - 8, "{} are different", seen.len());
         // 66.6 is the 0.999 quantile of chi-square with 35 degrees of freedom; half as much again leaves no false alarm.
         assert!(crate::secret::tests::chi_square(&counts) < 100.0);
     }

@@ -12,6 +12,7 @@ use crate::destinations::{Destinations, of};
 use crate::error::{ErrorCode, Invalid};
 use crate::id::AffiliateId;
 use crate::metadata::Metadata;
+use crate::page::Page;
 use crate::patch::Patch;
 use crate::time::Timestamp;
 use crate::words::{reply, setters, shown_link, words};
@@ -325,6 +326,18 @@ pub struct LinkList {
     pub links: Vec<LinkDetail>,
     /// Where the next page starts; null on the last one.
     pub next_cursor: Option<String>,
+}
+
+impl Page for LinkList {
+    type Item = LinkDetail;
+
+    fn next_cursor(&self) -> Option<&str> {
+        self.next_cursor.as_deref()
+    }
+
+    fn into_items(self) -> Vec<LinkDetail> {
+        self.links
+    }
 }
 
 /// What `GET /v1/links` can be asked.

@@ -12,7 +12,7 @@ mod tests;
 
 pub use accept::{Form, wants_json};
 pub use agent::AgentTraits;
-pub use referer::referer_host;
+pub use referer::{OTHER, referer_host};
 use serde::{Deserialize, Serialize};
 
 /// The system a visit comes from; also the `platform` of clicks and events.

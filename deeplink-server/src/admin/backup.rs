@@ -20,13 +20,19 @@ pub(super) struct From {
     file: PathBuf,
 }
 
+/// The advice names a service and not the database's URL: its password would be readable in the list of processes.
 fn sqlite_only<'a>(config: &'a Config, instead: &str) -> Result<&'a Path, Failure> {
-    let usage = || Failure::Usage(format!("this command is for SQLite; for PostgreSQL run: {instead}"));
+    let usage = || {
+        Failure::Usage(format!(
+            "this command is for SQLite; for PostgreSQL describe the database in ~/.pg_service.conf as [deeplink], \
+             with its password in ~/.pgpass, and run: {instead}"
+        ))
+    };
     config.database.sqlite_path().ok_or_else(usage)
 }
 
 pub(super) async fn run(into: &Into, config: &Config) -> Result<(), Failure> {
-    let database = sqlite_only(config, "pg_dump --format=custom --file=FILE \"$DEEPLINK_DATABASE_URL\"")?;
+    let database = sqlite_only(config, "(umask 077; pg_dump --format=custom --file=FILE --dbname=service=deeplink)")?;
     db::backup(database, &into.file).await?;
     output::print(&format!("{}\n", into.file.display()));
     if config.master_keys.is_empty() {
@@ -39,7 +45,7 @@ pub(super) async fn run(into: &Into, config: &Config) -> Result<(), Failure> {
 }
 
 pub(super) async fn restore(from: &From, config: &Config) -> Result<(), Failure> {
-    let database = sqlite_only(config, "pg_restore --clean --dbname=\"$DEEPLINK_DATABASE_URL\" FILE")?;
+    let database = sqlite_only(config, "pg_restore --clean --dbname=service=deeplink FILE")?;
     db::restore(database, &from.file).await?;
     output::print(&format!("restored {} from {}\n", database.display(), from.file.display()));
     Ok(())

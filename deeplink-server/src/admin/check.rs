@@ -1,5 +1,6 @@
 //! `check`: validates the settings and the database. Changes nothing, so it can run alongside a server.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::TcpListener;
 use std::path::Path;
@@ -12,6 +13,9 @@ use crate::clock::Clock;
 use crate::config::{Config, MailTransport, OauthProvider, is_loopback};
 use crate::db::inspect::{Inspected, inspect};
 use crate::db::payments::Unresolved;
+use crate::db::sealed::{KeyCount, SealedValues};
+use crate::http::listen::{Limits, OpenFiles};
+use crate::private;
 use crate::vault::{KeyCheck, Vault};
 use crate::work::mail::smtp::Smtp;
 
@@ -30,9 +34,10 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
     let (database, sealed, payments) = database(config).await;
     let findings = [
         ("database", database),
-        ("server keys", keys(config, &sealed)),
+        ("server keys", keys(config, sealed.as_ref())),
         ("data directory", data_dir(config)),
         ("address", address(config)),
+        ("open files", open_files(OpenFiles::now())),
         ("TLS", tls(config)),
         ("public URL", public_url(config)),
         ("mail", mail(config).await),
@@ -55,49 +60,88 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
     if findings.iter().any(|(_, finding)| matches!(finding, Wrong(_))) { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// What the server keys must decrypt.
-enum Sealed {
-    /// The database could not be read.
-    Unknown,
-    Nothing,
-    With(String),
-}
-
-async fn database(config: &Config) -> (Finding, Sealed, Vec<Unresolved>) {
+async fn database(config: &Config) -> (Finding, Option<SealedValues>, Vec<Unresolved>) {
     let url = &config.database;
     match inspect(url.as_str(), Clock::system().now()).await {
         Ok(Inspected::Missing) => {
-            (Note(format!("{url} does not exist yet; the first start creates it")), Sealed::Nothing, Vec::new())
+            let finding = Note(format!("{url} does not exist yet; the first start creates it"));
+            (finding, Some(SealedValues::NONE), Vec::new())
         }
-        Ok(Inspected::Usable { tenants, links, pending, unresolved, vault_check }) => {
+        Ok(Inspected::Usable { tenants, links, pending, unresolved, sealed }) => {
             let counts = format!("{url} (accounts: {tenants}, links: {links})");
             let finding = match pending {
                 0 => Fine(counts),
                 pending => Note(format!("{counts}; the next start migrates it (pending migrations: {pending})")),
             };
-            (finding, vault_check.map_or(Sealed::Nothing, Sealed::With), unresolved)
+            (finding, Some(sealed), unresolved)
         }
-        Err(error) => (Wrong(format!("{url}: {error}")), Sealed::Unknown, Vec::new()),
+        Err(error) => (Wrong(format!("{url}: {error}")), None, Vec::new()),
     }
 }
 
-fn keys(config: &Config, sealed: &Sealed) -> Finding {
-    let known = match sealed {
-        Sealed::Unknown => return Note("not checked, because the database cannot be read".into()),
-        Sealed::Nothing => None,
-        Sealed::With(value) => Some(value.as_str()),
-    };
+/// The server keys, with what is encrypted with each. `None` if the database could not be read.
+fn keys(config: &Config, sealed: Option<&SealedValues>) -> Finding {
+    let Some(sealed) = sealed else { return Note("not checked, because the database cannot be read".into()) };
     let file = config.key_file();
-    match Vault::check_keys(config, &config.public_url_at(config.listen), known) {
+    match Vault::check_keys(config, &config.public_url_at(config.listen), sealed) {
         Ok(KeyCheck::NoKeyFile) => Note(format!("the first start creates {}", file.display())),
-        Ok(KeyCheck::Valid(_)) if config.master_keys.is_empty() => Fine(file.display().to_string()),
-        Ok(KeyCheck::Valid(_)) => Fine(format!("{} from DEEPLINK_MASTER_KEY", config.master_keys.len())),
+        Ok(KeyCheck::Valid(vault)) => {
+            let from = match config.master_keys.len() {
+                0 => file.display().to_string(),
+                count => format!("{count} from DEEPLINK_MASTER_KEY"),
+            };
+            match &sealed.counts {
+                Some(counts) => used_keys(&from, &vault, counts),
+                None => Note(format!("{from}; what needs which key is known once the database is migrated")),
+            }
+        }
         Err(error) => Wrong(error.to_string()),
     }
 }
 
+fn used_keys(from: &str, vault: &Vault, counts: &[KeyCount]) -> Finding {
+    const PROCEDURE: &str = "\n         to replace OLD with NEW: set OLD,NEW on every node, then NEW,OLD on every node, then NEW \
+        alone once nothing is encrypted with OLD";
+    let of = |key: Option<&str>| {
+        let of_key = counts.iter().filter(|count| count.key.as_deref() == key);
+        let words: Vec<_> = of_key.map(|count| count.column.in_words(count.values)).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    };
+    let (mut text, mut is_fine) = (from.to_owned(), true);
+    let ids: Vec<_> = vault.key_ids().collect();
+    for (at, id) in ids.iter().enumerate() {
+        let values = of(Some(id));
+        is_fine &= at == 0 || values.is_none();
+        let role = if at == 0 { "encrypts" } else { "decrypts" };
+        let values = values.unwrap_or_else(|| "nothing is encrypted with it".into());
+        // Writing to a string does not fail.
+        let _ = write!(text, "\n         {id} {role}: {values}");
+    }
+    let lost: BTreeSet<_> =
+        counts.iter().filter_map(|count| count.key.as_deref()).filter(|id| !ids.contains(id)).collect();
+    for id in lost {
+        is_fine = false;
+        let _ = write!(text, "\n         {id} is lost: {}", of(Some(id)).unwrap_or_default());
+    }
+    if let Some(values) = of(None) {
+        is_fine = false;
+        let _ = write!(text, "\n         damaged, so that no key decrypts them: {values}");
+    }
+    if ids.len() > 1 {
+        text.push_str(PROCEDURE);
+    }
+    if is_fine { Fine(text) } else { Note(text) }
+}
+
 fn data_dir(config: &Config) -> Finding {
-    writable(&config.data_dir)
+    let folder = &config.data_dir;
+    match writable(folder) {
+        Fine(_) if private::is_open_to_others(folder) => {
+            let folder = folder.display();
+            Note(format!("{folder} can be read by other users of this machine; to change that: chmod 700 {folder}"))
+        }
+        finding => finding,
+    }
 }
 
 /// Whether files can be created in a directory.
@@ -122,6 +166,18 @@ fn address(config: &Config) -> Finding {
         }
         Err(error) => Wrong(format!("{address}: {error}")),
     }
+}
+
+/// How many connections there can be: the start raises the limit as far as it may.
+fn open_files(files: OpenFiles) -> Finding {
+    let (wanted, limits) = (Limits::default().connections, Limits::default().within(files.hard));
+    let (connections, each) = (limits.connections, limits.connections_per_address());
+    let number = if files.hard == u64::MAX { "any number".to_owned() } else { files.hard.to_string() };
+    let text = format!("{number}: {connections} connections, {each} of one address unless it is a trusted proxy");
+    if connections < wanted {
+        return Note(format!("{text}; raise the hard limit (ulimit -Hn, LimitNOFILE=) for up to {wanted}"));
+    }
+    Fine(text)
 }
 
 fn tls(config: &Config) -> Finding {

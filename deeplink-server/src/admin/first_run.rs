@@ -10,10 +10,12 @@ use futures_util::FutureExt;
 use super::Failure;
 use crate::api::links::new_link;
 use crate::caller::{Actor, Caller};
+use crate::config::MailTransport;
 use crate::db::accounts::{self, NewAccount};
 use crate::db::links::{self, Inserted, Link};
 use crate::db::users::Standing;
 use crate::db::{DbError, tenants};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// An address that cannot exist: `invalid` is a reserved domain (RFC 2606).
@@ -32,8 +34,12 @@ pub(super) async fn prepare(app: &Shared) -> Result<Option<String>, Failure> {
     let email = OWNER.parse().map_err(wrong)?;
     let now = app.clock.now();
     let account = app.random(|random| NewAccount::draw(email, Standing::Verified, now, random));
-    let caller =
-        Caller { by: Actor::Key(account.key.id.clone()), tenant: account.owner.tenant.clone(), affiliate: None };
+    let caller = Caller {
+        by: Actor::Key(account.key.id.clone()),
+        tenant: account.owner.tenant.clone(),
+        affiliate: None,
+        is_suspended: false,
+    };
     let link = new_link(app, &caller, sample().map_err(wrong)?, None, now);
     let banner = banner(app, &account.key.key, &link);
     store(app, account, link).await?;
@@ -52,7 +58,7 @@ fn sample() -> Result<NewLink, Invalid> {
 
 async fn store(app: &App, account: NewAccount, link: Link) -> Result<(), DbError> {
     app.db
-        .write((account, link), |tx, (account, link)| {
+        .write(Share::Service, (account, link), |tx, (account, link)| {
             async move {
                 let opened = accounts::open(tx, account).await?;
                 tenants::count_links(tx, &link.tenant, 1, None).await?;
@@ -89,12 +95,7 @@ Create a link:
     -H 'Content-Type: application/json' \\
     -d '{{\"web_url\": \"https://example.com/\"}}'
 
-To use this account in a browser, invite yourself, then follow the link in the invitation mail,
-a file in {data}/mail. (Signing up at {base}/signin creates a separate account.)
-
-  dl team invite you@example.com
-
-Open the sample link in a browser, or request it the way an agent does:
+{in_a_browser}Open the sample link in a browser, or request it the way an agent does:
 
   {url}
   curl -H 'Accept: application/json' {url}
@@ -103,5 +104,23 @@ API documentation: {base}/docs. All data is stored in {data}. Press Ctrl-C to st
 
 ",
         data = app.config.data_dir.display(),
+        in_a_browser = in_a_browser(app, base),
+    )
+}
+
+/// How to sign in to the account, which takes a mail.
+fn in_a_browser(app: &App, base: &str) -> String {
+    let file = match app.config.mail_at(&app.public_url) {
+        Some(MailTransport::Directory(folder)) => format!(",\na file in {}", folder.display()),
+        Some(MailTransport::Smtp(_)) => String::new(),
+        None => return String::new(),
+    };
+    format!(
+        "To use this account in a browser, invite yourself, then follow the link in the invitation mail{file}.
+(Signing up at {base}/signin creates a separate account.)
+
+  dl team invite you@example.com
+
+"
     )
 }

@@ -9,18 +9,21 @@ use super::{Failure, open_shared, output};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
-use crate::db::link_status::{self, Owner};
+use crate::db::link_status::{self, Owner, StatusSet};
+use crate::shares::Share;
 
 /// Maximum length of a reason in characters.
 const MAX_REASON: usize = 500;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Marks a link as unsafe: visitors get a warning instead of a redirect
+    /// Marks a link as unsafe: visitors get a warning instead of a redirect. Its account can delete it, but use neither its ID
+    /// nor its destinations again
     Flag(Target),
-    /// Disables a link
+    /// Disables a link: visitors are told that it is no longer available. Its account can delete it, but use neither its ID nor
+    /// its destinations again
     Disable(Target),
-    /// Reverts `flag` or `disable`
+    /// Reverts `flag` or `disable`. The ID of a link that its account deleted meanwhile is free again
     Enable(Target),
 }
 
@@ -37,7 +40,7 @@ pub(super) struct Target {
     reason: String,
 }
 
-fn reason(text: &str) -> Result<String, String> {
+pub(super) fn reason(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > MAX_REASON || find_control(text, true).is_some() {
         return Err(format!("must be 1 to {MAX_REASON} characters without control characters"));
@@ -79,12 +82,16 @@ async fn set(db: &Db, target: Target, status: LinkStatus, clock: &Clock) -> Resu
         },
     };
     let now = clock.now();
-    let shown = format!("{id} of {tenant} is {status}\n");
-    let found = db.write((tenant, id.clone(), status, target.reason), move |tx, (tenant, id, status, reason)| {
-        link_status::set(tx, tenant, id, status, reason, now).boxed()
-    });
-    if !found.await? {
-        return Err(missing());
+    let link = format!("{id} of {tenant}");
+    let shown = format!("{link} is {status}\n");
+    let set = db.write(
+        Share::Service,
+        (tenant, id.clone(), status, target.reason),
+        move |tx, (tenant, id, status, reason)| link_status::set(tx, tenant, id, status, reason, now).boxed(),
+    );
+    match set.await? {
+        StatusSet::Yes => Ok(shown),
+        StatusSet::Freed => Ok(format!("{link} was deleted by its account meanwhile; its id is free again\n")),
+        StatusSet::NoLink => Err(missing()),
     }
-    Ok(shown)
 }

@@ -1,7 +1,7 @@
 //! The log on stderr: plain lines on a terminal, JSON otherwise.
 //!
 //! Libraries may log headers or statements that contain secrets, so whatever the filter, only our own crates log below
-//! `info`.
+//! `info`. Notices of PostgreSQL, such as that a table exists already, are no news to an operator; its warnings are.
 
 use std::io::IsTerminal;
 
@@ -14,6 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use super::output::Stderr;
+use crate::db::NOTICES;
 
 /// Installs the global logger.
 pub(super) fn start(filter: &str) {
@@ -41,5 +42,10 @@ where
 }
 
 fn may_be_logged(metadata: &Metadata<'_>) -> bool {
-    metadata.target().starts_with("deeplink") || *metadata.level() <= Level::INFO
+    let most = match metadata.target() {
+        target if target.starts_with("deeplink") => Level::TRACE,
+        NOTICES => Level::WARN,
+        _ => Level::INFO,
+    };
+    *metadata.level() <= most
 }

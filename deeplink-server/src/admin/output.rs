@@ -3,10 +3,21 @@
 
 use std::io::Write;
 
+use serde::Serialize;
+
+use super::Failure;
+
 /// Writes to stdout.
 pub(super) fn print(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Writes a value to stdout as a line of JSON.
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(value).map_err(|error| Failure::Refused(error.to_string()))?;
+    print(&format!("{json}\n"));
+    Ok(())
 }
 
 /// Writes a line to stderr.

@@ -4,41 +4,61 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use deeplink_core::affiliate::{AffiliateChange, AffiliateDetail, AffiliateList, CreateAffiliate, UpdateAffiliate};
+use deeplink_core::affiliate::{
+    AffiliateChange, AffiliateDetail, AffiliateList, CreateAffiliate, MAX_AFFILIATES, UpdateAffiliate,
+};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::AffiliateId;
+use deeplink_core::routes;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
 
 use crate::caller::Caller;
 use crate::db::affiliates::{self, NewAffiliate};
+use crate::db::pages::Span;
 use crate::db::{Conn, keys, notices};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NotFound};
-use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NotFound, PageQuery, Paged};
+use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
+use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 
-/// Lists affiliates, newest first.
+/// Lists affiliates, newest first. There can be 1,000.
 #[utoipa::path(
     get, path = "/v1/affiliates", operation_id = "list_affiliates", tag = "affiliates", security(("secret_key" = [])),
-    responses((status = 200, description = "Every affiliate", body = AffiliateList), FullKey)
+    params(PageQuery),
+    responses((status = 200, description = "One page", body = AffiliateList), FullKey, Paged)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
+    query: Query,
 ) -> Result<Json<AffiliateList>, ApiError> {
-    list_for(&app, &caller).await.map(Json)
+    list_for(&app, &caller, Asked::read(&query)?).await.map(Json)
 }
 
-/// An account's affiliates.
-pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<AffiliateList, ApiError> {
-    Ok(AffiliateList::new(affiliates::list(&mut app.db.read().await?.conn(), &caller.tenant).await?))
+/// A page of an account's affiliates.
+pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<AffiliateList, ApiError> {
+    let page = asked.of(app, caller, routes::LIST_AFFILIATES.path)?;
+    let found =
+        page.read(|mut db, tenant, span| async move { affiliates::list(&mut db, &tenant, &span).await }.boxed());
+    let mut found = found.await?;
+    let next_cursor = page.end(&mut found, |affiliate| affiliate.id.as_str())?;
+    Ok(AffiliateList::new(found, next_cursor))
 }
 
-/// Creates an affiliate.
+/// All affiliates that an account can have.
+pub(crate) async fn all_of(app: &App, caller: &Caller) -> Result<Vec<AffiliateDetail>, ApiError> {
+    let all = app.report(caller, |mut db, tenant| {
+        async move { affiliates::list(&mut db, &tenant, &Span::newest(MAX_AFFILIATES)).await }.boxed()
+    });
+    all.await
+}
+
+/// Creates an affiliate. There can be 1,000.
 #[utoipa::path(
     post, path = "/v1/affiliates", operation_id = "create_affiliate", tag = "affiliates", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateAffiliate,
@@ -46,6 +66,7 @@ pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<AffiliateList
         (status = 201, description = "Created", body = AffiliateDetail, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
         (status = 400, description = "A field breaks a rule (`invalid_name`, `invalid_partner_key`)", body = ErrorBody),
+        (status = 402, description = "There are 1,000 affiliates", body = ErrorBody),
         (status = 409, description = "Another affiliate has the partner key (`partner_key_taken`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
     )
 )]
@@ -83,6 +104,10 @@ impl Work for Create {
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<AffiliateDetail>, ApiError> {
         let new = &self.new;
         self.caller.hold(tx).await?;
+        let current = affiliates::count(tx, &new.tenant).await?;
+        if current >= MAX_AFFILIATES {
+            return Err(ApiError::Full { resource: "affiliates", limit: MAX_AFFILIATES, current });
+        }
         if !affiliates::insert(tx, new).await? {
             let message = format!("another affiliate is called \"{}\"", new.partner_key);
             return Err(Invalid::field(ErrorCode::PartnerKeyTaken, "partner_key", message).into());
@@ -151,8 +176,14 @@ pub(crate) async fn update_for(
 ) -> Result<AffiliateDetail, ApiError> {
     let change = asked.check()?;
     let update = Update { caller, id, change, now: app.clock.now() };
-    let (affiliate, _) =
-        app.write(update, |tx, update| update.run(tx).boxed(), |app, _, (_, hashes)| forget(app, hashes)).await?;
+    let (affiliate, _) = app
+        .write(
+            update.caller.share(),
+            update,
+            |tx, update| update.run(tx).boxed(),
+            |app, _, (_, hashes)| forget(app, hashes),
+        )
+        .await?;
     Ok(affiliate)
 }
 
@@ -212,6 +243,7 @@ pub(crate) async fn delete(
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let now = app.clock.now();
     let deleted = app.write(
+        caller.share(),
         (caller, named(id)?),
         move |tx, (caller, id)| {
             async move {

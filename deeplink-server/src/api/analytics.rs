@@ -1,6 +1,7 @@
 //! What links led to: the report on any set of links, and the earlier form for one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -81,8 +82,7 @@ fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
 
 /// The report on a caller's own links.
 pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -> Result<FunnelReport, ApiError> {
-    let tenant = caller.tenant.clone();
-    let report = app.report(&caller.tenant, move |mut db| {
+    let report = app.report(caller, move |mut db, tenant| {
         async move {
             let ids: Vec<&str> = scope.link_ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
             let positions = funnel::positions(&mut db, &tenant, &ids).await?;
@@ -92,7 +92,7 @@ pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -
         }
         .boxed()
     });
-    Ok(report.await?)
+    report.await
 }
 
 async fn count(
@@ -216,8 +216,8 @@ pub(crate) async fn link(
     FullScope { caller, .. }: FullScope,
     Path(link_id): Path<String>,
 ) -> Result<Json<LinkStats>, ApiError> {
-    let tenant = caller.tenant.clone();
-    let stats = app.report(&tenant, move |mut db| {
+    let by = Arc::clone(&caller);
+    let stats = app.report(&by, move |mut db, _| {
         async move {
             let link = links::find(&mut db, &caller, &link_id).await?;
             let position = link.position;

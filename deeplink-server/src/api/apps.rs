@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
 use deeplink_core::app::{AppDetail, CreateApp, MAX_APPS, NewApp};
 use deeplink_core::error::ErrorBody;
 use deeplink_core::id::AppId;
+use deeplink_core::routes;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
@@ -15,28 +15,36 @@ use crate::caller::Caller;
 use crate::db::{Conn, apps, notices, tenants};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, KeyedBody};
-use crate::http::extract::{BODY_LIMIT, Path};
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, KeyedBody, PageQuery, Paged};
+use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
+use crate::http::pages::{ArrayPage, Asked};
 use crate::state::{App, Shared};
 
 /// Lists apps, newest first.
 #[utoipa::path(
     get, path = "/v1/apps", operation_id = "list_apps", tag = "apps", security(("secret_key" = [])),
-    responses((status = 200, description = "Every app", body = Vec<AppDetail>), FullKey)
+    params(PageQuery),
+    responses(
+        (status = 200, description = "One page", body = Vec<AppDetail>, headers(("Link" = String, description = "`<URL>; rel=\"next\"` (RFC 8288): the absolute URL of the next page; absent on the last"))),
+        FullKey, Paged,
+    )
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
-) -> Result<Json<Vec<AppDetail>>, ApiError> {
-    Ok(Json(list_for(&app, &caller).await?))
+    query: Query,
+) -> Result<ArrayPage<AppDetail>, ApiError> {
+    list_for(&app, &caller, Asked::read(&query)?).await
 }
 
-/// The apps of the caller, newest first.
-pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<AppDetail>, ApiError> {
-    let mut all = apps::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
-    all.reverse();
-    Ok(all)
+/// A page of the caller's apps, newest first.
+pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<ArrayPage<AppDetail>, ApiError> {
+    let page = asked.of(app, caller, routes::LIST_APPS.path)?;
+    let found = page.read(|mut db, tenant, span| async move { apps::list(&mut db, &tenant, &span).await }.boxed());
+    let mut found = found.await?;
+    let next_cursor = page.end(&mut found, |listed| listed.id.as_str())?;
+    Ok(page.array(found, next_cursor))
 }
 
 /// One of an account's apps.
@@ -97,7 +105,7 @@ impl Work for Create {
         let stored = apps::put(tx, tenant, &self.id, &self.new, self.now).await?;
         let count = apps::count(tx, tenant, &stored.platform).await?;
         if count > MAX_APPS {
-            return Err(ApiError::Quota { resource: "apps", limit: MAX_APPS, current: count - 1 });
+            return Err(ApiError::Full { resource: "apps", limit: MAX_APPS, current: count - 1 });
         }
         notices::tenant_changed(tx, tenant).await?;
         created(format!("/v1/apps/{}", stored.id), stored)
@@ -126,7 +134,7 @@ pub(crate) async fn delete(
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<AppId>().map_err(|_| ApiError::not_found())?;
     let deleted = app.write_for(
-        caller.charge().cloned(),
+        Arc::clone(&caller),
         (caller, id),
         |tx, (caller, id)| {
             async move {

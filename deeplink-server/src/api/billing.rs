@@ -6,6 +6,7 @@ use deeplink_core::billing::{BillingMethod, BillingStatus, CancelScheduled, Subs
 use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
 use http::HeaderMap;
 
 use crate::caller::Caller;
@@ -48,8 +49,9 @@ pub(crate) async fn status_for(app: &App, caller: &Caller) -> Result<BillingStat
         return Err(ApiError::Plain(ErrorCode::BillingNotConfigured, "billing is switched off at this service"));
     }
     let (quotas, now) = (app.config.enforce_quotas, app.clock.now());
-    let status = status_of(&mut app.db.read().await?.conn(), &caller.tenant, quotas, now).await?;
-    status.ok_or_else(|| tenants::missing(&caller.tenant).into())
+    let status =
+        app.report(caller, move |mut db, tenant| async move { status_of(&mut db, &tenant, quotas, now).await }.boxed());
+    status.await?.ok_or_else(|| tenants::missing(&caller.tenant).into())
 }
 
 /// An account's plan and usage; `None`: there is no such account.

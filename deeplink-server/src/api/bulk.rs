@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use deeplink_core::bulk::{Batch, BulkCreate, BulkCreated, BulkLink, CheckedRows, RowError};
+use deeplink_core::destinations::Destinations;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::link::NewLink;
 use deeplink_core::time::Timestamp;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::links::{affiliate_not_found, check_affiliate, new_link, within};
 use crate::caller::Caller;
 use crate::db::links::{self, Inserted, Link};
+use crate::db::takedowns::{self, Blocked};
 use crate::db::{Conn, affiliates, domains, tenants};
 use crate::error::ApiError;
 use crate::http::auth::LinkWriter;
@@ -112,9 +114,13 @@ impl Work for Create {
         let links = i64::try_from(self.judged.batch.len()).unwrap_or(i64::MAX);
         let enforced_at = self.app.quotas_at(self.now);
         let counted = tenants::count_links(tx, &self.caller.tenant, links, enforced_at).await?;
+        let blocked = takedowns::blocked(tx, &self.caller.tenant, self.destinations()).await?;
+        if let Batch::Named { template, .. } | Batch::Generated { template, .. } = &self.judged.batch {
+            blocked.check(template.destinations.as_deref())?;
+        }
         let primary = domains::primary_of(tx, &self.caller.tenant).await?;
         let mut rows = self.rows(tx, primary.as_deref()).await?;
-        self.refuse_bad_rows(tx, &rows, primary.is_none()).await?;
+        self.refuse_bad_rows(tx, &rows, &blocked, primary.is_none()).await?;
         let ids = self.store(tx, &mut rows, primary.as_deref()).await?;
         within(counted)?;
         created("/v1/links".into(), Kept { base: self.app.link_url("", primary.as_deref()), ids })
@@ -132,6 +138,15 @@ impl Work for Create {
 }
 
 impl Create {
+    /// Where the rows lead.
+    fn destinations(&self) -> impl Iterator<Item = Destinations<Option<&str>>> {
+        let (template, links) = match &self.judged.batch {
+            Batch::Named { template, .. } | Batch::Generated { template, .. } => (Some(template), &[][..]),
+            Batch::Different(links) => (None, &links[..]),
+        };
+        template.into_iter().chain(links).map(|link| link.destinations.as_deref())
+    }
+
     /// The links to store, in the order of the request, once their affiliates are known to be the tenant's.
     async fn rows(&self, tx: &mut Conn<'_>, primary: Option<&str>) -> Result<Vec<Link>, ApiError> {
         let (app, caller) = (&self.app, &self.caller);
@@ -155,12 +170,19 @@ impl Create {
     }
 
     /// When any row is bad, every row is looked at, so that one reply lists all that is wrong.
-    async fn refuse_bad_rows(&self, tx: &mut Conn<'_>, rows: &[Link], must_claim: bool) -> Result<(), ApiError> {
+    async fn refuse_bad_rows(
+        &self,
+        tx: &mut Conn<'_>,
+        rows: &[Link],
+        blocked: &Blocked,
+        must_claim: bool,
+    ) -> Result<(), ApiError> {
         let mut errors = self.judged.errors.clone();
         let mut refused = HashSet::new();
         if matches!(self.judged.batch, Batch::Different(_)) {
             for (index, row) in self.judged.indexes.iter().zip(rows) {
-                if let Err(threat) = self.app.threats.check(&row.content.destinations) {
+                let to = &row.content.destinations;
+                if let Err(threat) = self.app.threats.check(to).and_then(|()| blocked.check(to.as_deref())) {
                     errors.push(RowError::new(*index, threat, row.content.custom_id.clone()));
                     refused.insert(*index);
                 }

@@ -1,8 +1,9 @@
 //! What a mailed link leads to: a page that changes nothing, since scanners open links too, and the form on it that signs
-//! in. Sessions begin here, however somebody signs in.
+//! in. Sessions begin here, however somebody signs in. A sign-up is confirmed in `signup`.
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use deeplink_core::id::SessionId;
@@ -13,16 +14,18 @@ use deeplink_core::user::Email;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, header};
 
+use crate::caller::SignedIn;
 use crate::db::people::{self, EnterIds, Entered};
 use crate::db::sessions::{self, NewSession};
-use crate::db::tokens::{self, Purpose};
 use crate::db::{Conn, DbError, sign_ins};
 use crate::error::ApiError;
-use crate::http::csrf;
+use crate::http::client_ip::Peer;
 use crate::http::documented::{FormBody, Unavailable};
-use crate::http::extract::form_body;
+use crate::http::extract::{SIGN_IN_BODY_LIMIT, form_body};
 use crate::http::redirect::see_other;
 use crate::http::session::{Presented, presented, set_cookie};
+use crate::http::{csrf, misses};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// Where a form leads that another site sent.
@@ -33,8 +36,8 @@ pub(crate) const CLOSED: &str = "/signin?error=signup_closed";
 
 /// Signs in with a mailed link's token.
 ///
-/// Of many that send one token, one gets the session. A link of a sign-up confirms its address, too. The session that the
-/// browser had before ends.
+/// Of many that send one token, one gets the session. The session that the browser had before ends. The link of a sign-up is
+/// none of these: it leads to a page of its own.
 #[utoipa::path(
     post, path = "/v1/auth/callback", operation_id = "callback", tag = "sessions",
     request_body(content = CallbackForm, content_type = "application/x-www-form-urlencoded"),
@@ -43,23 +46,28 @@ pub(crate) const CLOSED: &str = "/signin?error=signup_closed";
         Unavailable, FormBody,
     )
 )]
-pub(crate) async fn create(State(app): State<Shared>, request: Request) -> Result<Response, ApiError> {
+pub(crate) async fn create(
+    State(app): State<Shared>,
+    Extension(Peer(peer)): Extension<Peer>,
+    request: Request,
+) -> Result<Response, ApiError> {
     if csrf::is_cross_site(&app, request.headers()) {
         return Ok(see_other(FOREIGN));
     }
     let entry = Arc::new(Entry::draw(&app, request.headers()));
-    let form = form_body(request).await?;
+    let client = app.client_at(peer, request.headers());
+    let form = form_body(request, SIGN_IN_BODY_LIMIT).await?;
     let token = Token::new(form.one("token")?.unwrap_or_default());
     let next = form.one("next")?.filter(|text| !text.is_empty()).map(NextPath::read);
     if !token.is_well_formed() {
         return Ok(see_other(EXPIRED));
     }
     let by_mail = (Arc::clone(&entry), token.hash());
-    let used = app.db.write(by_mail, |tx, (entry, hash)| entry.by_mail(tx, hash).boxed()).await?;
-    Ok(match used {
-        Used::Up(stored) => entry.signed_in(&app, &stored.or(next).unwrap_or_default()),
-        Used::Not => see_other(EXPIRED),
-        Used::Closed => see_other(CLOSED),
+    let used = app.db.write(Share::SignIns, by_mail, |tx, (entry, hash)| entry.by_mail(tx, hash).boxed());
+    Ok(match misses::look_up(&app, client, false, used).await? {
+        Some(Used::Up(stored)) => entry.signed_in(&app, &stored.or(next).unwrap_or_default()),
+        Some(Used::Closed) => see_other(CLOSED),
+        None => see_other(EXPIRED),
     })
 }
 
@@ -78,8 +86,6 @@ pub(crate) struct CallbackForm {
 enum Used {
     /// It signs in; where that was to lead, if it was said.
     Up(Option<NextPath>),
-    /// It is no token of these kinds, or no longer.
-    Not,
     /// Its address has no account, and none are opened.
     Closed,
 }
@@ -120,7 +126,8 @@ impl Entry {
         }
     }
 
-    async fn begin(&self, tx: &mut Conn<'_>, Entered { tenant, user }: Entered) -> Result<(), DbError> {
+    /// Stores the session of a user.
+    pub(super) async fn begin(&self, tx: &mut Conn<'_>, Entered { tenant, user }: Entered) -> Result<(), DbError> {
         let session = NewSession {
             id: self.session.clone(),
             token: self.token.clone(),
@@ -132,25 +139,28 @@ impl Entry {
         begin_session(tx, &session, self.presented.as_deref()).await
     }
 
-    /// Uses a mailed token up.
-    async fn by_mail(&self, tx: &mut Conn<'_>, hash: &str) -> Result<Used, DbError> {
-        if let Some((email, next)) = sign_ins::consume(tx, hash, self.now).await? {
-            return Ok(if self.enter(tx, &email).await? { Used::Up(next) } else { Used::Closed });
-        }
-        let Some(entered) = tokens::consume(tx, hash, Purpose::Signup, self.now).await? else { return Ok(Used::Not) };
-        if !people::confirm(tx, &entered.user).await? {
-            return Ok(Used::Not);
-        }
-        self.begin(tx, entered).await?;
-        Ok(Used::Up(None))
+    /// Uses a mailed token up; `None` if it is no token of a magic link, or no longer.
+    async fn by_mail(&self, tx: &mut Conn<'_>, hash: &str) -> Result<Option<Used>, DbError> {
+        let Some((email, next)) = sign_ins::consume(tx, hash, self.now).await? else { return Ok(None) };
+        Ok(Some(if self.enter(tx, &email).await? { Used::Up(next) } else { Used::Closed }))
     }
 
     /// The answer once the session is stored.
     pub(crate) fn signed_in(&self, app: &App, next: &NextPath) -> Response {
         let mut response = see_other(next.as_str());
-        let cookie: HeaderValue = set_cookie(app, &self.token);
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
+        response.headers_mut().insert(header::SET_COOKIE, self.cookie(app));
         response
+    }
+
+    /// The cookie of the stored session.
+    pub(super) fn cookie(&self, app: &App) -> HeaderValue {
+        set_cookie(app, &self.token)
+    }
+
+    /// Who is signed in with the stored session.
+    pub(super) async fn who(&self, tx: &mut Conn<'_>) -> Result<Arc<SignedIn>, DbError> {
+        let found = sessions::by_hash(tx, &self.token.hash(), self.now).await?;
+        found.ok_or_else(|| DbError::corrupt("sessions", "user_id", self.session.as_str()))
     }
 }
 

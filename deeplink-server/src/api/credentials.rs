@@ -18,33 +18,45 @@ use crate::db::keys::{self, NewKey};
 use crate::db::{Conn, affiliates, notices};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, NotFound};
-use crate::http::extract::Path;
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, NotFound, PageQuery, Paged};
+use crate::http::extract::{Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
+use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 
 /// Lists an affiliate's credentials, newest first.
 #[utoipa::path(
     get, path = "/v1/affiliates/{affiliate_id}/credentials", operation_id = "list_credentials", tag = "affiliates", security(("secret_key" = [])),
-    params(("affiliate_id" = String, Path, description = "The affiliate's id")),
+    params(("affiliate_id" = String, Path, description = "The affiliate's id"), PageQuery),
     responses(
-        (status = 200, description = "Every credential, without the secret", body = CredentialList),
-        FullKey, NotFound,
+        (status = 200, description = "One page, without the secrets", body = CredentialList),
+        FullKey, NotFound, Paged,
     )
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     Path(id): Path<String>,
+    query: Query,
 ) -> Result<Json<CredentialList>, ApiError> {
-    list_for(&app, &caller, &named(&id)?).await.map(Json)
+    list_for(&app, &caller, &named(&id)?, Asked::read(&query)?).await.map(Json)
 }
 
-/// The credentials of an affiliate of the caller.
-pub(crate) async fn list_for(app: &App, caller: &Caller, affiliate: &AffiliateId) -> Result<CredentialList, ApiError> {
+/// A page of the credentials of an affiliate of the caller.
+pub(crate) async fn list_for(
+    app: &App,
+    caller: &Caller,
+    affiliate: &AffiliateId,
+    asked: Asked<'_>,
+) -> Result<CredentialList, ApiError> {
     find(app, caller, affiliate).await?;
-    let all = keys::list(&mut app.db.read().await?.conn(), &caller.tenant, Some(affiliate)).await?;
-    Ok(CredentialList::new(all.into_iter().map(detail).collect()))
+    let page = asked.of(app, caller, format!("/v1/affiliates/{affiliate}/credentials"))?;
+    let of = affiliate.clone();
+    let found = page
+        .read(move |mut db, tenant, span| async move { keys::list(&mut db, &tenant, Some(&of), &span).await }.boxed());
+    let mut found = found.await?;
+    let next_cursor = page.end(&mut found, |key| key.id.as_str())?;
+    Ok(CredentialList::new(found.into_iter().map(detail).collect(), next_cursor))
 }
 
 fn detail(key: SecretKeyDetail) -> CredentialDetail {
@@ -166,6 +178,7 @@ pub(crate) async fn delete(
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, affiliate: &str, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<SecretKeyId>().map_err(|_| ApiError::not_found())?;
     let deleted = app.write(
+        caller.share(),
         (caller, named(affiliate)?, id),
         |tx, (caller, affiliate, id)| {
             async move {

@@ -10,6 +10,7 @@ use deeplink_core::id::{DeliveryId, EventId, WebhookId};
 use deeplink_core::page;
 use deeplink_core::time::Timestamp;
 use deeplink_core::webhook::{DeliveryDetail, DeliveryList, DeliveryStatus, TestWebhook};
+use futures_util::FutureExt;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +74,7 @@ pub(crate) async fn list(
     if caller.is_known() {
         find(&app, &caller, &id).await?;
     }
-    let limit = page::limit(query.one("limit")?)?;
+    let limit = page::limit(query.one("limit")?, page::DEFAULT_LIMIT)?;
     let status = query.parsed("status", "pending, delivered, failed, canceled or dropped", |text| {
         Some(DeliveryStatus::from(text)).filter(|status| DeliveryStatus::ALL.contains(status))
     })?;
@@ -109,11 +110,13 @@ pub(crate) async fn page_of(
         Some(after) => (after.status, Some(after.before)),
         None => (asked, None),
     };
-    let of = (&caller.tenant, webhook);
-    let mut reader = app.db.read().await?;
-    // One more than asked for tells whether there is a next page.
-    let mut found = delivery_log::list(&mut reader.conn(), of, status.as_ref(), before.as_ref(), limit + 1).await?;
-    drop(reader);
+    let (of, state) = (webhook.clone(), status.clone());
+    let list = app.report(caller, move |mut db, tenant| {
+        // One more than asked for tells whether there is a next page.
+        async move { delivery_log::list(&mut db, (&tenant, &of), state.as_ref(), before.as_ref(), limit + 1).await }
+            .boxed()
+    });
+    let mut found = list.await?;
     let more = found.len() > limit as usize;
     found.truncate(limit as usize);
     let next_cursor = match found.last() {

@@ -90,7 +90,7 @@ pub(crate) async fn verify_claim(
     once: Once,
 ) -> Result<(Answer<DomainVerification>, Saw), ApiError> {
     let said = {
-        let _permit = app.lookups.try_acquire(&claim.tenant).ok_or(DbError::Overloaded)?;
+        let _permit = app.lookups.try_acquire((&claim.tenant).into()).ok_or(DbError::Overloaded)?;
         app.dns.txt(&claim.name.txt_record()).await
     };
     if let Err(error) = &said {

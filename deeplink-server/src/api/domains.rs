@@ -2,43 +2,66 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
-use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainName, DomainRole};
+use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainName, DomainRole, MAX_DOMAINS};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::DomainId;
+use deeplink_core::routes;
 use deeplink_core::secret::Token;
 use futures_util::FutureExt;
 use http::StatusCode;
 
 use crate::caller::Caller;
 use crate::db::domains::{self, Domain};
+use crate::db::pages::Span;
 use crate::db::tenants::{self, Counted};
 use crate::db::{Conn, notices};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody};
-use crate::http::extract::{BODY_LIMIT, Path};
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, PageQuery, Paged};
+use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
+use crate::http::pages::{ArrayPage, Asked};
 use crate::state::{App, Shared};
 
-/// Lists domains, newest first.
+/// Lists domains, newest first. There can be 1,000.
 #[utoipa::path(
     get, path = "/v1/domains", operation_id = "list_domains", tag = "domains", security(("secret_key" = [])),
-    responses((status = 200, description = "Every domain", body = Vec<DomainDetail>), FullKey)
+    params(PageQuery),
+    responses(
+        (status = 200, description = "One page", body = Vec<DomainDetail>, headers(("Link" = String, description = "`<URL>; rel=\"next\"` (RFC 8288): the absolute URL of the next page; absent on the last"))),
+        FullKey, Paged,
+    )
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
-) -> Result<Json<Vec<DomainDetail>>, ApiError> {
-    Ok(Json(list_for(&app, &caller).await?))
+    query: Query,
+) -> Result<ArrayPage<DomainDetail>, ApiError> {
+    list_for(&app, &caller, Asked::read(&query)?).await
 }
 
-/// The domains of the caller, newest first.
-pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<DomainDetail>, ApiError> {
-    let all = domains::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
+/// A page of the caller's domains, newest first.
+pub(crate) async fn list_for(
+    app: &App,
+    caller: &Caller,
+    asked: Asked<'_>,
+) -> Result<ArrayPage<DomainDetail>, ApiError> {
+    let page = asked.of(app, caller, routes::LIST_DOMAINS.path)?;
+    let found = page.read(|mut db, tenant, span| async move { domains::list(&mut db, &tenant, &span).await }.boxed());
+    let mut found = found.await?;
+    let next_cursor = page.end(&mut found, |domain| domain.id.as_str())?;
     let target = app.config.cname_target_at(&app.public_url);
-    Ok(all.into_iter().map(|domain| detail(domain, target.clone())).collect())
+    let shown = found.into_iter().map(|domain| detail(domain, target.clone())).collect();
+    Ok(page.array(shown, next_cursor))
+}
+
+/// The names of all verified domains that an account can have, newest first.
+pub(crate) async fn verified_of(app: &App, caller: &Caller) -> Result<Vec<String>, ApiError> {
+    let all = app.report(caller, |mut db, tenant| {
+        async move { domains::list(&mut db, &tenant, &Span::newest(MAX_DOMAINS)).await }.boxed()
+    });
+    Ok(all.await?.into_iter().filter(|domain| domain.is_verified).map(|domain| domain.name.to_string()).collect())
 }
 
 fn detail(domain: Domain, target: String) -> DomainDetail {
@@ -71,7 +94,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, name: &str) -> Result<Domai
         (status = 201, description = "Claimed", body = CreatedDomain, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
         (status = 400, description = "Not a name that can be claimed (`invalid_domain`), or no such role (`invalid_role`)", body = ErrorBody),
-        (status = 402, description = "The plan's limit is reached", body = ErrorBody),
+        (status = 402, description = "The plan's limit is reached, or there are 1,000 domains, claims included", body = ErrorBody),
         (status = 409, description = "Claimed by this account or verified by another (`domain_taken`), there is a verified alternate (`alternate_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
     )
 )]
@@ -117,7 +140,9 @@ impl Work for Create {
         domains::lock_name(tx, &new.name).await?;
         match tenants::count_domain(tx, &new.tenant, app.quotas_at(new.created_at)).await? {
             Counted::Within => {}
-            Counted::Over { limit, current } => return Err(ApiError::Quota { resource: "domains", limit, current }),
+            Counted::Over { limit, current } => {
+                return Err(ApiError::one_too_many("domains", limit, current, MAX_DOMAINS));
+            }
         }
         if !domains::insert(tx, new).await? {
             let own = domains::is_claimed_by(tx, &new.tenant, &new.name).await?;
@@ -173,7 +198,7 @@ pub(crate) async fn delete(
 /// Gives up a domain of the caller.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, name: &str) -> Result<(), ApiError> {
     let deleted = app.write_for(
-        caller.charge().cloned(),
+        Arc::clone(&caller),
         (caller, named(name)?),
         |tx, (caller, name)| {
             async move {

@@ -1,5 +1,6 @@
 //! Whether the service works, and the small files that crawlers and researchers look for.
 
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
 use axum::extract::State;
@@ -8,12 +9,13 @@ use axum::routing::get;
 use axum::{Json, Router};
 use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::health::Health;
-use http::header;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use lettre::message::Mailbox;
 use url::Url;
 
 use crate::db::vault_check;
 use crate::error::ApiError;
+use crate::http::fixed::Fixed;
 use crate::state::{App, Shared};
 
 /// Says that the process answers requests.
@@ -52,14 +54,21 @@ pub(crate) async fn readiness(app: &App) -> Result<Json<Health>, ApiError> {
     }
 }
 
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+
 /// Files that are not operations.
 pub(crate) fn files() -> Router<Shared> {
     Router::new().route("/robots.txt", get(robots)).route("/.well-known/security.txt", get(security))
 }
 
 /// Links may be followed, so that previews of them work; the interface is nothing to index.
-async fn robots() -> Response {
-    text("User-agent: *\nAllow: /r/\nDisallow: /v1/\nDisallow: /docs\n".to_owned())
+static ROBOTS: LazyLock<Fixed> = LazyLock::new(|| {
+    Fixed::new("User-agent: *\nAllow: /r/\nDisallow: /v1/\nDisallow: /docs\n", TEXT).with(CACHE_CONTROL, AN_HOUR)
+});
+
+async fn robots(asked: HeaderMap) -> Response {
+    ROBOTS.answer(&asked)
 }
 
 /// Where to report a vulnerability (RFC 9116).
@@ -70,10 +79,11 @@ async fn security(State(app): State<Shared>) -> Response {
     let expires = now.plus_millis(-now.as_millis().rem_euclid(DAY)).plus_days(365);
     let contact = contact(app.config.mail_from.as_ref(), &app.public_url);
     let base = app.public_url.as_str().trim_end_matches('/');
-    text(format!(
+    let body = format!(
         "Contact: mailto:{contact}\nExpires: {expires}\nPreferred-Languages: en\n\
          Canonical: {base}/.well-known/security.txt\n"
-    ))
+    );
+    ([(CONTENT_TYPE, TEXT), (CACHE_CONTROL, AN_HOUR)], body).into_response()
 }
 
 /// The operator's address for mails, else the mailbox that RFC 2142 reserves for this.
@@ -82,10 +92,4 @@ fn contact(mail_from: Option<&Mailbox>, public_url: &Url) -> String {
         Some(from) => from.email.to_string(),
         None => format!("security@{}", public_url.domain().unwrap_or("localhost")),
     }
-}
-
-fn text(body: String) -> Response {
-    let headers =
-        [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::CACHE_CONTROL, "public, max-age=3600")];
-    (headers, body).into_response()
 }

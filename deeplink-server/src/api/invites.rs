@@ -1,5 +1,6 @@
 //! What an invitation leads to: a page that changes nothing, and the form on it that accepts.
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use deeplink_core::secret::Token;
@@ -7,12 +8,14 @@ use futures_util::FutureExt;
 
 use super::callback::FOREIGN;
 use crate::db::tokens::{self, Purpose};
-use crate::db::{DbError, people};
+use crate::db::{DbError, people, suspensions};
 use crate::error::ApiError;
-use crate::http::csrf;
+use crate::http::client_ip::Peer;
 use crate::http::documented::{FormBody, Unavailable};
-use crate::http::extract::form_body;
+use crate::http::extract::{SIGN_IN_BODY_LIMIT, form_body};
 use crate::http::redirect::see_other;
+use crate::http::{csrf, misses};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// Accepts an invitation. Nobody is signed in by it.
@@ -24,13 +27,19 @@ use crate::state::{App, Shared};
         Unavailable, FormBody,
     )
 )]
-pub(crate) async fn accept(State(app): State<Shared>, request: Request) -> Result<Response, ApiError> {
+pub(crate) async fn accept(
+    State(app): State<Shared>,
+    Extension(Peer(peer)): Extension<Peer>,
+    request: Request,
+) -> Result<Response, ApiError> {
     if csrf::is_cross_site(&app, request.headers()) {
         return Ok(see_other(FOREIGN));
     }
-    let form = form_body(request).await?;
+    let client = app.client_at(peer, request.headers());
+    let form = form_body(request, SIGN_IN_BODY_LIMIT).await?;
     let token = Token::new(form.one("token")?.unwrap_or_default());
-    let accepted = token.is_well_formed() && accepts(&app, &token).await?;
+    let accepts = async { Ok(accepts(&app, &token).await?.then_some(())) };
+    let accepted = token.is_well_formed() && misses::look_up(&app, client, false, accepts).await?.is_some();
     let website = app.config.marketing_url_at(&app.public_url);
     let website = website.as_str().trim_end_matches('/');
     let outcome = if accepted { "invite=accepted" } else { "error=invite_invalid" };
@@ -48,8 +57,15 @@ pub(crate) struct InviteForm {
 
 async fn accepts(app: &App, token: &Token) -> Result<bool, DbError> {
     let now = app.clock.now();
-    let accepted = app.db.write(token.hash(), move |tx, hash| {
+    let accepted = app.db.write(Share::SignIns, token.hash(), move |tx, hash| {
         async move {
+            let invited_to = tokens::tenant_of(tx, hash, Purpose::Invite, now).await?;
+            // The invitation works once the account is resumed.
+            if let Some(tenant) = invited_to
+                && suspensions::is_suspended(tx, &tenant).await?
+            {
+                return Ok(false);
+            }
             match tokens::consume(tx, hash, Purpose::Invite, now).await? {
                 Some(invited) => people::confirm(tx, &invited.user).await,
                 None => Ok(false),

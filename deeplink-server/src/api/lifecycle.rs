@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Request, State};
 use deeplink_core::error::{ErrorBody, ErrorCode};
-use deeplink_core::id::{EventId, SourceId, TenantId};
+use deeplink_core::id::{EventId, TenantId};
 use deeplink_core::lifecycle::{
     Attribute, Convert, Converted, Done, Identify, InstallContext, NewConversion, TrackClick, TrackedClick,
 };
@@ -16,9 +16,9 @@ use futures_util::FutureExt;
 use serde_json::value::RawValue;
 
 use crate::cache::CachedLink;
-use crate::caller::Caller;
+use crate::caller::{Actor, Caller};
 use crate::clicks::Click;
-use crate::db::conversions::{self, Stored};
+use crate::db::conversions::{self, Reporter, Stored};
 use crate::db::events::Publisher;
 use crate::db::installs::{self, Bound, NewBinding, NewTouch};
 use crate::db::tenants::{self, Counted};
@@ -105,7 +105,8 @@ impl Work for Reported {
 
 /// A tenant's link, whatever its status.
 async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<CachedLink>>, ApiError> {
-    if is_link_id(id) { visit::known(app, Some(tenant), id).await } else { Ok(None) }
+    let found = if is_link_id(id) { visit::known(app, Some(tenant), id, None).await? } else { None };
+    Ok(found.filter(|link| !link.is_deleted()))
 }
 
 /// Records that a link opened an install.
@@ -236,6 +237,7 @@ pub(super) async fn identify_for(
         None => {
             let publisher = app.publisher(app.clock.now());
             let bound = app.write(
+                caller.share(),
                 Binding { app: Arc::clone(app), caller, asked, publisher },
                 |tx, binding| binding.run(tx).boxed(),
                 |app, binding, bound| {
@@ -281,7 +283,8 @@ impl Binding {
 ///
 /// It is credited to the links that touched the installs of its user up to then, and once such an install is known, if
 /// none is yet. Of more than 100 links the first, the last and the latest are. The same `idempotency_key` within 30 days is
-/// the same conversion.
+/// the same conversion. Publishable keys have idempotency keys of their own: what a page reports never stands in the way of
+/// what a secret key or a source reports.
 #[utoipa::path(
     post, path = "/v1/lifecycle/convert", operation_id = "convert", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
@@ -301,7 +304,8 @@ pub(crate) async fn convert(
     let body = json_body(request, BODY_LIMIT).await?;
     let once = Once::read(&headers, &caller, "/v1/lifecycle/convert", &body)?;
     let new = read_conversion(&body)?;
-    store(&app, &caller.tenant, None, once, new).await
+    let reporter = if matches!(caller.by, Actor::Page(_)) { Reporter::Page } else { Reporter::Server };
+    store(&app, &caller.tenant, reporter, once, new).await
 }
 
 /// Reads a conversion. Whatever is wrong with it is a `parse_error`.
@@ -316,20 +320,20 @@ pub(crate) fn read_conversion(body: &[u8]) -> Result<NewConversion, ApiError> {
     Ok(asked.check()?)
 }
 
-/// Stores a conversion of a tenant's user, from a source or from somebody with a key.
+/// Stores a conversion that was reported without an `Idempotency-Key`.
 pub(crate) async fn store_conversion(
     app: &Shared,
     tenant: &TenantId,
-    source: Option<SourceId>,
+    reporter: Reporter,
     new: NewConversion,
 ) -> Result<Converted, ApiError> {
-    store(app, tenant, source, Once::none(), new).await?.into_made()
+    store(app, tenant, reporter, Once::none(tenant), new).await?.into_made()
 }
 
 async fn store(
     app: &Shared,
     tenant: &TenantId,
-    source: Option<SourceId>,
+    reporter: Reporter,
     once: Once,
     new: NewConversion,
 ) -> Result<Answer<Converted>, ApiError> {
@@ -339,7 +343,7 @@ async fn store(
     }
     let id = app.random(|random| EventId::new(now, random));
     let publisher = app.publisher(now);
-    let work = Conversion { app: Arc::clone(app), tenant: tenant.clone(), source, id, new, publisher };
+    let work = Conversion { app: Arc::clone(app), tenant: tenant.clone(), reporter, id, new, publisher };
     match app.once(once, work).await {
         // Nothing of it stays, so it can be sent again when there is room.
         Err(ApiError::Quota { .. }) => Answer::done(Converted::failed()),
@@ -350,7 +354,7 @@ async fn store(
 struct Conversion {
     app: Shared,
     tenant: TenantId,
-    source: Option<SourceId>,
+    reporter: Reporter,
     id: EventId,
     new: NewConversion,
     publisher: Publisher,
@@ -370,10 +374,10 @@ impl Work for Conversion {
 
 impl Conversion {
     async fn store(&self, tx: &mut Conn<'_>) -> Result<Converted, ApiError> {
-        let Self { tenant, id, new, .. } = self;
+        let Self { tenant, reporter, id, new, .. } = self;
         let now = self.publisher.now();
         if let Some(key) = &new.idempotency_key
-            && let Some(first) = conversions::claim_key(tx, tenant, key, id, now).await?
+            && let Some(first) = conversions::claim_key(tx, tenant, reporter, key, id, now).await?
         {
             return Ok(Converted::deduped(first));
         }
@@ -381,7 +385,7 @@ impl Conversion {
         let at = new.moment(now)?;
         let [user, position] = drawn(&self.app, now);
         let user = conversions::lock_user(tx, tenant, &new.user_id, user, now).await?;
-        let stored = Stored { id, tenant, user, position, source: self.source.as_ref(), new, at };
+        let stored = Stored { id, tenant, user, position, reporter, new, at };
         let is_known = conversions::insert(tx, &self.publisher, &stored).await?;
         // Last, because all of the account's conversions wait for this row.
         if self.app.config.enforce_quotas

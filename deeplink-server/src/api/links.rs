@@ -17,7 +17,7 @@ use http::StatusCode;
 use crate::caller::Caller;
 use crate::db::links::{self, Inserted, Link};
 use crate::db::tenants::{self, Counted};
-use crate::db::{Conn, affiliates, domains, notices};
+use crate::db::{Conn, DbError, affiliates, domains, link_list, notices, takedowns};
 use crate::error::ApiError;
 use crate::http::auth::{FullScope, LinkWriter};
 use crate::http::cursor::{Cursor, LinkCursor};
@@ -25,6 +25,7 @@ use crate::http::documented::{AnyKey, Deleted, FullKey, IdempotencyKey, JsonBody
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::state::{App, Shared};
+use crate::threats::set_by;
 
 /// How often an id or position that turned out to be taken is drawn again. Two of 36⁸ ids meeting once is rare; this
 /// many times in a row means that something else is wrong.
@@ -100,6 +101,8 @@ impl Work for Create {
         app.threats.check(&self.link.destinations)?;
         check_affiliate(tx, caller, self.link.affiliate_id.as_ref()).await?;
         within(tenants::count_links(tx, &caller.tenant, 1, app.quotas_at(self.now)).await?)?;
+        let to = self.link.destinations.as_deref();
+        takedowns::blocked(tx, &caller.tenant, [to]).await?.check(to)?;
         let primary = domains::primary_of(tx, &caller.tenant).await?;
         let mut link = new_link(app, caller, self.link.clone(), primary.as_deref(), self.now);
         for _ in 0..DRAWS {
@@ -163,6 +166,7 @@ pub(crate) fn new_link(app: &App, caller: &Caller, content: NewLink, primary: Op
         made_under: primary.map(str::to_owned),
         content,
         status: None,
+        is_deleted: false,
         expires_at: (primary.is_none() && days > 0).then(|| now.plus_days(days)),
         created_at: now,
         updated_at: now,
@@ -224,7 +228,7 @@ pub(crate) async fn list(
     LinkWriter(caller): LinkWriter,
     query: Query,
 ) -> Result<Json<LinkList>, ApiError> {
-    let limit = page::limit(query.one("limit")?)?;
+    let limit = page::limit(query.one("limit")?, page::DEFAULT_LIMIT)?;
     let asked = read_filter(&query)?;
     let cursor = query.one("cursor")?;
     caller.form_is_valid()?;
@@ -269,11 +273,15 @@ pub(crate) async fn page_of(
         }
         scoped.affiliate_id = Some(own.as_str().to_owned());
     }
-    let mut reader = app.db.read().await?;
-    // One more than asked for tells whether there is a next page.
-    let mut found = links::list(&mut reader.conn(), &caller.tenant, &scoped, before, limit + 1, now).await?;
-    let primary = domains::primary_of(&mut reader.conn(), &caller.tenant).await?;
-    drop(reader);
+    let list = app.report(caller, move |mut db, tenant| {
+        async move {
+            // One more than asked for tells whether there is a next page.
+            let found = link_list::list(&mut db, &tenant, &scoped, before, limit + 1, now).await?;
+            Ok::<_, DbError>((found, domains::primary_of(&mut db, &tenant).await?))
+        }
+        .boxed()
+    });
+    let (mut found, primary) = list.await?;
     let more = found.len() > limit as usize;
     found.truncate(limit as usize);
     let next_cursor = match found.last() {
@@ -368,10 +376,16 @@ pub(crate) async fn update_for(
     app.threats.check_patch(&patch)?;
     let now = app.clock.now();
     let changed = app.write_for(
-        caller.charge().cloned(),
+        Arc::clone(&caller),
         (Arc::clone(app), caller, link_id, patch),
         move |tx, (app, caller, link_id, patch)| {
             async move {
+                let to = set_by(patch);
+                if to.each().any(|(_, url)| url.is_some()) {
+                    // The tenant's row, so that no link is taken down between the look and the change.
+                    tenants::lock(tx, &caller.tenant).await?;
+                    takedowns::blocked(tx, &caller.tenant, [to]).await?.check(to)?;
+                }
                 let link = links::update(tx, &caller.tenant, link_id, patch, now).await?;
                 let link = link.ok_or_else(ApiError::not_found)?;
                 let primary = domains::primary_of(tx, &caller.tenant).await?;
@@ -406,7 +420,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, link_id: Strin
     }
     let now = app.clock.now();
     let deleted = app.write_for(
-        caller.charge().cloned(),
+        Arc::clone(&caller),
         (caller, link_id),
         move |tx, (caller, link_id)| {
             async move {

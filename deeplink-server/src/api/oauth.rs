@@ -3,6 +3,7 @@
 //! What comes back is believed of the browser that went there, once, and only together with what the provider itself says
 //! when it is asked. Whatever fails on the way back leads to `/signin` with a word that says how.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -21,14 +22,15 @@ use tracing::Instrument;
 use super::callback::{CLOSED, Entry};
 use crate::db::oauth_states::{self, Begun, NewState};
 use crate::error::ApiError;
-use crate::http::NO_STORE;
 use crate::http::client_ip::{Peer, check_limit};
 use crate::http::documented::Unavailable;
 use crate::http::extract::{Path, Query};
 use crate::http::host::OnServiceHost;
 use crate::http::redirect::see_other;
 use crate::http::session::{self, cookie};
+use crate::http::{NO_STORE, misses};
 use crate::outbound::providers::{Name, Unidentified};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// How long a person may take at the provider, in minutes.
@@ -88,7 +90,7 @@ pub(crate) async fn start(
         state,
         browser,
     };
-    app.db.write(new, |tx, new| oauth_states::insert(tx, new).boxed()).await?;
+    app.db.write(Share::SignIns, new, |tx, new| oauth_states::insert(tx, new).boxed()).await?;
     Ok((StatusCode::FOUND, [(header::LOCATION, to), (header::SET_COOKIE, cookie), NO_STORE]).into_response())
 }
 
@@ -132,11 +134,13 @@ pub(crate) async fn callback(
     _: OnServiceHost,
     Path(provider): Path<String>,
     query: Query,
+    Extension(Peer(peer)): Extension<Peer>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let name = named(&provider)?;
     let answer = Answer {
         name,
+        client: app.client_at(peer, request.headers()),
         code: query.one("code")?.unwrap_or_default().to_owned(),
         state: query.one("state")?.map(Token::new),
         error: query.one("error")?.map(str::to_owned),
@@ -154,14 +158,17 @@ fn named(provider: &str) -> Result<Name, ApiError> {
 /// Begins the session of somebody whose address the provider vouches for.
 async fn sign_in(app: &App, email: Email, next: &NextPath, headers: &HeaderMap) -> Result<Response, ApiError> {
     let entry = Arc::new(Entry::draw(app, headers));
-    let entered =
-        app.db.write((Arc::clone(&entry), email), |tx, (entry, email)| entry.enter(tx, email).boxed()).await?;
+    let entered = app
+        .db
+        .write(Share::SignIns, (Arc::clone(&entry), email), |tx, (entry, email)| entry.enter(tx, email).boxed())
+        .await?;
     Ok(if entered { entry.signed_in(app, next) } else { see_other(CLOSED) })
 }
 
 /// What a provider sent a browser back with.
 struct Answer {
     name: Name,
+    client: IpAddr,
     code: String,
     state: Option<Token>,
     error: Option<String>,
@@ -174,8 +181,10 @@ impl Answer {
         };
         let hash = state.hash();
         let now = app.clock.now();
-        let begun = app.db.write(hash.clone(), move |tx, hash| oauth_states::consume(tx, hash, now).boxed());
-        let Some(begun) = begun.await?.filter(|begun| self.is_of(begun, state, headers)) else {
+        let begun =
+            app.db.write(Share::SignIns, hash.clone(), move |tx, hash| oauth_states::consume(tx, hash, now).boxed());
+        let begun = misses::look_up(app, self.client, false, begun).await?;
+        let Some(begun) = begun.filter(|begun| self.is_of(begun, state, headers)) else {
             return Ok(failed("oauth_state_invalid"));
         };
         let mut response = match self.identified(app, &begun, &hash).await {

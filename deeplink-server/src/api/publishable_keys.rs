@@ -9,6 +9,7 @@ use deeplink_core::id::PublishableKeyId;
 use deeplink_core::publishable_key::{
     CreatePublishableKey, CreatedPublishableKey, MAX_PUBLISHABLE_KEYS, PublishableKeyDetail, PublishableKeyList,
 };
+use deeplink_core::routes;
 use deeplink_core::secret::PublishableKey;
 use futures_util::FutureExt;
 use http::StatusCode;
@@ -18,27 +19,34 @@ use crate::db::publishable_keys::{self, NewPublishableKey};
 use crate::db::{Conn, domains, notices};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody};
-use crate::http::extract::{BODY_LIMIT, Path};
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, PageQuery, Paged};
+use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
+use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 
 /// Lists publishable keys, newest first.
 #[utoipa::path(
     get, path = "/v1/auth/publishable-keys", operation_id = "list_publishable_keys", tag = "keys", security(("secret_key" = [])),
-    responses((status = 200, description = "Every key, by its prefix", body = PublishableKeyList), FullKey)
+    params(PageQuery),
+    responses((status = 200, description = "One page, each key by its prefix", body = PublishableKeyList), FullKey, Paged)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
+    query: Query,
 ) -> Result<Json<PublishableKeyList>, ApiError> {
-    list_for(&app, &caller).await.map(Json)
+    list_for(&app, &caller, Asked::read(&query)?).await.map(Json)
 }
 
-/// An account's publishable keys.
-pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<PublishableKeyList, ApiError> {
-    let keys = publishable_keys::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
-    Ok(PublishableKeyList::new(keys))
+/// A page of an account's publishable keys.
+pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<PublishableKeyList, ApiError> {
+    let page = asked.of(app, caller, routes::LIST_PUBLISHABLE_KEYS.path)?;
+    let found =
+        page.read(|mut db, tenant, span| async move { publishable_keys::list(&mut db, &tenant, &span).await }.boxed());
+    let mut found = found.await?;
+    let next_cursor = page.end(&mut found, |key| key.id.as_str())?;
+    Ok(PublishableKeyList::new(found, next_cursor))
 }
 
 /// One of an account's publishable keys.
@@ -130,6 +138,7 @@ pub(crate) async fn delete(
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<PublishableKeyId>().map_err(|_| ApiError::not_found())?;
     let removed = app.write(
+        caller.share(),
         (caller, id),
         |tx, (caller, id)| remove(tx, caller, id).boxed(),
         |app, _, hash: &String| app.forget_key(hash),

@@ -101,8 +101,7 @@ pub(crate) async fn draw_for(
     if let Some(image) = app.codes.cached(&tag) {
         return file.answer(StatusCode::OK, &tag, image);
     }
-    let permit = app.codes.admit()?;
-    let image = app.codes.run(&permit, move || draw(&layout, &style, &url, logo.as_deref())).await?;
+    let image = app.codes.run(&caller.tenant, move || draw(&layout, &style, &url, logo.as_deref())).await?;
     let image = Bytes::from(image);
     app.codes.insert(tag.clone(), image.clone());
     file.answer(StatusCode::OK, &tag, image)

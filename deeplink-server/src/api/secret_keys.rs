@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::id::{SecretKeyId, TenantId, UserId};
+use deeplink_core::routes;
 use deeplink_core::secret::SecretKey;
 use deeplink_core::secret_key::{CreatedSecretKey, IssueSecretKey, MAX_KEYS, SecretKeyDetail, SecretKeyList};
 use futures_util::FutureExt;
@@ -15,27 +16,35 @@ use crate::db::{Conn, notices};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::csrf;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody};
-use crate::http::extract::{BODY_LIMIT, Path};
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, PageQuery, Paged};
+use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
+use crate::http::pages::Asked;
 use crate::http::session::Session;
 use crate::state::{App, Shared};
 
 /// Lists secret keys, newest first. Affiliates' credentials are not among them.
 #[utoipa::path(
     get, path = "/v1/auth/secret-keys", operation_id = "list_secret_keys", tag = "keys", security(("secret_key" = [])),
-    responses((status = 200, description = "Every key, without the secret", body = SecretKeyList), FullKey)
+    params(PageQuery),
+    responses((status = 200, description = "One page, without the secrets", body = SecretKeyList), FullKey, Paged)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
+    query: Query,
 ) -> Result<Json<SecretKeyList>, ApiError> {
-    list_for(&app, &caller.tenant).await.map(Json)
+    list_for(&app, &caller, Asked::read(&query)?).await.map(Json)
 }
 
-/// An account's own keys.
-pub(crate) async fn list_for(app: &App, tenant: &TenantId) -> Result<SecretKeyList, ApiError> {
-    Ok(SecretKeyList::new(keys::list(&mut app.db.read().await?.conn(), tenant, None).await?))
+/// A page of an account's own keys.
+pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<SecretKeyList, ApiError> {
+    let page = asked.of(app, caller, routes::LIST_SECRET_KEYS.path)?;
+    let found =
+        page.read(|mut db, tenant, span| async move { keys::list(&mut db, &tenant, None, &span).await }.boxed());
+    let mut found = found.await?;
+    let next_cursor = page.end(&mut found, |key| key.id.as_str())?;
+    Ok(SecretKeyList::new(found, next_cursor))
 }
 
 /// One of an account's own keys.
@@ -167,6 +176,7 @@ pub(crate) async fn delete(
 pub(crate) async fn delete_for(app: &Shared, caller: &Caller, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<SecretKeyId>().map_err(|_| ApiError::not_found())?;
     let removed = app.write(
+        caller.share(),
         (caller.clone(), id),
         |tx, (caller, id)| remove(tx, caller, id).boxed(),
         |app, _, hash: &String| app.forget_key(hash),

@@ -14,7 +14,7 @@ use crate::caller::SignedIn;
 use crate::db::sessions;
 use crate::error::ApiError;
 use crate::http::documented::Unavailable;
-use crate::http::session::{Session, clear_cookie};
+use crate::http::session::{EndingSession, Session, clear_cookie};
 use crate::http::{NO_STORE, csrf};
 use crate::state::Shared;
 
@@ -46,7 +46,7 @@ pub(crate) async fn me(Session(who): Session) -> Response {
 )]
 pub(crate) async fn signout(
     State(app): State<Shared>,
-    Session(who): Session,
+    EndingSession(who): EndingSession,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if csrf::is_cross_site(&app, &headers) {
@@ -58,6 +58,6 @@ pub(crate) async fn signout(
 
 /// Ends somebody's session; the result is the cookie that clears theirs.
 pub(crate) async fn end(app: &Shared, who: &Arc<SignedIn>) -> Result<HeaderValue, ApiError> {
-    app.db.write(Arc::clone(who), |tx, who| sessions::delete(tx, &who.session).boxed()).await?;
+    app.db.write(&who.tenant, Arc::clone(who), |tx, who| sessions::delete(tx, &who.session).boxed()).await?;
     Ok(clear_cookie(app))
 }

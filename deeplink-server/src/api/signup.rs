@@ -1,26 +1,35 @@
-//! Opening an account by mail address.
+//! Opening an account by mail address, and confirming the address.
+
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
-use deeplink_core::id::MailId;
-use deeplink_core::secret::Token;
+use deeplink_core::id::{MailId, SecretKeyId};
+use deeplink_core::secret::{SecretKey, Token};
+use deeplink_core::time::Timestamp;
 use deeplink_core::user::{SignedUp, Signup};
 use futures_util::FutureExt;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 
+use super::callback::Entry;
 use super::signin::{require_mail, unreachable};
+use crate::caller::SignedIn;
 use crate::db::accounts::{self, NewAccount};
+use crate::db::keys::{self, NewKey};
 use crate::db::mail_allowances::{self, Allowed};
 use crate::db::tokens::{self, Purpose};
 use crate::db::users::Standing;
-use crate::db::{Conn, mails};
+use crate::db::{Conn, DbError, mails, people};
 use crate::error::{ApiError, seconds_until};
-use crate::http::NO_STORE;
 use crate::http::client_ip::{Peer, check_limit};
 use crate::http::documented::{JsonBody, NeedsMail};
 use crate::http::extract::{BODY_LIMIT, json_body, parse};
+use crate::http::{NO_STORE, misses};
+use crate::notifier::Notification;
+use crate::shares::Share;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
@@ -30,7 +39,9 @@ const TOKEN_DAYS: i64 = 7;
 /// Opens an account.
 ///
 /// Its secret key is in the reply and is never shown again. The address counts as unverified until the mailed link is
-/// confirmed.
+/// confirmed on the page that it leads to, within 7 days. Until then anybody may have named the address, so the confirmation
+/// ends what could act for the account: its keys and sessions, invitations, webhooks and sources. Links, domains, apps and
+/// affiliates stay. The page then shows a new secret key, once.
 #[utoipa::path(
     post, path = "/v1/auth/signup", operation_id = "signup", tag = "account",
     request_body = Signup,
@@ -40,7 +51,7 @@ const TOKEN_DAYS: i64 = 7;
         (status = 400, description = "Not an e-mail address", body = ErrorBody),
         (status = 403, description = "This service takes no new sign-ups (`signup_closed`)", body = ErrorBody),
         (status = 409, description = "The address belongs to an account (`email_exists`)", body = ErrorBody),
-        (status = 429, description = "Too many sign-ups from this network address, or of this mail address", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 429, description = "Too many sign-ups from this network address, or the mail address had five within an hour (`a+b@example.com` counts as `a@example.com`), or its domain, in which no account has an address, 200 mails", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn create(
@@ -57,7 +68,7 @@ pub(crate) async fn create(
     let email = parse::<Signup>(&body)?.check()?;
     let open = Open::draw(&app, email)?;
     let opened = open.account.opened();
-    app.write(open, |tx, open| open.run(tx).boxed(), |app, _, ()| app.mail_waits.notify_one()).await?;
+    app.write(Share::SignUps, open, |tx, open| open.run(tx).boxed(), |app, _, ()| app.mail_waits.notify_one()).await?;
     // There is no address of an account; its links are what the new key opens.
     let location = (header::LOCATION, HeaderValue::from_static("/v1/links"));
     Ok((StatusCode::CREATED, [location, NO_STORE], axum::Json(opened)).into_response())
@@ -90,13 +101,87 @@ impl Open {
         }
         let owner = &self.account.owner;
         let until = owner.created_at.plus_days(TOKEN_DAYS);
-        let (address, now) = (owner.email.as_str(), owner.created_at);
+        let now = owner.created_at;
         // An account whose mail is not sent could never be confirmed, so it is not opened either.
-        let allowed = mail_allowances::take(tx, mail_allowances::Purpose::Signup, address, now).await?;
+        let allowed = mail_allowances::take(tx, mail_allowances::Purpose::Signup, &owner.email, now).await?;
         if let Allowed::From(then) = allowed {
-            return Err(ApiError::RateLimited(seconds_until(now, then)));
+            let message = "this address or its domain was sent all the mails that it gets in an hour";
+            return Err(ApiError::TryLater(ErrorCode::RateLimited, message, seconds_until(now, then)));
         }
         tokens::insert(tx, &self.token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
         Ok(mails::insert(tx, &self.mail, &self.sealed, now, until).await?)
+    }
+}
+
+/// A confirmed sign-up.
+pub(crate) struct Confirmed {
+    /// Its owner, who is signed in.
+    pub(crate) who: Arc<SignedIn>,
+    /// The account's only key.
+    pub(crate) key: SecretKey,
+    /// Begins the session.
+    pub(crate) cookie: HeaderValue,
+}
+
+/// Confirms a sign-up with its mailed token, signs its owner in, and makes the account's only key. Of many that send one
+/// token, one succeeds. `None`: the token is used, has expired, or is for an address that has an account.
+pub(crate) async fn confirm(
+    app: &Shared,
+    peer: IpAddr,
+    headers: &HeaderMap,
+    token: &Token,
+) -> Result<Option<Confirmed>, ApiError> {
+    if !token.is_well_formed() {
+        return Ok(None);
+    }
+    let now = app.clock.now();
+    let (id, key) = app.random(|random| (SecretKeyId::new(now, random), SecretKey::generate(random)));
+    let entry = Entry::draw(app, headers);
+    let cookie = entry.cookie(app);
+    let confirm = Confirm { entry, id, key: key.clone(), token_hash: token.hash(), now };
+    let confirmed = app.write(
+        Share::SignUps,
+        confirm,
+        |tx, confirm| confirm.run(tx).boxed(),
+        |app, _, made: &Option<Made>| {
+            let Some(made) = made else { return };
+            made.ended_keys.iter().for_each(|hash| app.forget_key(hash));
+            app.notifier.notify(Notification::Deliveries(made.who.tenant.clone()));
+        },
+    );
+    let made = misses::look_up(app, app.client_at(peer, headers), false, confirmed).await?;
+    Ok(made.map(|made| Confirmed { who: made.who, key, cookie }))
+}
+
+struct Confirm {
+    entry: Entry,
+    id: SecretKeyId,
+    key: SecretKey,
+    token_hash: String,
+    now: Timestamp,
+}
+
+/// What a confirmation did.
+struct Made {
+    who: Arc<SignedIn>,
+    /// Hashes.
+    ended_keys: Vec<String>,
+}
+
+impl Confirm {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Option<Made>, DbError> {
+        let confirmed = people::confirm_sign_up(tx, &self.token_hash, self.now).await?;
+        let Some(people::ConfirmedSignUp { owner, ended_keys }) = confirmed else { return Ok(None) };
+        let key = NewKey {
+            id: self.id.clone(),
+            tenant: owner.tenant.clone(),
+            affiliate: None,
+            key: self.key.clone(),
+            created_by: Some(owner.user.clone()),
+            created_at: self.now,
+        };
+        keys::insert(tx, &key).await?;
+        self.entry.begin(tx, owner).await?;
+        Ok(Some(Made { who: self.entry.who(tx).await?, ended_keys }))
     }
 }

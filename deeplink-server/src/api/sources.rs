@@ -8,6 +8,7 @@ use axum::{Extension, Json};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::SourceId;
 use deeplink_core::lifecycle::{Convert, Converted};
+use deeplink_core::routes;
 use deeplink_core::secret::Token;
 use deeplink_core::source::{CreateSource, MAX_SOURCES, SourceDetail, SourceList, SourceUrl};
 use futures_util::FutureExt;
@@ -16,41 +17,49 @@ use http::StatusCode;
 use super::lifecycle::{read_conversion, store_conversion};
 use crate::caller::Caller;
 use crate::db::Conn;
+use crate::db::conversions::Reporter;
 use crate::db::sources::{self, NewSource, StoredSource};
 use crate::error::ApiError;
-use crate::http::NO_STORE;
-use crate::http::auth::FullScope;
+use crate::http::auth::{FullScope, admit};
 use crate::http::client_ip::Peer;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NotFound, Unavailable};
-use crate::http::extract::{BODY_LIMIT, Path, json_body};
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NotFound, PageQuery, Paged, Unavailable};
+use crate::http::extract::{BODY_LIMIT, Path, Query, json_body};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
+use crate::http::pages::Asked;
+use crate::http::{NO_STORE, misses};
 use crate::state::{App, Shared};
-use crate::visit::miss;
 
 /// Lists sources, newest first.
 #[utoipa::path(
     get, path = "/v1/sources", operation_id = "list_sources", tag = "sources", security(("secret_key" = [])),
-    responses((status = 200, description = "Every source with its address", body = SourceList), FullKey)
+    params(PageQuery),
+    responses((status = 200, description = "One page, with the sources' addresses", body = SourceList), FullKey, Paged)
 )]
-pub(crate) async fn list(State(app): State<Shared>, FullScope { caller, .. }: FullScope) -> Result<Response, ApiError> {
-    let list = list_for(&app, &caller).await?;
+pub(crate) async fn list(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let list = list_for(&app, &caller, Asked::read(&query)?).await?;
     Ok(([NO_STORE], Json(list)).into_response())
 }
 
-/// An account's sources.
-pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<SourceList, ApiError> {
-    let stored = sources::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
-    let shown: Result<Vec<_>, ApiError> = stored.into_iter().map(|source| shown(app, source)).collect();
-    Ok(SourceList::new(shown?))
+/// A page of an account's sources.
+pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<SourceList, ApiError> {
+    let page = asked.of(app, caller, routes::LIST_SOURCES.path)?;
+    let found = page.read(|mut db, tenant, span| async move { sources::list(&mut db, &tenant, &span).await }.boxed());
+    let mut found = found.await?;
+    let next_cursor = page.end(&mut found, |source| source.id.as_str())?;
+    Ok(SourceList::new(found.into_iter().map(|source| shown(app, source)).collect(), next_cursor))
 }
 
-/// A source with its address, which is as secret as a key.
-fn shown(app: &App, stored: StoredSource) -> Result<SourceDetail, ApiError> {
-    let token = app.vault.open("sources", stored.id.as_str(), &stored.sealed);
-    let token = token.map_err(|error| ApiError::Internal(error.to_string()))?;
-    let token = Token::new(String::from_utf8(token).map_err(|error| ApiError::Internal(error.to_string()))?);
-    let url = address(app, &token);
-    Ok(SourceDetail::new(stored.id, stored.name, stored.source_type, url, stored.created_at))
+/// A source with its address, which is as secret as a key. One that does not open keeps neither its source nor others from
+/// being shown.
+fn shown(app: &App, stored: StoredSource) -> SourceDetail {
+    let token = app.vault.open("sources", stored.id.as_str(), &stored.sealed).ok();
+    let token = token.and_then(|token| String::from_utf8(token).ok()).map(Token::new);
+    let url = token.map(|token| address(app, &token));
+    SourceDetail::new(stored.id, stored.name, stored.source_type, url, stored.created_at)
 }
 
 fn address(app: &App, token: &Token) -> SourceUrl {
@@ -92,7 +101,7 @@ pub(crate) async fn create_for(
     let (id, token) = app.random(|random| (SourceId::new(now, random), Token::generate(random)));
     let sealed = app.vault.seal("sources", id.as_str(), token.expose().as_bytes());
     let url = address(app, &token);
-    let shown = SourceDetail::new(id.clone(), name.clone(), source_type.clone(), url, now);
+    let shown = SourceDetail::new(id.clone(), name.clone(), source_type.clone(), Some(url), now);
     let tenant = caller.tenant.clone();
     let new = NewSource { id, tenant, name, source_type, token, sealed, created_at: now };
     app.once(once, Create { caller, new, shown }).await
@@ -112,7 +121,7 @@ impl Work for Create {
         self.caller.hold(tx).await?;
         let current = sources::count(tx, &new.tenant).await?;
         if current >= MAX_SOURCES {
-            return Err(ApiError::Quota { resource: "sources", limit: MAX_SOURCES, current });
+            return Err(ApiError::Full { resource: "sources", limit: MAX_SOURCES, current });
         }
         if !sources::insert(tx, new).await? {
             let message = format!("another source is called \"{}\"", new.name);
@@ -141,7 +150,7 @@ pub(crate) async fn get(
 pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SourceDetail, ApiError> {
     let id = id.parse::<SourceId>().map_err(|_| ApiError::not_found())?;
     let found = sources::find(&mut app.db.read().await?.conn(), &caller.tenant, &id).await?;
-    shown(app, found.ok_or_else(ApiError::not_found)?)
+    Ok(shown(app, found.ok_or_else(ApiError::not_found)?))
 }
 
 /// Deletes a source. Its URL stops working at once; stored conversions stay.
@@ -162,7 +171,7 @@ pub(crate) async fn delete(
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<SourceId>().map_err(|_| ApiError::not_found())?;
     let deleted = app.write_for(
-        caller.charge().cloned(),
+        Arc::clone(&caller),
         (caller, id),
         |tx, (caller, id)| {
             async move {
@@ -178,7 +187,8 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
 
 /// Records a conversion without a key.
 ///
-/// The URL is the only authentication. Repeats with the same `idempotency_key` within 30 days are one conversion.
+/// The URL is the only authentication. Repeats with the same `idempotency_key` within 30 days are one conversion, as
+/// are repeats with a secret key.
 #[utoipa::path(
     post, path = "/in/{token}", operation_id = "send_to_source", tag = "sources",
     params(("token" = String, Path, description = "The end of the source's address, 64 hex digits")),
@@ -187,8 +197,9 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
         (status = 200, description = "The outcome", body = Converted),
         Unavailable, JsonBody,
         (status = 400, description = "The body breaks a rule (`parse_error`)", body = ErrorBody),
+        (status = 403, description = "The account is suspended (`account_suspended`)", body = ErrorBody),
         (status = 404, description = "No source has this URL", body = ErrorBody),
-        (status = 429, description = "Too many conversions for this source", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 429, description = "Too many conversions for this source, or unknown addresses from this network address", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn receive(
@@ -201,13 +212,13 @@ pub(crate) async fn receive(
     if !token.is_well_formed() {
         return Err(ApiError::not_found());
     }
-    let found = sources::by_hash(&mut app.db.read().await?.conn(), &token.hash()).await?;
-    let Some((source, tenant)) = found else {
-        miss(&app, peer, request.headers())?;
-        return Err(ApiError::not_found());
-    };
-    app.limits.sources.check(&source, app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
+    let (client, hash) = (app.client_at(peer, request.headers()), token.hash());
+    let found = async { sources::by_hash(&mut app.db.look_up().await?.conn(), &hash).await };
+    let found = misses::look_up_token(&app, client, &hash, found).await?;
+    let source = found.ok_or_else(ApiError::not_found)?;
+    app.limits.sources.check(&source.id, app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
+    admit(source.is_suspended, request.method())?;
     let body = json_body(request, BODY_LIMIT).await?;
     let new = read_conversion(&body)?;
-    store_conversion(&app, &tenant, Some(source), new).await.map(Json)
+    store_conversion(&app, &source.tenant, Reporter::Source(source.id), new).await.map(Json)
 }

@@ -28,6 +28,7 @@ use crate::http::listen::Stop;
 use crate::http::once::{Answer, Once};
 use crate::http::sdk_key::SdkCaller;
 use crate::notifier::Notification;
+use crate::shares::Share;
 use crate::start::{Running, start};
 use crate::state::Shared;
 
@@ -48,8 +49,9 @@ impl Scene {
         let email = "owner@example.com".parse().expect("an address");
         let account = NewAccount::draw(email, Standing::Verified, clock.now(), &mut Random::system());
         let by = Actor::User(account.owner.id.clone());
-        let caller = Arc::new(Caller { by, tenant: account.owner.tenant.clone(), affiliate: None });
-        let opened = app.db.write(account, |tx, account| accounts::open(tx, account).boxed());
+        let caller =
+            Arc::new(Caller { by, tenant: account.owner.tenant.clone(), affiliate: None, is_suspended: false });
+        let opened = app.db.write(Share::Service, account, |tx, account| accounts::open(tx, account).boxed());
         assert!(opened.await.expect("a write"));
         Self { running, app, caller, _home: home }
     }
@@ -63,7 +65,7 @@ impl Scene {
 
     async fn link(&self) -> String {
         let link = CreateLink::new().web_url("https://example.com/");
-        let made = links::create_for(&self.app, Arc::clone(&self.caller), Once::none(), link).await;
+        let made = links::create_for(&self.app, Arc::clone(&self.caller), Once::none(self.caller.share()), link).await;
         made.and_then(Answer::into_made).expect("a link").link_id
     }
 
@@ -113,7 +115,7 @@ async fn a_touch_is_told_when_its_reporter_has_gone() {
     let asked = Attribute::new(scene.link().await, "install-1", "1.0");
     let request = Scene::request("/v1/lifecycle/attribute", &asked);
     let heard = scene.hang_up_after_commit(lifecycle::attribute_for(&scene.app, Arc::clone(&scene.caller), request));
-    assert_eq!(heard.await, Notification::Events(scene.caller.tenant.clone()));
+    assert_eq!(Box::pin(heard).await, Notification::Events(scene.caller.tenant.clone()));
     scene.end().await;
 }
 
@@ -125,7 +127,7 @@ async fn a_conversion_is_told_when_its_reporter_has_gone() {
     lifecycle::identify_for(&scene.app, Arc::clone(&scene.caller), request).await.expect("it is bound");
     let request = Scene::request("/v1/lifecycle/convert", &Convert::new("ann", "purchase"));
     let convert = lifecycle::convert(State(Arc::clone(&scene.app)), SdkCaller(Arc::clone(&scene.caller)), request);
-    assert_eq!(scene.hang_up_after_commit(convert).await, Notification::Events(scene.caller.tenant.clone()));
+    assert_eq!(Box::pin(scene.hang_up_after_commit(convert)).await, Notification::Events(scene.caller.tenant.clone()));
     scene.end().await;
 }
 
@@ -134,10 +136,10 @@ async fn the_sender_hears_of_a_new_secret_when_its_owner_has_gone() {
     let scene = Scene::new().await;
     let (app, caller) = (&scene.app, &scene.caller);
     let asked = CreateWebhook::new("https://1.1.1.1/hook", [EventKind::Conversion]);
-    let made = webhooks::create_for(app, Arc::clone(caller), Once::none(), asked).await;
+    let made = webhooks::create_for(app, Arc::clone(caller), Once::none(caller.share()), asked).await;
     let id = made.and_then(Answer::into_made).expect("a webhook").webhook.id;
     let once = Once::form(caller, "/test", "form", "");
     let heard = scene.hang_up_after_commit(webhooks::rotate_for(app, Arc::clone(caller), once, id));
-    assert_eq!(heard.await, Notification::Deliveries(caller.tenant.clone()));
+    assert_eq!(Box::pin(heard).await, Notification::Deliveries(caller.tenant.clone()));
     scene.end().await;
 }

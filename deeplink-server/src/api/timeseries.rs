@@ -1,6 +1,7 @@
 //! Clicks of a link over time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -46,8 +47,8 @@ pub(crate) async fn get(
     query: Query,
 ) -> Result<Json<Timeseries>, ApiError> {
     let (asked, now) = (read(&query), app.clock.now());
-    let tenant = caller.tenant.clone();
-    let series = app.report(&tenant, move |mut db| {
+    let by = Arc::clone(&caller);
+    let series = app.report(&by, move |mut db, _| {
         async move {
             // Whether there is such a link comes before how it was asked.
             let link = links::find(&mut db, &caller, &link_id).await?;

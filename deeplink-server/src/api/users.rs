@@ -4,9 +4,10 @@ use axum::Json;
 use axum::extract::{Request, State};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::{MailId, UserId};
+use deeplink_core::routes;
 use deeplink_core::secret::Token;
 use deeplink_core::time::Timestamp;
-use deeplink_core::user::{Email, INVITE_DAYS, InviteUser, InvitedUser, UserDetail, UserList};
+use deeplink_core::user::{Email, INVITE_DAYS, InviteUser, InvitedUser, MAX_PEOPLE, UserDetail, UserList};
 use futures_util::FutureExt;
 use http::StatusCode;
 
@@ -17,27 +18,34 @@ use crate::db::users::{NewUser, Standing};
 use crate::db::{Conn, mails, tenants, tokens, users};
 use crate::error::{ApiError, seconds_until};
 use crate::http::auth::FullScope;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NeedsMail};
-use crate::http::extract::{BODY_LIMIT, Path};
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NeedsMail, PageQuery, Paged};
+use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
+use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
-/// Lists the people of the team, newest first.
+/// Lists the people of the team, newest first, and who is invited. There can be 1,000.
 #[utoipa::path(
     get, path = "/v1/auth/users", operation_id = "list_users", tag = "team", security(("secret_key" = [])),
-    responses((status = 200, description = "Everybody in the team, and who is invited", body = UserList), FullKey)
+    params(PageQuery),
+    responses((status = 200, description = "One page", body = UserList), FullKey, Paged)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
+    query: Query,
 ) -> Result<Json<UserList>, ApiError> {
-    list_for(&app, &caller).await.map(Json)
+    list_for(&app, &caller, Asked::read(&query)?).await.map(Json)
 }
 
-/// The people of the caller's team, newest first.
-pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<UserList, ApiError> {
-    Ok(UserList::new(users::list(&mut app.db.read().await?.conn(), &caller.tenant).await?))
+/// A page of the people of the caller's team, newest first.
+pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<UserList, ApiError> {
+    let page = asked.of(app, caller, routes::LIST_USERS.path)?;
+    let found = page.read(|mut db, tenant, span| async move { users::list(&mut db, &tenant, &span).await }.boxed());
+    let mut found = found.await?;
+    let next_cursor = page.end(&mut found, |user| user.id.as_str())?;
+    Ok(UserList::new(found, next_cursor))
 }
 
 /// Somebody of an account.
@@ -49,8 +57,9 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
 
 /// Invites somebody into the team.
 ///
-/// The mailed link works for 7 days. Inviting somebody again sends a new link, and the old one ends; an address gets at
-/// most five invitations in an hour, and a team sends at most 50. The reply does not say whether the address belongs to another account; then the invitation
+/// The mailed link works for 7 days. Inviting somebody again sends a new link, and the old one ends. An address gets at
+/// most five invitations in an hour, with and without a tag (`a+b@example.com` counts as `a@example.com`); a domain in which
+/// no account has an address gets 200 mails an hour of all kinds. A team sends at most 50 in an hour. The reply does not say whether the address belongs to another account; then the invitation
 /// cannot be accepted.
 #[utoipa::path(
     post, path = "/v1/auth/users", operation_id = "invite_user", tag = "team", security(("secret_key" = [])),
@@ -59,7 +68,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
         (status = 201, description = "Invited", body = InvitedUser, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, NeedsMail, JsonBody,
         (status = 400, description = "Not an e-mail address (`invalid_email`)", body = ErrorBody),
-        (status = 402, description = "The plan's limit is reached", body = ErrorBody),
+        (status = 402, description = "The plan's limit is reached, or there are 1,000 people, invited ones included", body = ErrorBody),
         (status = 403, description = "Nobody in the team has confirmed their address (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
         (status = 409, description = "They are in the team (`user_exists`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
         (status = 429, description = "The team has sent 50 invitations within an hour", body = ErrorBody, headers(("Retry-After" = u64))),
@@ -99,9 +108,8 @@ pub(crate) async fn invite_for(
     let sealed = Mail::invite(&email, &token, from, until).ok_or_else(unreachable)?.seal(&app.vault, &mail);
     let user =
         NewUser { id: user, tenant: caller.tenant.clone(), email, standing: Standing::Unverified, created_at: now };
-    let enforce = app.config.enforce_quotas;
-    let caller = caller.clone();
-    app.once(once, Invite { caller, user, token, mail, sealed, until, enforce }).await
+    let (caller, enforced_at) = (caller.clone(), app.quotas_at(now));
+    app.once(once, Invite { caller, user, token, mail, sealed, until, enforced_at }).await
 }
 
 struct Invite {
@@ -111,8 +119,8 @@ struct Invite {
     mail: MailId,
     sealed: String,
     until: Timestamp,
-    /// Whether the plan limits how many people there are.
-    enforce: bool,
+    /// The time at which the plan limits how many people there are, if it does.
+    enforced_at: Option<Timestamp>,
 }
 
 impl Work for Invite {
@@ -133,11 +141,11 @@ impl Work for Invite {
                 new.id.clone()
             }
         };
-        let team = mail_allowances::take(tx, Purpose::Team, new.tenant.as_str(), new.created_at).await?;
+        let team = mail_allowances::take_of_team(tx, &new.tenant, new.created_at).await?;
         if let Allowed::From(then) = team {
             return Err(ApiError::RateLimited(seconds_until(new.created_at, then)));
         }
-        let allowed = mail_allowances::take(tx, Purpose::Invite, new.email.as_str(), new.created_at).await?;
+        let allowed = mail_allowances::take(tx, Purpose::Invite, &new.email, new.created_at).await?;
         if allowed == Allowed::Now {
             tokens::end(tx, &id, tokens::Purpose::Invite).await?;
             tokens::insert(tx, &self.token, tokens::Purpose::Invite, &new.tenant, &id, self.until).await?;
@@ -152,14 +160,15 @@ impl Work for Invite {
 }
 
 impl Invite {
-    /// Refuses one person more than the plan includes.
+    /// Refuses one person more than the account can have.
     async fn require_room(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
         let tenant = &self.user.tenant;
-        let Some(limit) = tenants::max_people(tx, tenant, self.user.created_at).await?.filter(|_| self.enforce) else {
-            return Ok(());
-        };
+        let limit = tenants::max_people(tx, tenant, self.enforced_at).await?;
         let (current, _) = users::count(tx, tenant).await?;
-        if current < limit { Ok(()) } else { Err(ApiError::Quota { resource: "team_members", limit, current }) }
+        if current < limit {
+            return Ok(());
+        }
+        Err(ApiError::one_too_many("team_members", limit, current, MAX_PEOPLE))
     }
 }
 
@@ -183,7 +192,7 @@ pub(crate) async fn remove(
 
 /// Removes somebody from the caller's team.
 pub(crate) async fn remove_for(app: &App, caller: &Caller, id: UserId) -> Result<(), ApiError> {
-    let removed = app.db.write((caller.clone(), id), |tx, (caller, id)| {
+    let removed = app.db.write(caller.share(), (caller.clone(), id), |tx, (caller, id)| {
         async move {
             // Concurrent removals of members of this team wait here, so that one of the last two stays.
             caller.hold(tx).await?;

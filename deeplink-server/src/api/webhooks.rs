@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::{AffiliateId, WebhookId};
+use deeplink_core::routes;
 use deeplink_core::signature::WebhookSecret;
 use deeplink_core::time::Timestamp;
 use deeplink_core::webhook::{
@@ -20,28 +21,34 @@ use crate::db::webhooks::{self, StoredWebhook, StoringWebhook};
 use crate::db::{Conn, DbError, affiliates};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, KeyedBody, NotFound};
-use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, KeyedBody, NotFound, PageQuery, Paged};
+use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
 use crate::http::once::{Answer, Once, Outcome, Work, created, done};
+use crate::http::pages::Asked;
 use crate::notifier::Notification;
 use crate::state::{App, Shared};
 
 /// Lists webhooks, newest first. Their secrets are not shown.
 #[utoipa::path(
     get, path = "/v1/webhooks", operation_id = "list_webhooks", tag = "webhooks", security(("secret_key" = [])),
-    responses((status = 200, description = "Every webhook with its delivery health", body = WebhookList), FullKey)
+    params(PageQuery),
+    responses((status = 200, description = "One page, with the webhooks' delivery health", body = WebhookList), FullKey, Paged)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
+    query: Query,
 ) -> Result<Json<WebhookList>, ApiError> {
-    list_for(&app, &caller).await.map(Json)
+    list_for(&app, &caller, Asked::read(&query)?).await.map(Json)
 }
 
-/// An account's webhooks.
-pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<WebhookList, ApiError> {
-    let stored = webhooks::list(&mut app.db.read().await?.conn(), &caller.tenant).await?;
-    Ok(WebhookList::new(stored.into_iter().map(StoredWebhook::detail).collect()))
+/// A page of an account's webhooks.
+pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<WebhookList, ApiError> {
+    let page = asked.of(app, caller, routes::LIST_WEBHOOKS.path)?;
+    let found = page.read(|mut db, tenant, span| async move { webhooks::list(&mut db, &tenant, &span).await }.boxed());
+    let mut found = found.await?;
+    let next_cursor = page.end(&mut found, |webhook| webhook.id.as_str())?;
+    Ok(WebhookList::new(found.into_iter().map(StoredWebhook::detail).collect(), next_cursor))
 }
 
 /// Creates a webhook. There can be 2.
@@ -87,7 +94,7 @@ pub(crate) async fn create_for(
 /// Whether a webhook's address is a name of something that is not public. A name that nobody can resolve now may be one
 /// that is still to be set up; each delivery judges it again.
 async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, ApiError> {
-    let _permit = app.lookups.try_acquire(&caller.share()).ok_or(DbError::Overloaded)?;
+    let _permit = app.lookups.try_acquire(caller.share()).ok_or(DbError::Overloaded)?;
     Ok(app.http.leads_inside(url).await)
 }
 
@@ -193,7 +200,7 @@ pub(crate) async fn update_for(
     }
     let update = Update { caller, id, change, now: app.clock.now() };
     app.write_for(
-        update.caller.charge().cloned(),
+        Arc::clone(&update.caller),
         update,
         |tx, update| update.run(tx).boxed(),
         |app, update, _| changed(app, &update.caller),
@@ -239,7 +246,7 @@ pub(crate) async fn delete(
 /// Deletes one of an account's webhooks.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let deleted = app.write_for(
-        caller.charge().cloned(),
+        Arc::clone(&caller),
         (caller, named(id)?),
         |tx, (caller, id)| {
             async move {

@@ -145,7 +145,7 @@ impl Certificates {
 
     async fn load(&self, name: &str, old: Option<&Served>) -> Result<Read, Failed> {
         let known = old.map(|served| served.id.as_str());
-        let mut reader = self.db.read().await?;
+        let mut reader = self.db.look_up().await?;
         let stored = certificates::find(&mut reader.conn(), name, &self.own_name, known).await?;
         drop(reader);
         let Some(stored) = stored else { return Ok(Read::Other(None)) };

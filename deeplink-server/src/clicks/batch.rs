@@ -17,6 +17,7 @@ use super::texts::TextRef;
 use super::{Click, Intake};
 use crate::db::clicks::{self, Mark, NewText};
 use crate::db::{self, Conn, Db, DbError, DriverError, Job, Ran, SqliteConn, Statement};
+use crate::shares::Share;
 
 /// The writer has the batch, and nothing of it can be committed yet.
 const TAKEN: i64 = 0;
@@ -120,7 +121,7 @@ pub(super) async fn pump(intake: Arc<Intake>, db: Db) {
         }
         if let Some(store) = intake.take() {
             // A batch that hangs goes on by itself. Its clicks are in the spill by then.
-            drop(tokio::time::timeout(BATCH_TIMEOUT, db.write_low_durability(store)).await);
+            drop(tokio::time::timeout(BATCH_TIMEOUT, db.write_low_durability(Share::Clicks, store)).await);
         }
     }
 }

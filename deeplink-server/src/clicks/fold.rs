@@ -13,6 +13,7 @@ use super::Intake;
 use super::gather::{ClickSegment, Gathered};
 use crate::db::clicks::{self, Batch};
 use crate::db::{Db, DbError};
+use crate::shares::Share;
 
 /// Interval between folds while clicks arrive. Readers add what is not folded yet, so this only bounds their work.
 const FOLD_INTERVAL: Duration = Duration::from_secs(1);
@@ -167,26 +168,26 @@ pub(crate) enum Retention {
 /// Removes what is past its time.
 pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Result<(), DbError> {
     let forgotten = now.plus_days(-SPILLS_KEPT_DAYS).as_millis();
-    db.write((), move |tx, ()| clicks::forget_spills(tx, forgotten).boxed()).await?;
+    db.write(Share::Service, (), move |tx, ()| clicks::forget_spills(tx, forgotten).boxed()).await?;
     let longest = match retention {
         Retention::Days(days) => i64::from(days),
         Retention::Plans => sweep_by_plan(db, now).await?,
     };
     let oldest = if longest == 0 { i64::MIN } else { now.plus_days(-longest - GRACE_DAYS).as_millis() };
     let hours = now.plus_days(-FACET_HOURS_KEPT_DAYS).as_millis();
-    while db.write((), move |tx, ()| clicks::remove_facets(tx, hours, oldest).boxed()).await? {
+    while db.write(Share::Service, (), move |tx, ()| clicks::remove_facets(tx, hours, oldest).boxed()).await? {
         tokio::time::sleep(REMOVAL_PAUSE).await;
     }
     if longest == 0 {
         return Ok(());
     }
     let before = clicks::position_at(oldest);
-    while db.write((), move |tx, ()| clicks::remove_clicks(tx, before).boxed()).await? {
+    while db.write(Share::Service, (), move |tx, ()| clicks::remove_clicks(tx, before).boxed()).await? {
         tokio::time::sleep(REMOVAL_PAUSE).await;
     }
     // A text is marked on the day of its use, and a click may be stored some time after its text.
     let unused = oldest - 2 * 86_400_000;
-    while db.write((), move |tx, ()| clicks::remove_texts(tx, unused).boxed()).await? {
+    while db.write(Share::Service, (), move |tx, ()| clicks::remove_texts(tx, unused).boxed()).await? {
         tokio::time::sleep(REMOVAL_PAUSE).await;
     }
     Ok(())
@@ -200,8 +201,10 @@ async fn sweep_by_plan(db: &Db, now: Timestamp) -> Result<i64, DbError> {
     for plan in Tier::ALL {
         let Some(days) = kept(plan).filter(|days| Some(*days) != longest) else { continue };
         let before = clicks::position_at(now.plus_days(-days - GRACE_DAYS).as_millis());
-        let remove =
-            async || db.write((), move |tx, ()| clicks::remove_clicks_of_plan(tx, plan, before, now).boxed()).await;
+        let remove = async || {
+            db.write(Share::Service, (), move |tx, ()| clicks::remove_clicks_of_plan(tx, plan, before, now).boxed())
+                .await
+        };
         while remove().await? {
             tokio::time::sleep(REMOVAL_PAUSE).await;
         }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use super::Intake;
 use super::queue::lock;
 use crate::db::{Db, DbError, Job, WriteWork, job};
+use crate::shares::Share;
 
 /// Such writes that wait for the SQLite writer.
 #[derive(Default)]
@@ -45,7 +46,7 @@ impl Intake {
             lock(&self.low_durability).jobs.push_back(job);
             self.wake_writer.notify_one();
         } else {
-            db.write_low_durability(job).await;
+            db.write_low_durability(Share::Service, job).await;
         }
         answer.await.unwrap_or_else(|_| Err(DbError::Unknown("the writer ended".into())))
     }

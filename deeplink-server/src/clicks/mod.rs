@@ -54,6 +54,7 @@ use self::spill::Spill;
 use crate::clock::Clock;
 use crate::db::clicks::{AppendPosition, Head, MAX_GAP, Mark, NewClick, position_at};
 use crate::db::{Db, DbError, WriteWork};
+use crate::private;
 
 pub(crate) use self::fold::Retention;
 pub(crate) use self::queue::Recorded;
@@ -166,7 +167,7 @@ impl Clicks {
         months: bool,
         store_timeout: Duration,
     ) -> io::Result<Arc<Self>> {
-        std::fs::create_dir_all(directory)?;
+        private::create_dir(directory)?;
         let mut intake = Intake::new(clock, directory, months, store_timeout);
         intake.gathered = db.is_sqlite().then(Gathered::default);
         let intake = Arc::new(intake);

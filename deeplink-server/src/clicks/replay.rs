@@ -19,6 +19,7 @@ use super::record::Contents;
 use super::{Intake, spill};
 use crate::db::clicks::{self, Claim, Hash, Mark, NewClick, NewText};
 use crate::db::{Conn, Db, DbError};
+use crate::shares::Share;
 
 /// Delay between two attempts while the database accepts nothing.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -183,7 +184,7 @@ async fn store(intake: &Arc<Intake>, db: &Db, pieces: &Arc<Pieces>) -> Result<()
         let piece = (Arc::clone(intake), Arc::clone(pieces));
         let stored = if to == pieces.clicks.len() {
             // On the disk before the file goes.
-            db.write(piece, move |tx, (at, all)| all.store(tx, at, from, to).boxed()).await?
+            db.write(Share::Clicks, piece, move |tx, (at, all)| all.store(tx, at, from, to).boxed()).await?
         } else {
             intake.write(db, piece, move |tx, (at, all)| all.store(tx, at, from, to).boxed()).await?
         };

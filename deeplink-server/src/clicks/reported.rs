@@ -11,6 +11,7 @@ use super::queue::lock;
 use super::{Click, Clicks, Intake};
 use crate::db::clicks::{self, NewClick, NewText};
 use crate::db::{Conn, DbError};
+use crate::shares::Share;
 
 /// The outcome for a click that another report stored with its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl Clicks {
     async fn store_all(&self, clicks: Vec<Click>) -> Result<(), DbError> {
         let count = clicks.len() as u64;
         let job = (Arc::clone(&self.intake), clicks);
-        self.db.write(job, |tx, (intake, clicks)| store(intake, tx, clicks).boxed()).await?;
+        self.db.write(Share::Clicks, job, |tx, (intake, clicks)| store(intake, tx, clicks).boxed()).await?;
         self.intake.note_stored(count);
         Ok(())
     }

@@ -5,9 +5,8 @@
 //! texts before their first use; it is stored piece by piece ([`super::replay`]) and then removed.
 
 use std::collections::{HashSet, VecDeque};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use deeplink_core::secret::Random;
 use super::Click;
 use super::record::{Frame, header};
 use crate::db::clicks::{Hash, Mark};
+use crate::private;
 
 /// A file is closed beyond this, so that storing one takes bounded memory.
 const FILE_BYTES: u64 = 8 << 20;
@@ -216,7 +216,7 @@ fn draw(random: &mut Random) -> i64 {
 fn create(directory: &Path, number: i64) -> io::Result<Open> {
     let path = directory.join(format!("{PREFIX}{number:016x}{SUFFIX}"));
     let unready = path.with_extension("new");
-    let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&unready)?;
+    let mut file = private::options().append(true).create_new(true).open(&unready)?;
     let header = header(number);
     let begun = file
         .try_lock()

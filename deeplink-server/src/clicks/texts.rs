@@ -3,14 +3,17 @@
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use deeplink_core::text::clean;
-use deeplink_core::visitor::AgentTraits;
-use hashbrown::{DefaultHashBuilder, HashTable};
+use deeplink_core::time::Timestamp;
+use deeplink_core::visitor::{AgentTraits, OTHER};
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use sha2::{Digest, Sha256};
 
+use super::queue::lock;
 use crate::db::clicks::Hash;
+use crate::db::hosts::TenantBranding;
 
 /// Most characters of a stored text.
 const MAX_CHARS: usize = 512;
@@ -21,6 +24,10 @@ const SHARDS: usize = 16;
 /// Most user agents and referers in memory: at most 10,000 together.
 const MAX_AGENTS: usize = 7_008;
 const MAX_REFERERS: usize = 2_992;
+/// Most new texts that the visitors of one account may store on a day, user agents and referers together: whoever visits
+/// chooses them, and each is kept as long as its clicks.
+const MAX_NEW: u32 = 100_000;
+const DAY: i64 = 86_400_000;
 
 /// A user agent or referer.
 #[derive(Debug)]
@@ -34,6 +41,8 @@ pub(crate) struct Text {
     seen: AtomicBool,
     /// The day on which it is known to be stored; see [`Texts::stored_mark`].
     stored: AtomicU64,
+    /// Within the share of an account, so it may be stored.
+    admitted: AtomicBool,
 }
 
 /// One text, shared by all clicks that name it.
@@ -45,7 +54,8 @@ impl Text {
         let mut hash = Hash::default();
         hash.copy_from_slice(&Sha256::digest(clean.as_bytes())[..16]);
         let raw = (raw != clean.as_bytes()).then(|| raw.into());
-        Self { hash, clean, raw, traits, seen: AtomicBool::new(false), stored: AtomicU64::new(0) }
+        let (seen, stored, admitted) = (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
+        Self { hash, clean, raw, traits, seen, stored, admitted }
     }
 
     fn raw(&self) -> &[u8] {
@@ -100,15 +110,29 @@ pub(crate) struct Texts {
     absent: AgentTraits,
     /// Raised when a commit may have been lost, so that no text counts as stored any more.
     generation: AtomicU64,
+    /// Stands for what is beyond an account's share.
+    other: TextRef,
+    new: Mutex<NewTexts>,
+}
+
+/// How many new texts each account has on one day, on this node.
+#[derive(Debug, Default)]
+struct NewTexts {
+    /// Number of the day since 1970.
+    day: i64,
+    accounts: HashMap<String, u32>,
 }
 
 impl Texts {
     pub(super) fn new() -> Self {
+        let absent = AgentTraits::of("");
         Self {
             agents: Table::new(MAX_AGENTS),
             referers: Table::new(MAX_REFERERS),
-            absent: AgentTraits::of(""),
+            absent,
             generation: AtomicU64::new(0),
+            other: Arc::new(Text::new(OTHER.as_bytes(), absent)),
+            new: Mutex::default(),
         }
     }
 
@@ -128,10 +152,29 @@ impl Texts {
         header.map(|raw| self.referers.get(raw, || self.absent))
     }
 
+    /// The text to store for a click on a link of this account: [`OTHER`] once the account's share of the day is used up, unless the
+    /// text is in memory from before. A text is charged to the account that it came to first.
+    pub(crate) fn admit(&self, account: &TenantBranding, now: Timestamp, text: TextRef) -> TextRef {
+        if text.admitted.load(Ordering::Relaxed) {
+            return text;
+        }
+        let day = now.as_millis().div_euclid(DAY);
+        let mut new = lock(&self.new);
+        if new.day != day {
+            *new = NewTexts { day, ..NewTexts::default() };
+        }
+        let count = new.accounts.entry_ref(account.tenant.as_str()).or_default();
+        if *count >= MAX_NEW {
+            return Arc::clone(&self.other);
+        }
+        *count += 1;
+        text.admitted.store(true, Ordering::Relaxed);
+        text
+    }
+
     /// What marks a text as stored on the day that began at `day`. Each day a text is stored again, so that the
     /// database knows which are in use; after a failed commit as well.
     pub(super) fn stored_mark(&self, day: i64) -> u64 {
-        const DAY: i64 = 86_400_000;
         let day = u64::try_from(day / DAY + 1).unwrap_or(0);
         (self.generation.load(Ordering::Relaxed) << 32) | (day & 0xffff_ffff)
     }
@@ -256,5 +299,26 @@ mod tests {
         assert!(!text.is_stored(texts.stored_mark(day + 86_400_000)));
         texts.invalidate_stored();
         assert!(!text.is_stored(texts.stored_mark(day)));
+    }
+
+    /// An account's visitors store at most 100,000 new texts a day; what is beyond is `other`, and others have their own share.
+    #[test]
+    fn r8_new_texts_of_a_day_have_a_share() {
+        let texts = Texts::new();
+        let [a, b] = ["a", "b"].map(|tenant| TenantBranding { tenant: tenant.into(), ..TenantBranding::default() });
+        let at = |day: i64| Timestamp::from_millis(1_795_132_800_000 + day * DAY);
+        let agent = |name: &str| texts.agent(Some(name.as_bytes())).text().expect("a text");
+        let known = texts.admit(&a, at(0), agent("known"));
+        for n in 1..MAX_NEW {
+            let text = texts.referer(Some(format!("https://example.com/{n}").as_bytes())).expect("a text");
+            assert!(Arc::ptr_eq(&texts.admit(&a, at(0), Arc::clone(&text)), &text), "the {n}th");
+            if n % 100 == 0 {
+                agent("known");
+            }
+        }
+        assert_eq!(texts.admit(&a, at(0), agent("one more")).text(), OTHER);
+        assert_eq!(texts.admit(&b, at(0), agent("of b")).text(), "of b");
+        assert!(Arc::ptr_eq(&texts.admit(&a, at(0), agent("known")), &known), "what is known keeps its name");
+        assert_eq!(texts.admit(&a, at(1), agent("one more")).text(), "one more");
     }
 }

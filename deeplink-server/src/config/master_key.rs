@@ -23,6 +23,11 @@ impl MasterKey {
     }
 }
 
+/// Whether a text can be the id of a server key: 8 hex digits.
+pub(crate) fn is_key_id(text: &str) -> bool {
+    text.len() == 8 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 impl fmt::Debug for MasterKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[master key]")

@@ -26,7 +26,9 @@ use lettre::message::Mailbox;
 use url::{Host, Url};
 
 use settings::{optional, or_default, setting};
-use values::{address, either, host_name, log_filter, master_keys, name_server, number, outbound_allow, public_url};
+use values::{
+    address, either, host_name, key_ids, log_filter, master_keys, name_server, number, outbound_allow, public_url,
+};
 
 use crate::threats::ThreatFile;
 
@@ -34,6 +36,7 @@ pub use billing::{StripeAccount, StripePrices};
 pub use database::DatabaseUrl;
 pub use environment::Environment;
 pub use mail::{MailTransport, SmtpUrl};
+pub(crate) use master_key::is_key_id;
 pub use master_key::{MasterKey, NotAMasterKey};
 pub use networks::Networks;
 pub use oauth::{OauthProvider, OauthProviders};
@@ -76,7 +79,9 @@ pub struct Config {
     pub threat_list: Option<ThreatFile>,
     /// Server keys from the environment; if empty, the key file is used.
     pub master_keys: Vec<MasterKey>,
-    /// Networks of the proxies whose `X-Forwarded-*` headers are trusted.
+    /// Ids of server keys that are lost for good; the values that need them are given up.
+    pub lost_master_keys: Vec<String>,
+    /// Networks of the proxies whose `X-Forwarded-*` headers are trusted, and that may open as many connections as there are.
     pub trusted_proxies: Vec<IpNet>,
     /// Whether anyone may create an account.
     pub signup_open: bool,
@@ -175,6 +180,8 @@ impl Config {
                 ThreatFile::read(Path::new(path))
             })?,
             master_keys,
+            lost_master_keys: optional("DEEPLINK_LOST_MASTER_KEYS", settings.lost_master_keys.as_deref(), key_ids)?
+                .unwrap_or_default(),
             trusted_proxies: optional("DEEPLINK_TRUSTED_PROXIES", settings.trusted_proxies.as_deref(), str::parse)?
                 .map(|Networks(networks)| networks)
                 .unwrap_or_default(),

@@ -8,7 +8,8 @@ Secrets (environment variables only; to read one from a file, set NAME_FILE to t
   DEEPLINK_DATABASE_URL  Database: sqlite://PATH or postgres://USER:PASSWORD@HOST/NAME
                          [default: deeplink.db in the data directory]
   DEEPLINK_MASTER_KEY    Server key, 32 bytes in base64. Several can be given, separated by commas: the first encrypts,
-                         all decrypt [default: master.key in the data directory, created on first start]
+                         all decrypt; before one encrypts, every node must have it [default: master.key in the data
+                         directory, created on first start]
   DEEPLINK_SMTP_URL      SMTP server for outgoing mail: smtps://USER:PASSWORD@HOST[:PORT], or
                          smtp://USER:PASSWORD@HOST[:PORT]?tls=required for STARTTLS [default: none; see --mail-dir]
   DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET, DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET
@@ -69,7 +70,12 @@ pub struct Settings {
     /// is reloaded when it changes, and existing links that lead to a listed URL or host are flagged [default: none]
     #[arg(long, global = true, env = "DEEPLINK_THREAT_LIST", value_name = "FILE")]
     pub(super) threat_list: Option<String>,
-    /// Networks of the proxies whose X-Forwarded-* headers are trusted, separated by commas [default: none]
+    /// Ids of server keys that are lost for good, separated by commas: the service starts although values need them. These
+    /// values stay unreadable, and certificates are ordered anew [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_LOST_MASTER_KEYS", value_name = "IDS")]
+    pub(super) lost_master_keys: Option<String>,
+    /// Networks of the proxies whose X-Forwarded-* headers are trusted, separated by commas; any other address has at most an
+    /// eighth of the connections [default: none]
     #[arg(long, global = true, env = "DEEPLINK_TRUSTED_PROXIES", value_name = "CIDRS")]
     pub(super) trusted_proxies: Option<String>,
     /// Whether anyone may create an account, by signing up or by signing in for the first time: open, closed
@@ -143,7 +149,7 @@ pub struct Settings {
     /// Whether the limits of plans are enforced: enforce, off [default: enforce with Stripe, else off]
     #[arg(long, global = true, env = "DEEPLINK_QUOTAS", value_name = "WORD")]
     pub(super) quotas: Option<String>,
-    /// Requests for nonexistent links per minute for each IP address; 0 = unlimited
+    /// Requests for nonexistent links, hosts and keys per minute for each IP address; 0 = unlimited
     #[arg(long, global = true, env = "DEEPLINK_LIMIT_MISSES", value_name = "N", default_value = "600")]
     pub(super) limit_misses: String,
     /// Sign-in attempts per minute for each IP address; 0 = unlimited

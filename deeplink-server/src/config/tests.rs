@@ -230,6 +230,16 @@ fn several_master_keys_are_read_in_order() {
 }
 
 #[test]
+fn lost_master_keys_are_named_by_their_ids() {
+    let config = read(&["--lost-master-keys", "1a2b3c4d, 00000000"], &[]).expect("two ids");
+    assert_eq!(config.lost_master_keys, ["1a2b3c4d", "00000000"]);
+    for wrong in ["1a2b3c4", "1A2B3C4D", "1a2b3c4d,,", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="] {
+        let refused = read(&["--lost-master-keys", wrong], &[]).expect_err(wrong);
+        assert_eq!(refused.variable, "DEEPLINK_LOST_MASTER_KEYS");
+    }
+}
+
+#[test]
 fn unknown_variables_are_reported_with_a_suggestion() {
     let warnings = environment(&[
         ("DEEPLINK_LISTEN", "127.0.0.1:1"),

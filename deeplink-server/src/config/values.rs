@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use url::{Host, Url};
 
-use super::{MasterKey, Networks, is_loopback};
+use super::{MasterKey, Networks, is_key_id, is_loopback};
 
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("{text:?} is not an address of the form IP:PORT, such as 127.0.0.1:8080"))
@@ -70,6 +70,15 @@ pub(super) fn master_keys(text: &str) -> Result<Vec<MasterKey>, String> {
         parts.map(|part| part.parse::<MasterKey>().map_err(|error| error.to_string())).collect::<Result<_, _>>()?;
     // Without this a list of nothing would count as unset, and the node would make a key of its own.
     if keys.is_empty() { Err("holds no key; create one with: openssl rand -base64 32".into()) } else { Ok(keys) }
+}
+
+/// Ids of server keys, as the start and `check` show them.
+pub(super) fn key_ids(text: &str) -> Result<Vec<String>, String> {
+    let ids = text.split(',').map(|part| match part.trim() {
+        id if is_key_id(id) => Ok(id.to_owned()),
+        other => Err(format!("{other:?} is not the id of a server key, 8 hex digits such as 1a2b3c4d")),
+    });
+    ids.collect()
 }
 
 pub(super) fn log_filter(text: &str) -> Result<String, String> {

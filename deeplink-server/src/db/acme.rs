@@ -38,16 +38,10 @@ pub(crate) async fn forget_account(db: &mut Conn<'_>, directory: &str) -> Result
     Ok(())
 }
 
-/// All sealed values with their directories, for key rotation.
-pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
-    const SQL: &str = "SELECT directory, sealed FROM acme_accounts ORDER BY directory";
-    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
-}
-
-/// Replaces an account's sealed value.
-pub(crate) async fn reseal(db: &mut Conn<'_>, directory: &str, sealed: &str) -> Result<(), DbError> {
-    const SQL: &str = "UPDATE acme_accounts SET sealed = $2 WHERE directory = $1";
-    execute!(db, SQL; directory, sealed)?;
+/// Deletes the accounts that are sealed with a server key that is lost.
+pub(crate) async fn forget_sealed_with(db: &mut Conn<'_>, key: &str) -> Result<(), DbError> {
+    const SQL: &str = "DELETE FROM acme_accounts WHERE substr(sealed, 1, 8) = $1";
+    execute!(db, SQL; key)?;
     Ok(())
 }
 

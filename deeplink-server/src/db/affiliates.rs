@@ -5,6 +5,7 @@ use deeplink_core::id::{AffiliateId, TenantId};
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
+use super::pages::{self, Span, newest_first};
 use super::{Conn, DbError, execute, on};
 
 /// An affiliate to store.
@@ -67,12 +68,19 @@ impl TryFrom<Row> for AffiliateDetail {
     }
 }
 
+/// The number of an account's affiliates.
+pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<i64, DbError> {
+    const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM affiliates WHERE tenant_id = $1 AND deleted_at IS NULL";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
+}
+
 /// An account's affiliates, newest first.
-pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<AffiliateDetail>, DbError> {
-    const SQL: &str = "
-        SELECT id, name, partner_key, status, created_at, updated_at FROM affiliates
-        WHERE tenant_id = $1 AND deleted_at IS NULL ORDER BY created_at DESC, id DESC";
-    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId, span: &Span) -> Result<Vec<AffiliateDetail>, DbError> {
+    const SQL: &str = newest_first!(
+        "SELECT id, name, partner_key, status, created_at, updated_at FROM affiliates
+        WHERE tenant_id = $3 AND deleted_at IS NULL"
+    );
+    let rows: Vec<Row> = pages::read(db, SQL, AffiliateId::PREFIX, &[tenant.as_str()], span).await?;
     rows.into_iter().map(AffiliateDetail::try_from).collect()
 }
 

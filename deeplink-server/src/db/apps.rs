@@ -5,6 +5,7 @@ use deeplink_core::id::{AppId, TenantId};
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
+use super::pages::{self, Span, newest_first};
 use super::{Conn, DbError, execute, on};
 
 #[derive(FromRow)]
@@ -94,12 +95,13 @@ pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId, platform: &AppPl
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(platform.as_str()).fetch_one(c).await)?)
 }
 
-/// A tenant's apps, oldest first.
-pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<AppDetail>, DbError> {
-    const SQL: &str = "
-        SELECT id, platform, identifier, team_id, fingerprints, app_name, icon_url, theme_color, created_at
-        FROM apps WHERE tenant_id = $1 ORDER BY created_at, id";
-    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+/// A tenant's apps, newest first.
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId, span: &Span) -> Result<Vec<AppDetail>, DbError> {
+    const SQL: &str = newest_first!(
+        "SELECT id, platform, identifier, team_id, fingerprints, app_name, icon_url, theme_color, created_at
+        FROM apps WHERE tenant_id = $3"
+    );
+    let rows: Vec<Row> = pages::read(db, SQL, AppId::PREFIX, &[tenant.as_str()], span).await?;
     rows.into_iter().map(AppDetail::try_from).collect()
 }
 

@@ -104,6 +104,13 @@ pub(crate) async fn replace(db: &mut Conn<'_>, new: &NewCertificate, now: Timest
     Ok(())
 }
 
+/// Makes the certificates due whose keys are sealed with a server key that is lost.
+pub(crate) async fn renew_sealed_with(db: &mut Conn<'_>, key: &str) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE certificates SET renew_at = 0 WHERE substr(sealed_key, 1, 8) = $1";
+    execute!(db, SQL; key)?;
+    Ok(())
+}
+
 /// The number of consecutive failures for a name.
 pub(crate) async fn failures(db: &mut Conn<'_>, name: &str) -> Result<i64, DbError> {
     const SQL: &str = "SELECT failures FROM certificate_failures WHERE name = $1";
@@ -145,18 +152,5 @@ pub(crate) async fn sweep(db: &mut Conn<'_>, own: &str) -> Result<(), DbError> {
     for sql in [CERTIFICATES, FAILURES] {
         execute!(db, sql; own)?;
     }
-    Ok(())
-}
-
-/// All sealed private keys with their certificates' ids, for key rotation.
-pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
-    const SQL: &str = "SELECT id, sealed_key FROM certificates ORDER BY id";
-    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
-}
-
-/// Replaces the sealed key of a certificate.
-pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<(), DbError> {
-    const SQL: &str = "UPDATE certificates SET sealed_key = $2 WHERE id = $1";
-    execute!(db, SQL; id, sealed)?;
     Ok(())
 }

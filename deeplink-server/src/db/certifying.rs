@@ -13,6 +13,7 @@ use super::certificates::{self, NewCertificate};
 use super::tests::{Scratch, now};
 use super::{Access, Db, leases};
 use crate::config::{Config, TEST_DATABASE_TIMEOUT};
+use crate::shares::Share;
 use crate::vault::{MasterKey, Vault};
 
 fn at(millis: i64) -> Timestamp {
@@ -20,8 +21,9 @@ fn at(millis: i64) -> Timestamp {
 }
 
 async fn take(db: &Db, holder: &str, now: Timestamp, until: Timestamp) -> bool {
-    let taken = db
-        .write(holder.to_owned(), move |tx, holder| leases::take(tx, leases::CERTIFICATES, holder, now, until).boxed());
+    let taken = db.write(Share::Service, holder.to_owned(), move |tx, holder| {
+        leases::take(tx, leases::CERTIFICATES, holder, now, until).boxed()
+    });
     taken.await.expect("a write")
 }
 
@@ -231,8 +233,9 @@ async fn a_certificate_is_found_for_a_verified_name_only() {
         assert!(find("go.example.com", "links.example.com", None).await.is_none(), "{lost}");
         scratch.write(|tx| async move { certificates::sweep(tx, "links.example.com").await }.boxed()).await;
         let mut reader = scratch.db.read().await.expect("a reader");
-        let kept = certificates::all_sealed(&mut reader.conn()).await.expect("what is kept");
-        let kept: Vec<_> = kept.iter().map(|(id, _)| id.as_str()).collect();
+        const IDS: &str = "SELECT id FROM certificates ORDER BY id";
+        let kept: Vec<String> =
+            on!(&mut reader.conn(), c => sqlx::query_scalar(IDS).fetch_all(c).await).expect("what is kept");
         // A claim may be verified again; nothing is kept for a name that nobody claims.
         assert_eq!(kept, if claimed { vec!["own", "two"] } else { vec!["own"] }, "{lost}");
     }
@@ -290,20 +293,64 @@ async fn x18_private_keys_are_re_encrypted_with_a_new_server_key() {
     };
     scratch
         .write(move |tx| {
-            let (sealed, account) = (sealed.clone(), account.clone());
-            async move {
-                certificates::reseal(tx, "one", &sealed).await?;
-                acme::keep_account(tx, &account, now()).await
-            }
-            .boxed()
+            let account = account.clone();
+            async move { acme::keep_account(tx, &account, now()).await }.boxed()
         })
         .await;
+    scratch.execute(format!("UPDATE certificates SET sealed_key = '{sealed}'")).await;
     config.master_keys = vec![new.clone(), old];
     Vault::unlock(&config, &scratch.db, &public_url).await.expect("both keys");
     let alone = Vault::of(&new, &[]);
     let mut reader = scratch.db.read().await.expect("a reader");
-    let keys = certificates::all_sealed(&mut reader.conn()).await.expect("keys");
-    assert_eq!(alone.open("certificates", "one", &keys[0].1).expect("it opens"), b"the key");
+    const KEY: &str = "SELECT sealed_key FROM certificates";
+    let key: String = on!(&mut reader.conn(), c => sqlx::query_scalar(KEY).fetch_one(c).await).expect("the key");
+    assert_eq!(alone.open("certificates", "one", &key).expect("it opens"), b"the key");
     let account = acme::find_account(&mut reader.conn(), directory).await.expect("an answer").expect("an account");
     assert_eq!(alone.open("acme_accounts", directory, &account.sealed).expect("it opens"), b"the account");
+}
+
+/// With a server key that is lost for good, the certificates that need it are due at once, and the account that orders them
+/// is opened anew; those of other keys stay.
+#[tokio::test]
+async fn r10_what_is_lost_with_a_key_is_ordered_anew() {
+    let scratch = Scratch::new().await;
+    let folder = tempfile::tempdir().expect("a directory");
+    let [lost, new] = [1, 2].map(|seed| MasterKey::generate(&mut Random::seeded(seed)));
+    let vaults = [&lost, &new].map(|key| Vault::of(key, &[]));
+    let directories = ["https://one.example.com/directory", "https://two.example.com/directory"];
+    for (which, vault) in vaults.iter().enumerate() {
+        let (name, id) = (["go.example.com", "two.example.com"][which], ["one", "two"][which]);
+        certified(&scratch, name, id, at(500)).await;
+        let sealed = vault.seal("certificates", id, b"the key");
+        scratch.execute(format!("UPDATE certificates SET sealed_key = '{sealed}' WHERE id = '{id}'")).await;
+        let (directory, sealed) =
+            (directories[which].to_owned(), vault.seal("acme_accounts", directories[which], b"it"));
+        let account = acme::Account { directory, contact: None, sealed };
+        scratch
+            .write(move |tx| {
+                let account = account.clone();
+                async move { acme::keep_account(tx, &account, now()).await }.boxed()
+            })
+            .await;
+    }
+    let mut config = Config::for_tests(folder.path());
+    let public_url = "https://links.example.com".parse().expect("a URL");
+    config.master_keys = vec![new];
+    let refused = Vault::unlock(&config, &scratch.db, &public_url).await.expect_err("values need the other key");
+    assert!(refused.to_string().contains("1 certificate key, 1 ACME account"), "{refused}");
+    config.lost_master_keys = vec![id_of(&vaults[0]), id_of(&vaults[1])];
+    Vault::unlock(&config, &scratch.db, &public_url).await.expect("the key is lost");
+    let mut reader = scratch.db.read().await.expect("a reader");
+    const DUE: &str = "SELECT id FROM certificates WHERE renew_at = 0";
+    let due: Vec<String> = on!(&mut reader.conn(), c => sqlx::query_scalar(DUE).fetch_all(c).await).expect("ids");
+    assert_eq!(due, ["one"]);
+    let found = [
+        acme::find_account(&mut reader.conn(), directories[0]).await.expect("an answer"),
+        acme::find_account(&mut reader.conn(), directories[1]).await.expect("an answer"),
+    ];
+    assert_eq!(found.map(|account| account.is_some()), [false, true]);
+}
+
+fn id_of(vault: &Vault) -> String {
+    vault.key_ids().next().map(str::to_owned).expect("a key")
 }

@@ -210,6 +210,7 @@ mod tests {
     use super::super::{Access, Conn, Db};
     use super::*;
     use crate::config::TEST_DATABASE_TIMEOUT;
+    use crate::shares::Share;
 
     /// A commit that makes the WAL long wakes the checkpointer, unless a reader prevented the last restart.
     #[test]
@@ -241,7 +242,7 @@ mod tests {
         let mut longest = 0;
         for number in 0_u64..40 {
             let stored: Result<(), DbError> = db
-                .write((), move |tx, ()| {
+                .write(Share::Service, (), move |tx, ()| {
                     async move {
                         let Conn::Sqlite(conn) = tx else { return Ok(()) };
                         let sql = "INSERT INTO service (name, value) VALUES ($1, hex(zeroblob($2)))";

@@ -42,27 +42,55 @@ pub(crate) async fn lock(db: &mut Conn<'_>, user: i64) -> Result<(), DbError> {
     Ok(())
 }
 
+/// Who reports a conversion. Visitors have the publishable key of a page, so what it reports cannot use up the idempotency
+/// keys of the account's own servers: the same key is another one there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reporter {
+    /// A publishable key.
+    Page,
+    /// A secret key.
+    Server,
+    /// A source, whose address only servers have.
+    Source(SourceId),
+}
+
+impl Reporter {
+    const fn is_public(&self) -> bool {
+        matches!(self, Self::Page)
+    }
+
+    fn source(&self) -> Option<&str> {
+        match self {
+            Self::Source(id) => Some(id.as_str()),
+            Self::Page | Self::Server => None,
+        }
+    }
+}
+
 /// Claims an idempotency key for a conversion. Returns the earlier conversion if the key is in use and not expired. On
 /// PostgreSQL a concurrent claim waits here until the first transaction ends.
 pub(crate) async fn claim_key(
     db: &mut Conn<'_>,
     tenant: &TenantId,
+    reporter: &Reporter,
     key: &str,
     conversion: &EventId,
     now: Timestamp,
 ) -> Result<Option<EventId>, DbError> {
     const CLAIM: &str = "
-        INSERT INTO conversion_keys (tenant_id, key, conversion, expires_at) VALUES ($1, $2, $3, $4)
-        ON CONFLICT (tenant_id, key) DO UPDATE SET conversion = excluded.conversion, expires_at = excluded.expires_at
-        WHERE conversion_keys.expires_at <= $5";
-    const HOLDER: &str = "SELECT conversion FROM conversion_keys WHERE tenant_id = $1 AND key = $2";
+        INSERT INTO conversion_keys (tenant_id, is_public, key, conversion, expires_at) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (tenant_id, is_public, key) DO UPDATE
+            SET conversion = excluded.conversion, expires_at = excluded.expires_at
+        WHERE conversion_keys.expires_at <= $6";
+    const HOLDER: &str = "SELECT conversion FROM conversion_keys WHERE tenant_id = $1 AND is_public = $2 AND key = $3";
+    let is_public = reporter.is_public();
     let claimed = execute!(db, CLAIM;
-        tenant.as_str(), key, conversion.as_str(), now.plus_days(KEY_DAYS).as_millis(), now.as_millis())?;
+        tenant.as_str(), is_public, key, conversion.as_str(), now.plus_days(KEY_DAYS).as_millis(), now.as_millis())?;
     if claimed == 1 {
         return Ok(None);
     }
-    let holder: Option<String> =
-        on!(db, c => sqlx::query_scalar(HOLDER).bind(tenant.as_str()).bind(key).fetch_optional(c).await)?;
+    let holder: Option<String> = on!(db, c => sqlx::query_scalar(HOLDER)
+        .bind(tenant.as_str()).bind(is_public).bind(key).fetch_optional(c).await)?;
     // A sweep has deleted it meanwhile: the write is retried.
     let holder = holder.ok_or_else(|| DbError::Deadlock("an idempotency key expired".into()))?;
     holder.parse().map(Some).map_err(|_| DbError::corrupt("conversion_keys", "conversion", &holder))
@@ -76,7 +104,7 @@ pub(crate) struct Stored<'a> {
     /// `app_users.position`; the caller has locked the row.
     pub(crate) user: i64,
     pub(crate) position: i64,
-    pub(crate) source: Option<&'a SourceId>,
+    pub(crate) reporter: &'a Reporter,
     pub(crate) new: &'a NewConversion,
     /// When it happened.
     pub(crate) at: Timestamp,
@@ -123,7 +151,7 @@ pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, stored: &St
     let last = ends.iter().filter_map(|end| Some(((end.last_at?, end.position), end.last_link?))).max();
     let (first, last) = (first.map(|(_, link)| link), last.map(|(_, link)| link));
     execute!(db, INSERT;
-        stored.position, stored.id.as_str(), stored.tenant.as_str(), stored.user, stored.source.map(SourceId::as_str),
+        stored.position, stored.id.as_str(), stored.tenant.as_str(), stored.user, stored.reporter.source(),
         &new.conversion_type, new.metadata.as_ref().map(Metadata::as_str),
         new.amount.as_ref().map(|(cents, _)| *cents), new.amount.as_ref().map(|(_, currency)| currency), at, now,
         is_known.then_some(now), first, last)
@@ -139,5 +167,5 @@ pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, stored: &St
 
 /// Deletes some expired idempotency keys; see [`super::expired`].
 pub(crate) const EXPIRED_KEYS: &str = "
-    DELETE FROM conversion_keys WHERE expires_at <= $1 AND (tenant_id, key) IN
-        (SELECT tenant_id, key FROM conversion_keys WHERE expires_at <= $1 LIMIT $2)";
+    DELETE FROM conversion_keys WHERE expires_at <= $1 AND (tenant_id, is_public, key) IN
+        (SELECT tenant_id, is_public, key FROM conversion_keys WHERE expires_at <= $1 LIMIT $2)";

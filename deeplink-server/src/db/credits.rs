@@ -346,8 +346,15 @@ mod tests {
                         for position in positions {
                             let at = now().plus_millis(nth + position - begin);
                             let id = EventId::new(at, &mut Random::system());
-                            let stored =
-                                Stored { id: &id, tenant: &tenant, user, position, source: None, new: &new, at };
+                            let stored = Stored {
+                                id: &id,
+                                tenant: &tenant,
+                                user,
+                                position,
+                                reporter: &conversions::Reporter::Page,
+                                new: &new,
+                                at,
+                            };
                             conversions::insert(tx, &publisher(at), &stored).await?;
                         }
                         Ok(())

@@ -29,7 +29,7 @@ async fn number(db: &Db, sql: &'static str) -> i64 {
 /// Stores a tenant and raises its counter.
 async fn open(db: &Db, id: TenantId) -> Result<(), DbError> {
     let now = Timestamp::from_millis(1_795_167_000_000);
-    db.write(id, move |tx, id| {
+    db.write(Share::Service, id, move |tx, id| {
         async move {
             tenants::insert(tx, id, now).await?;
             tenants::count_links(tx, id, 1, None).await
@@ -78,6 +78,7 @@ async fn what_follows_a_commit_does_not_need_its_caller() {
     let mut new_id = || TenantId::new(now, &mut random);
     let (follows, followed) = tokio::sync::oneshot::channel();
     let write = db.write_then(
+        Share::Service,
         new_id(),
         move |tx, id| tenants::insert(tx, id, now).boxed(),
         move |id: &TenantId, ()| follows.send(id.clone()).expect("somebody waits"),
@@ -87,6 +88,7 @@ async fn what_follows_a_commit_does_not_need_its_caller() {
     timeout(TEST_DATABASE_TIMEOUT, followed).await.expect("in time").expect("it follows");
     assert_eq!(number(&db, "SELECT COUNT(*) FROM tenants").await, 1, "and the commit was before it");
     let panicked = db.write_then(
+        Share::Service,
         new_id(),
         move |tx, id| tenants::insert(tx, id, now).boxed(),
         |_: &TenantId, ()| panic!("as it is meant to"),

@@ -6,6 +6,7 @@ use deeplink_core::id::{DomainId, TenantId};
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
+use super::pages::{self, Span, newest_first};
 use super::{Conn, DbError, execute, on, tenants};
 
 /// A claimed or verified domain.
@@ -95,12 +96,13 @@ pub(crate) async fn insert(db: &mut Conn<'_>, new: &Domain) -> Result<bool, DbEr
     Ok(rows == 1)
 }
 
-/// All domains of an account, newest first.
-pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Domain>, DbError> {
-    const SQL: &str = "
-        SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at
-        FROM domains WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC";
-    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+/// An account's domains, newest first.
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId, span: &Span) -> Result<Vec<Domain>, DbError> {
+    const SQL: &str = newest_first!(
+        "SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at
+        FROM domains WHERE tenant_id = $3"
+    );
+    let rows: Vec<Row> = pages::read(db, SQL, DomainId::PREFIX, &[tenant.as_str()], span).await?;
     rows.into_iter().map(Domain::try_from).collect()
 }
 

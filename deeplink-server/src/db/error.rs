@@ -9,6 +9,9 @@ pub enum DbError {
     /// Too much pending work.
     #[error("too many pending writes")]
     Overloaded,
+    /// As many writes of the caller's account wait as may.
+    #[error("the account's share of pending writes is used up")]
+    ShareUsedUp,
     /// The disk is full.
     #[error("the disk is full")]
     Full,

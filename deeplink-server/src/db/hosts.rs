@@ -3,7 +3,7 @@
 use deeplink_core::id::TenantId;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, on, suspensions};
 
 /// A verified custom host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) async fn find(db: &mut Conn<'_>, name: &str) -> Result<Option<Host>, 
 /// What the service says of itself about a link's tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TenantBranding {
+    /// ID of the tenant.
+    pub(crate) tenant: String,
     /// Verified primary, else any verified domain.
     pub(crate) domain: Option<String>,
     /// The oldest verified domain of role `primary`: links live there.
@@ -40,6 +42,8 @@ pub(crate) struct TenantBranding {
     pub(crate) android_is_oldest: bool,
     /// The package of the only Android app.
     pub(crate) only_android_package: Option<String>,
+    /// Whether the operator suspended the account: visitors see its links disabled.
+    pub(crate) is_suspended: bool,
 }
 
 /// What a page shows of an app.
@@ -89,6 +93,7 @@ pub(crate) async fn branding_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<
         Some(AppBranding { name: app.app_name, icon_url: app.icon_url, theme_color: app.theme_color })
     };
     Ok(TenantBranding {
+        tenant: tenant.as_str().to_owned(),
         domain: primary.clone().or_else(|| domains.first().map(|(domain, _)| domain.clone())),
         primary,
         alternate: of("alternate"),
@@ -96,5 +101,6 @@ pub(crate) async fn branding_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<
         android: oldest(android),
         android_is_oldest,
         only_android_package,
+        is_suspended: suspensions::is_suspended(db, tenant).await?,
     })
 }

@@ -8,6 +8,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 
 use super::open::{self, MIGRATIONS, OpenError};
 use super::payments::{self, Unresolved};
+use super::sealed::{self, SealedValues};
 use super::{Conn, DbError, on, vault_check};
 
 /// The result of an inspection.
@@ -25,8 +26,8 @@ pub(crate) enum Inspected {
         pending: usize,
         /// Payments of which it is not known whether they were settled.
         unresolved: Vec<Unresolved>,
-        /// The check value of the server keys, if a node has stored it.
-        vault_check: Option<String>,
+        /// The sealed values. While migrations are pending only the check value is known.
+        sealed: SealedValues,
     },
 }
 
@@ -69,7 +70,8 @@ async fn inspect_connection(mut db: Conn<'_>, now: Timestamp) -> Result<Inspecte
     // An empty database has no migrations table.
     if on!(&mut db, c => sqlx::query(TABLE).fetch_optional(c).await.map(|_| ())).is_err() {
         let (pending, unresolved) = (pending_all, Vec::new());
-        return Ok(Inspected::Usable { tenants: 0, links: 0, pending, unresolved, vault_check: None });
+        let sealed = SealedValues::NONE;
+        return Ok(Inspected::Usable { tenants: 0, links: 0, pending, unresolved, sealed });
     }
     let applied: Vec<i64> = on!(&mut db, c => sqlx::query_scalar(APPLIED).fetch_all(c).await)?;
     let known = |version: &i64| MIGRATIONS.iter().any(|migration| migration.version == *version);
@@ -81,12 +83,12 @@ async fn inspect_connection(mut db: Conn<'_>, now: Timestamp) -> Result<Inspecte
         DbError::Query(error) => OpenError::Database(error),
         other => OpenError::Unsafe(other.to_string()),
     };
-    let vault_check = vault_check::find(&mut db).await.map_err(failed)?;
     let pending = pending_all.saturating_sub(applied.len());
-    let unresolved = match pending {
-        0 => payments::unresolved(&mut db, now).await.map_err(failed)?,
-        // The table may not be there yet.
-        _ => Vec::new(),
-    };
-    Ok(Inspected::Usable { tenants, links, pending, unresolved, vault_check })
+    if pending > 0 {
+        let sealed = SealedValues { check: vault_check::find(&mut db).await.map_err(failed)?, counts: None };
+        return Ok(Inspected::Usable { tenants, links, pending, unresolved: Vec::new(), sealed });
+    }
+    let unresolved = payments::unresolved(&mut db, now).await.map_err(failed)?;
+    let sealed = sealed::survey(&mut db).await.map_err(failed)?;
+    Ok(Inspected::Usable { tenants, links, pending, unresolved, sealed })
 }

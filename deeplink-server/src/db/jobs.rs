@@ -169,7 +169,7 @@ pub(super) async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres
     pool.begin().await.map_err(DbError::before_work)
 }
 
-/// Stores one batch of clicks on PostgreSQL. The commit does not wait for the disk: a power failure may lose the last second
+/// Runs a job on PostgreSQL. The commit does not wait for the disk: a power failure may lose the last second
 /// of clicks, a crash of this process loses nothing.
 pub(super) async fn run_on_postgres(pool: PgPool, mut job: Box<dyn Job>) {
     let outcome = async {

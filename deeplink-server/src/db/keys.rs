@@ -6,6 +6,7 @@ use deeplink_core::secret_key::SecretKeyDetail;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
+use super::pages::{self, Span, newest_first};
 use super::{Conn, DbError, execute, on};
 use crate::caller::{Actor, Caller};
 use crate::uses::USE_MILLIS;
@@ -47,6 +48,7 @@ struct Row {
     tenant_id: String,
     affiliate_id: Option<String>,
     last_used_at: Option<i64>,
+    is_suspended: bool,
 }
 
 impl TryFrom<Row> for Caller {
@@ -58,6 +60,7 @@ impl TryFrom<Row> for Caller {
             by: Actor::Key(row.id.parse().map_err(|_| corrupt("id"))?),
             tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
             affiliate: row.affiliate_id.as_deref().map(str::parse).transpose().map_err(|_| corrupt("affiliate_id"))?,
+            is_suspended: row.is_suspended,
         })
     }
 }
@@ -65,7 +68,8 @@ impl TryFrom<Row> for Caller {
 /// The caller that a key authenticates, by its hash. Credentials of inactive affiliates authenticate nobody.
 pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<KeyUse>, DbError> {
     const SQL: &str = "
-        SELECT k.id, k.tenant_id, k.affiliate_id, k.last_used_at FROM secret_keys k
+        SELECT k.id, k.tenant_id, k.affiliate_id, k.last_used_at, t.suspended_at IS NOT NULL AS is_suspended
+        FROM secret_keys k JOIN tenants t ON t.id = k.tenant_id
         LEFT JOIN affiliates a ON a.id = k.affiliate_id
         WHERE k.key_hash = $1 AND (k.affiliate_id IS NULL OR a.status = 'active')";
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(hash).fetch_optional(c).await)?;
@@ -124,12 +128,21 @@ pub(crate) async fn list(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     affiliate: Option<&AffiliateId>,
+    span: &Span,
 ) -> Result<Vec<SecretKeyDetail>, DbError> {
-    const SQL: &str = "
-        SELECT id, key_prefix, created_by, created_at, last_used_at FROM secret_keys
-        WHERE tenant_id = $1 AND affiliate_id IS NOT DISTINCT FROM $2 ORDER BY created_at DESC, id DESC";
-    let rows: Vec<ListRow> = on!(db, c => sqlx::query_as(SQL)
-        .bind(tenant.as_str()).bind(affiliate.map(AffiliateId::as_str)).fetch_all(c).await)?;
+    const OWN: &str = newest_first!(
+        "SELECT id, key_prefix, created_by, created_at, last_used_at FROM secret_keys
+        WHERE tenant_id = $3 AND affiliate_id IS NULL"
+    );
+    const OF_AFFILIATE: &str = newest_first!(
+        "SELECT id, key_prefix, created_by, created_at, last_used_at FROM secret_keys
+        WHERE tenant_id = $3 AND affiliate_id = $4"
+    );
+    let (tenant, prefix) = (tenant.as_str(), SecretKeyId::PREFIX);
+    let rows: Vec<ListRow> = match affiliate {
+        None => pages::read(db, OWN, prefix, &[tenant], span).await?,
+        Some(id) => pages::read(db, OF_AFFILIATE, prefix, &[tenant, id.as_str()], span).await?,
+    };
     rows.into_iter().map(SecretKeyDetail::try_from).collect()
 }
 

@@ -7,7 +7,7 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::links::UrlColumns;
-use super::{Conn, DbError, execute, notices, on};
+use super::{Conn, DbError, execute, links, notices, on, takedowns, tenants};
 
 /// The owner of a link id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +39,28 @@ pub(crate) async fn owner(db: &mut Conn<'_>, link_id: &str) -> Result<Owner, DbE
     })
 }
 
-/// Sets or, with `Active`, resets the status of a link, and records the reason. `false`: the account has
-/// no such link. Any status may follow any other.
+/// What became of a status that was to be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatusSet {
+    /// The link has it.
+    Yes,
+    /// The link is active again; because its tenant deleted it, it is gone and its id is free.
+    Freed,
+    /// The account has no such link.
+    NoLink,
+}
+
+/// A link whose status was set.
+#[derive(FromRow)]
+struct SetRow {
+    position: i64,
+    deleted_at: Option<i64>,
+    #[sqlx(flatten)]
+    urls: UrlColumns,
+}
+
+/// Sets or, with `Active`, resets the status of a link, and records the reason. Any status may follow any other. While it is
+/// not `Active`, the link's destinations are refused to the account, and its id stays taken when its tenant deletes it.
 pub(crate) async fn set(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -48,15 +68,28 @@ pub(crate) async fn set(
     status: &LinkStatus,
     reason: &str,
     now: Timestamp,
-) -> Result<bool, DbError> {
-    const UPDATE: &str = "UPDATE links SET status = $3, updated_at = $4 WHERE tenant_id = $1 AND link_id = $2";
+) -> Result<StatusSet, DbError> {
+    const UPDATE: &str = "
+        UPDATE links SET status = $3, updated_at = $4 WHERE tenant_id = $1 AND link_id = $2
+        RETURNING position, deleted_at, ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url";
+    // Its tenant may be deleting the link or making it again.
+    tenants::lock(db, tenant).await?;
     let stored = Some(status.as_str()).filter(|_| *status != LinkStatus::Active);
-    let rows = execute!(db, UPDATE; tenant.as_str(), link_id, stored, now.as_millis())?;
-    if rows == 0 {
-        return Ok(false);
+    let row: Option<SetRow> = on!(db, c => sqlx::query_as(UPDATE)
+        .bind(tenant.as_str()).bind(link_id).bind(stored).bind(now.as_millis()).fetch_optional(c).await)?;
+    let Some(row) = row else { return Ok(StatusSet::NoLink) };
+    let mut outcome = StatusSet::Yes;
+    if stored.is_some() {
+        takedowns::block(db, tenant, row.position, row.urls.0.as_deref()).await?;
+    } else {
+        takedowns::lift(db, row.position).await?;
+        if row.deleted_at.is_some() {
+            links::remove(db, tenant, link_id, now).await?;
+            outcome = StatusSet::Freed;
+        }
     }
     record_change(db, tenant, link_id, status, reason, now).await?;
-    Ok(true)
+    Ok(outcome)
 }
 
 /// Records the reason of a change and notifies other nodes.
@@ -131,10 +164,15 @@ pub(crate) async fn flag(db: &mut Conn<'_>, threat: &Threat, now: Timestamp) -> 
         WHERE tenant_id = $1 AND link_id = $2 AND position = $3 AND status IS NULL
             AND $4 IN (ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url)";
     let Threat { tenant, link_id, position, url, reason } = threat;
+    // Its tenant may be making a link to the same URL.
+    tenants::lock(db, tenant).await?;
     let rows = execute!(db, SQL; tenant.as_str(), link_id, *position, url, now.as_millis())?;
     if rows == 0 {
         return Ok(false);
     }
+    // It is the one URL that is listed, also once it is not any more.
+    let listed = Destinations { web_url: Some(url.as_str()), ..Destinations::default() };
+    takedowns::block(db, tenant, *position, listed).await?;
     record_change(db, tenant, link_id, &LinkStatus::Flagged, reason, now).await?;
     Ok(true)
 }

@@ -1,13 +1,13 @@
-//! Links: rows, claims of ids on the service's own host, lists by position.
+//! Links: rows, and claims of ids on the service's own host. Lists are in `link_list`.
 
 use deeplink_core::destinations::Destinations;
 use deeplink_core::id::{AffiliateId, TenantId};
-use deeplink_core::link::{LinkFilter, LinkPatch, LinkStatus, NewLink};
+use deeplink_core::link::{LinkPatch, LinkStatus, NewLink};
 use deeplink_core::metadata::Metadata;
 use deeplink_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sqlx::{FromRow, QueryBuilder};
+use sqlx::FromRow;
 
 use super::{Conn, DbError, execute, on};
 
@@ -21,6 +21,8 @@ pub(crate) struct Link {
     pub(crate) made_under: Option<String>,
     pub(crate) content: NewLink,
     pub(crate) status: Option<LinkStatus>,
+    /// Whether its tenant deleted it after it was flagged or disabled: it keeps its id and shows the notice.
+    pub(crate) is_deleted: bool,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
@@ -47,7 +49,7 @@ where
 }
 
 #[derive(FromRow)]
-struct Row {
+pub(super) struct Row {
     tenant_id: String,
     link_id: String,
     position: i64,
@@ -60,6 +62,7 @@ struct Row {
     social_preview: Option<String>,
     affiliate_id: Option<String>,
     status: Option<String>,
+    deleted_at: Option<i64>,
     expires_at: Option<i64>,
     created_at: i64,
     updated_at: i64,
@@ -89,6 +92,7 @@ impl TryFrom<Row> for Link {
             made_under: row.made_under,
             content,
             status: row.status.as_deref().map(LinkStatus::from),
+            is_deleted: row.deleted_at.is_some(),
             expires_at: row.expires_at.map(Timestamp::from_millis),
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),
@@ -237,103 +241,33 @@ macro_rules! select_where {
     ($condition:literal) => {
         concat!(
             "SELECT tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url, android_deep_link,
-                android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id, status, expires_at,
-                created_at, updated_at
+                android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id, status, deleted_at,
+                expires_at, created_at, updated_at
             FROM links WHERE ",
             $condition
         )
     };
 }
+pub(super) use select_where;
 
 /// One link of a tenant.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<Option<Link>, DbError> {
+    Ok(find_visited(db, tenant, link_id).await?.filter(|link| !link.is_deleted))
+}
+
+/// The link that visitors of a tenant's hosts find under an id: also one that was taken down and then deleted.
+pub(crate) async fn find_visited(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<Option<Link>, DbError> {
     const SQL: &str = select_where!("tenant_id = $1 AND link_id = $2");
     let row: Option<Row> =
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
     row.map(Link::try_from).transpose()
 }
 
-/// The link with an id on the service's own host.
+/// The link that visitors find under an id on the service's own host, likewise.
 pub(crate) async fn find_claimed(db: &mut Conn<'_>, link_id: &str) -> Result<Option<Link>, DbError> {
     const SQL: &str = select_where!("link_id = $1 AND claimed");
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(link_id).fetch_optional(c).await)?;
     row.map(Link::try_from).transpose()
-}
-
-/// Up to `limit` links of a tenant that match the filter and are older than `before`, newest first.
-pub(crate) async fn list(
-    db: &mut Conn<'_>,
-    tenant: &TenantId,
-    filter: &LinkFilter,
-    before: Option<i64>,
-    limit: u32,
-    now: Timestamp,
-) -> Result<Vec<Link>, DbError> {
-    let rows: Vec<Row> =
-        on!(db, c => list_query(tenant, filter, before, limit, now).build_query_as().fetch_all(c).await)?;
-    rows.into_iter().map(Link::try_from).collect()
-}
-
-fn list_query<DB: sqlx::Database>(
-    tenant: &TenantId,
-    filter: &LinkFilter,
-    before: Option<i64>,
-    limit: u32,
-    now: Timestamp,
-) -> QueryBuilder<DB>
-where
-    String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
-    i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
-{
-    let mut query = QueryBuilder::new(select_where!("tenant_id = "));
-    query.push_bind(tenant.as_str().to_owned());
-    if let Some(before) = before {
-        query.push(" AND position < ").push_bind(before);
-    }
-    if let Some(affiliate) = &filter.affiliate_id {
-        query.push(" AND affiliate_id = ").push_bind(affiliate.clone());
-    }
-    match &filter.status {
-        None => {}
-        Some(LinkStatus::Active) => {
-            query.push(" AND status IS NULL AND (expires_at IS NULL OR expires_at > ");
-            query.push_bind(now.as_millis()).push(")");
-        }
-        Some(LinkStatus::Expired) => {
-            query.push(" AND status IS NULL AND expires_at <= ").push_bind(now.as_millis());
-        }
-        Some(set) => {
-            query.push(" AND status = ").push_bind(set.as_str().to_owned());
-        }
-    }
-    if let Some(after) = filter.created_after {
-        query.push(" AND created_at > ").push_bind(after.as_millis());
-    }
-    if let Some(before) = filter.created_before {
-        query.push(" AND created_at < ").push_bind(before.as_millis());
-    }
-    if let Some(prefix) = filter.q.as_deref().filter(|prefix| !prefix.is_empty()) {
-        query.push(" AND link_id >= ").push_bind(prefix.to_owned());
-        if let Some(end) = after_prefix(prefix) {
-            query.push(" AND link_id < ").push_bind(end);
-        }
-    }
-    query.push(" ORDER BY position DESC LIMIT ").push_bind(i64::from(limit));
-    query
-}
-
-/// The first text in byte order after all texts that start with `prefix`.
-fn after_prefix(prefix: &str) -> Option<String> {
-    let mut chars: Vec<char> = prefix.chars().collect();
-    while let Some(last) = chars.pop() {
-        // Surrogates are not characters, so U+D7FF is followed by U+E000.
-        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
-        if let Some(next) = next {
-            chars.push(next);
-            return Some(chars.into_iter().collect());
-        }
-    }
-    None
 }
 
 /// Applies a patch; `None` if the link does not exist.
@@ -349,7 +283,8 @@ pub(crate) async fn update(
             web_url = $7, metadata = $8, agent_context = $9, social_preview = $10, updated_at = $11
         WHERE tenant_id = $1 AND link_id = $2";
     // Locks the row on PostgreSQL, so that two updates of different fields cannot overwrite each other.
-    const LOCK: &str = "UPDATE links SET updated_at = $3 WHERE tenant_id = $1 AND link_id = $2";
+    const LOCK: &str = "
+        UPDATE links SET updated_at = $3 WHERE tenant_id = $1 AND link_id = $2 AND deleted_at IS NULL";
     let locked = execute!(db, LOCK; tenant.as_str(), link_id, now.as_millis())?;
     if locked == 0 {
         return Ok(None);
@@ -375,14 +310,34 @@ pub(crate) async fn update(
 }
 
 /// Deletes a link. Its clicks stay counted under its position, and later conversions are still credited to its affiliate.
-/// `false` if it does not exist.
+/// One that was flagged or disabled keeps its row, and with it its id, which only an operator frees. `false` if it does not
+/// exist. The caller has locked the account, so nobody enables the link meanwhile.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     link_id: &str,
     now: Timestamp,
 ) -> Result<bool, DbError> {
-    const SQL: &str = "DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 RETURNING position, affiliate_id";
+    const HIDE: &str = "
+        UPDATE links SET deleted_at = $3
+        WHERE tenant_id = $1 AND link_id = $2 AND status IS NOT NULL AND deleted_at IS NULL";
+    // The guard decides a race with whoever flags the link: the row that is waited for is looked at again.
+    if remove(db, tenant, link_id, now).await? {
+        return Ok(true);
+    }
+    let hidden = execute!(db, HIDE; tenant.as_str(), link_id, now.as_millis())?;
+    Ok(hidden == 1)
+}
+
+/// Removes the row of a link that is neither flagged nor disabled.
+pub(super) async fn remove(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    link_id: &str,
+    now: Timestamp,
+) -> Result<bool, DbError> {
+    const SQL: &str = "
+        DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 AND status IS NULL RETURNING position, affiliate_id";
     const KEEP: &str = "
         INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at, affiliate_id) VALUES ($1, $2, $3, $4, $5)";
     let gone: Option<(i64, Option<String>)> =
@@ -390,18 +345,4 @@ pub(crate) async fn delete(
     let Some((position, affiliate)) = gone else { return Ok(false) };
     execute!(db, KEEP; position, tenant.as_str(), link_id, now.as_millis(), affiliate.as_deref())?;
     Ok(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    proptest::proptest! {
-        #[test]
-        fn the_bounds_of_a_prefix_hold_exactly_what_starts_with_it(prefix in ".{1,4}", other in ".{0,6}") {
-            let end = after_prefix(&prefix);
-            let inside = other.as_str() >= prefix.as_str() && end.as_deref().is_none_or(|end| other.as_str() < end);
-            proptest::prop_assert_eq!(inside, other.starts_with(&prefix));
-        }
-    }
 }

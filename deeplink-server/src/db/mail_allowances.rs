@@ -1,39 +1,39 @@
-//! Limits of mails per kind to an address, and of invitations per team, so that no mailbox is flooded.
+//! Limits of mails to an address and to a domain of addresses, and of invitations per team, so that no mailbox is flooded.
+//! All are counted in the hour that begins with the first mail.
+//!
+//! Whoever asks learns nothing of an address by it: every sign-in runs the same statements.
 
+use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
+use deeplink_core::user::Email;
+use sqlx::FromRow;
 
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, on, users};
 
 const HOUR_MILLIS: i64 = 3_600_000;
+/// Mails of a kind to an address in an hour.
+const MAX_TO_ADDRESS: i64 = 5;
+/// Links to sign in with that are kept for an address with an account, in an hour.
+const MAX_KEPT: i64 = 1;
+/// Mails of all kinds in an hour to a domain in which no account has proved an address.
+const MAX_TO_DOMAIN: i64 = 200;
+/// Invitations of a team in an hour.
+const MAX_OF_TEAM: i64 = 50;
 
-/// A kind of mail.
+/// A kind of mail to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A link to sign in with.
-    Signin,
     /// A link that confirms a sign-up.
     Signup,
     /// An invitation.
     Invite,
-    /// Invitations of a team, to any address.
-    Team,
 }
 
 impl Purpose {
     const fn as_str(self) -> &'static str {
         match self {
-            Self::Signin => "signin",
             Self::Signup => "signup",
             Self::Invite => "invite",
-            Self::Team => "team",
-        }
-    }
-
-    /// The limit per hour.
-    const fn per_hour(self) -> i64 {
-        match self {
-            Self::Signin | Self::Signup | Self::Invite => 5,
-            Self::Team => 50,
         }
     }
 }
@@ -46,28 +46,122 @@ pub(crate) enum Allowed {
     From(Timestamp),
 }
 
-/// Counts a mail to an address, or of a team by its tenant's id, in the hour that began with the first mail.
-pub(crate) async fn take(
+/// What becomes of a link to sign in with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SignInMail {
+    /// It is sent.
+    Sent,
+    /// It is stored as if it were sent, and is not: an address with an account would have been sent it.
+    Void,
+    /// It is not sent.
+    Refused,
+}
+
+/// Counts a mail to an address and to its domain.
+pub(crate) async fn take(db: &mut Conn<'_>, purpose: Purpose, to: &Email, now: Timestamp) -> Result<Allowed, DbError> {
+    let counted = Mails { purpose: purpose.as_str(), to: &untagged(to), number: 1, network: "", now }.count(db).await?;
+    let is_somebodys = users::proved(db, to).await?.domain;
+    of_domain(db, to, counted.judged(MAX_TO_ADDRESS), is_somebodys, now).await
+}
+
+/// Counts an invitation of a team.
+pub(crate) async fn take_of_team(db: &mut Conn<'_>, team: &TenantId, now: Timestamp) -> Result<Allowed, DbError> {
+    let mails = Mails { purpose: "team", to: team.as_str(), number: 1, network: "", now };
+    Ok(mails.count(db).await?.judged(MAX_OF_TEAM))
+}
+
+/// Counts a link to sign in with, which somebody in a network asks for. An address with an account gets one more than five
+/// in an hour if it is asked for in a network from which none of the five was: whoever used those up is not whoever signs in.
+/// The five are shared by an address with and without a tag; what is kept is the address's own, so that nobody uses it up
+/// with the tags of others. `network` is a keyed hash of one length, behind a space.
+pub(crate) async fn take_sign_in(
     db: &mut Conn<'_>,
-    purpose: Purpose,
-    address: &str,
+    to: &Email,
+    network: &str,
+    now: Timestamp,
+) -> Result<SignInMail, DbError> {
+    let counted = Mails { purpose: "signin", to: &untagged(to), number: 1, network, now }.count(db).await?;
+    let proved = users::proved(db, to).await?;
+    let of_address = counted.judged(MAX_TO_ADDRESS);
+    if of_domain(db, to, of_address, proved.domain, now).await? == Allowed::Now {
+        return Ok(SignInMail::Sent);
+    }
+    if of_address == Allowed::Now || counted.networks.contains(network) {
+        return Ok(SignInMail::Refused);
+    }
+    let kept = Mails { purpose: "kept", to: to.as_str(), number: 1, network: "", now }.count(db).await?;
+    Ok(match kept.judged(MAX_KEPT) {
+        Allowed::From(_) => SignInMail::Refused,
+        Allowed::Now if proved.address => SignInMail::Sent,
+        Allowed::Now => SignInMail::Void,
+    })
+}
+
+/// Counts an allowed mail to a domain. A refused one is not counted and costs the same.
+async fn of_domain(
+    db: &mut Conn<'_>,
+    to: &Email,
+    of_address: Allowed,
+    is_somebodys: bool,
     now: Timestamp,
 ) -> Result<Allowed, DbError> {
-    const SQL: &str = "
-        INSERT INTO mail_allowances (purpose, address, since, sent) VALUES ($1, $2, $3, 1)
-        ON CONFLICT (purpose, address) DO UPDATE SET
-            since = CASE WHEN mail_allowances.since <= $4 THEN $3 ELSE mail_allowances.since END,
-            sent = CASE WHEN mail_allowances.since <= $4 THEN 1 ELSE mail_allowances.sent + 1 END
-        RETURNING sent, since";
-    // Refused mails are counted too, so that a refusal takes as long as a success.
-    let (sent, since): (i64, i64) = on!(db, c => sqlx::query_as(SQL)
-        .bind(purpose.as_str()).bind(address).bind(now.as_millis())
-        .bind(now.plus_millis(-HOUR_MILLIS).as_millis())
-        .fetch_one(c).await)?;
-    if sent <= purpose.per_hour() {
-        return Ok(Allowed::Now);
+    let number = i64::from(of_address == Allowed::Now);
+    let mails = Mails { purpose: "domain", to: to.domain(), number, network: "", now };
+    let of_domain = mails.count(db).await?.judged(MAX_TO_DOMAIN);
+    Ok(if of_address == Allowed::Now && !is_somebodys { of_domain } else { of_address })
+}
+
+/// The address that a mailbox with tags has without them: `a+b@c` is `a@c`.
+fn untagged(to: &Email) -> String {
+    match to.as_str().split_once('+') {
+        Some((name, _)) if !name.is_empty() => format!("{name}@{}", to.domain()),
+        _ => to.as_str().to_owned(),
     }
-    Ok(Allowed::From(Timestamp::from_millis(since + HOUR_MILLIS)))
+}
+
+/// Mails to count.
+struct Mails<'a> {
+    purpose: &'static str,
+    /// An address, a domain or a team.
+    to: &'a str,
+    number: i64,
+    /// Where they were asked for, as a keyed hash behind a space; empty where it does not matter.
+    network: &'a str,
+    now: Timestamp,
+}
+
+/// What was counted in the hour.
+#[derive(FromRow)]
+struct Counted {
+    sent: i64,
+    since: i64,
+    networks: String,
+}
+
+impl Mails<'_> {
+    /// Counts them. Refused ones count as well, so that a refusal takes as long as a success. The row is locked until the
+    /// write ends.
+    async fn count(&self, db: &mut Conn<'_>) -> Result<Counted, DbError> {
+        const SQL: &str = "
+            INSERT INTO mail_allowances (purpose, address, since, sent, networks) VALUES ($1, $2, $3, $4, $5)
+            ON CONFLICT (purpose, address) DO UPDATE SET
+                since = CASE WHEN mail_allowances.since <= $6 THEN $3 ELSE mail_allowances.since END,
+                sent = CASE WHEN mail_allowances.since <= $6 THEN $4 ELSE mail_allowances.sent + $4 END,
+                networks = CASE WHEN mail_allowances.since <= $6 THEN $5
+                    WHEN mail_allowances.sent < $7 THEN mail_allowances.networks || $5
+                    ELSE mail_allowances.networks END
+            RETURNING sent, since, networks";
+        let hour_ago = self.now.plus_millis(-HOUR_MILLIS).as_millis();
+        Ok(on!(db, c => sqlx::query_as(SQL)
+            .bind(self.purpose).bind(self.to).bind(self.now.as_millis()).bind(self.number).bind(self.network)
+            .bind(hour_ago).bind(MAX_TO_ADDRESS).fetch_one(c).await)?)
+    }
+}
+
+impl Counted {
+    fn judged(&self, limit: i64) -> Allowed {
+        if self.sent <= limit { Allowed::Now } else { Allowed::From(Timestamp::from_millis(self.since + HOUR_MILLIS)) }
+    }
 }
 
 /// Deletes some expired rows; see [`super::expired`].

@@ -16,6 +16,18 @@ pub(crate) struct Waiting {
     pub(crate) expires_at: i64,
 }
 
+/// The expiry of a mail that is stored and never sent, for what must not cost less than a mail.
+pub(crate) fn void() -> Timestamp {
+    Timestamp::from_millis(0)
+}
+
+impl Waiting {
+    /// Whether it is not meant to be sent.
+    pub(crate) fn is_void(&self) -> bool {
+        self.expires_at == void().as_millis()
+    }
+}
+
 /// Stores a mail that is due now.
 pub(crate) async fn insert(
     db: &mut Conn<'_>,
@@ -70,17 +82,4 @@ pub(crate) async fn next_due(db: &mut Conn<'_>) -> Result<Option<Timestamp>, DbE
     const SQL: &str = "SELECT due_at FROM mails ORDER BY due_at LIMIT 1";
     let due: Option<i64> = on!(db, c => sqlx::query_scalar(SQL).fetch_optional(c).await)?;
     Ok(due.map(Timestamp::from_millis))
-}
-
-/// All sealed contents with their mails' ids, for key rotation.
-pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
-    const SQL: &str = "SELECT id, sealed FROM mails ORDER BY id";
-    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
-}
-
-/// Replaces a mail's sealed content.
-pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<(), DbError> {
-    const SQL: &str = "UPDATE mails SET sealed = $2 WHERE id = $1";
-    execute!(db, SQL; id, sealed)?;
-    Ok(())
 }

@@ -7,11 +7,13 @@ mod checkpoint;
 mod error;
 mod jobs;
 mod open;
+mod queue;
 mod report;
 mod rows;
 mod sets;
 mod writer;
 
+pub(crate) mod account_list;
 pub(crate) mod accounts;
 pub(crate) mod acme;
 pub(crate) mod affiliates;
@@ -35,19 +37,24 @@ pub(crate) mod key_requests;
 pub(crate) mod keys;
 pub(crate) mod leases;
 pub(crate) mod link_expiry;
+pub(crate) mod link_list;
 pub(crate) mod link_status;
 pub(crate) mod links;
 pub(crate) mod mail_allowances;
 pub(crate) mod mails;
 pub(crate) mod notices;
 pub(crate) mod oauth_states;
+pub(crate) mod pages;
 pub(crate) mod payments;
 pub(crate) mod people;
 pub(crate) mod publishable_keys;
 pub(crate) mod replies;
+pub(crate) mod sealed;
 pub(crate) mod sessions;
 pub(crate) mod sign_ins;
 pub(crate) mod sources;
+pub(crate) mod suspensions;
+pub(crate) mod takedowns;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
 pub(crate) mod users;
@@ -57,39 +64,51 @@ pub(crate) mod webhooks;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use crate::shares::Share;
+use crate::shares::limit::ShareLimit;
 
 pub use error::DbError;
 pub(crate) use jobs::{ClickSource, DriverError, Job, Ran, SqliteConn, Statement, job};
 pub use open::{Access, OpenError, backup, restore};
 pub(crate) use writer::ForeignCommits;
 
-/// Maximum pending writes on PostgreSQL; on SQLite the writer's queue has its own limit.
-const MAX_WAITING_WRITES: usize = 4_096;
+/// What the notices of PostgreSQL are logged as.
+pub(crate) const NOTICES: &str = "sqlx::postgres::notice";
 
-/// The open database; cheap to clone.
+/// Maximum pending writes of one share.
+const MAX_WAITING_WRITES: usize = 256;
+
+/// The open database, and how often it was asked for a visit or a credential; cheap to clone.
 #[derive(Clone)]
-pub struct Db(Arc<Kind>);
+pub struct Db(Arc<Kind>, Arc<AtomicU64>);
 
 /// Which database is open; chosen once, by the URL's scheme.
 enum Kind {
     Sqlite {
         readers: SqlitePool,
+        /// For visits and credentials alone.
+        lookups: SqlitePool,
         reports: Arc<Semaphore>,
         writer: writer::Writer,
         _lock: Option<open::Lock>,
     },
     Postgres {
         readers: PgPool,
+        /// For visits and credentials alone.
+        lookups: PgPool,
         reports: Arc<Semaphore>,
         writers: PgPool,
-        waiting: Semaphore,
+        /// Who may use them: as many at one time as there are connections.
+        places: Arc<ShareLimit>,
         /// How long a write may take until its COMMIT; on SQLite the writer's queue has its own deadline.
         commit_timeout: Duration,
         url: String,
@@ -171,6 +190,14 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
+    async fn of_sqlite(pool: &SqlitePool) -> Result<Self, DbError> {
+        pool.acquire().await.map(Self::Sqlite).map_err(DbError::before_work)
+    }
+
+    async fn of_postgres(pool: &PgPool) -> Result<Self, DbError> {
+        pool.acquire().await.map(Self::Postgres).map_err(DbError::before_work)
+    }
+
     /// The connection, for query functions.
     pub(crate) fn conn(&mut self) -> Conn<'_> {
         match self {
@@ -183,29 +210,63 @@ impl Reader {
 impl Db {
     /// A connection for reading. It refuses writes.
     pub(crate) async fn read(&self) -> Result<Reader, DbError> {
-        Ok(match &*self.0 {
-            Kind::Sqlite { readers, .. } => Reader::Sqlite(readers.acquire().await.map_err(DbError::before_work)?),
-            Kind::Postgres { readers, .. } => Reader::Postgres(readers.acquire().await.map_err(DbError::before_work)?),
-        })
+        match &*self.0 {
+            Kind::Sqlite { readers, .. } => Reader::of_sqlite(readers).await,
+            Kind::Postgres { readers, .. } => Reader::of_postgres(readers).await,
+        }
+    }
+
+    /// Every connection for reading.
+    pub(crate) async fn read_all(&self) -> Result<Vec<Reader>, DbError> {
+        let most = match &*self.0 {
+            Kind::Sqlite { readers, .. } => readers.options().get_max_connections(),
+            Kind::Postgres { readers, .. } => readers.options().get_max_connections(),
+        };
+        let mut all = Vec::new();
+        for _ in 0..most {
+            all.push(self.read().await?);
+        }
+        Ok(all)
+    }
+
+    /// The same for a visit or a credential: one row by its key. Nothing else takes these connections, so no other read
+    /// keeps links from being followed and keys from being recognized.
+    pub(crate) async fn look_up(&self) -> Result<Reader, DbError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        match &*self.0 {
+            Kind::Sqlite { lookups, .. } => Reader::of_sqlite(lookups).await,
+            Kind::Postgres { lookups, .. } => Reader::of_postgres(lookups).await,
+        }
+    }
+
+    /// How often visits and credentials have asked the database.
+    pub(crate) fn looked_up(&self) -> u64 {
+        self.1.load(Ordering::Relaxed)
     }
 
     /// Runs `work` in a transaction and gives its result once that is committed. When `work` refuses, nothing of it
     /// stays. An accepted write runs to its end even when the caller has gone. Inside there is only SQL: no network,
     /// no sleep, and never another `write`. On PostgreSQL `work` runs again after a deadlock: hence `Fn`, and a
-    /// `context` that it borrows.
-    pub(crate) async fn write<C, T, E, F>(&self, context: C, work: F) -> Result<T, E>
+    /// `context` that it borrows. What exceeds the share, or cannot begin in time, is refused and does not run.
+    pub(crate) async fn write<C, T, E, F>(&self, share: impl Into<Share>, context: C, work: F) -> Result<T, E>
     where
         C: Send + Sync + 'static,
         T: Send + 'static,
         E: WriteError,
         F: WriteWork<C, T, E>,
     {
-        self.write_then(context, work, |_, _| ()).await
+        self.write_then(share, context, work, |_, _| ()).await
     }
 
     /// The same, with what must follow the COMMIT, such as forgetting a cached row. The task that commits does it before
     /// it answers, so it happens whether or not the caller still waits. It must be short: on SQLite other writes wait.
-    pub(crate) async fn write_then<C, T, E, F, A>(&self, context: C, work: F, committed: A) -> Result<T, E>
+    pub(crate) async fn write_then<C, T, E, F, A>(
+        &self,
+        share: impl Into<Share>,
+        context: C,
+        work: F,
+        committed: A,
+    ) -> Result<T, E>
     where
         C: Send + Sync + 'static,
         T: Send + 'static,
@@ -214,20 +275,24 @@ impl Db {
         A: FnOnce(&C, &T) + Send + 'static,
     {
         match &*self.0 {
-            Kind::Sqlite { writer, .. } => writer.write(context, work, committed).await,
-            Kind::Postgres { writers, waiting, commit_timeout, .. } => {
-                let _permit = waiting.try_acquire().map_err(|_| DbError::Overloaded)?;
+            Kind::Sqlite { writer, .. } => writer.write(share.into(), context, work, committed).await,
+            Kind::Postgres { writers, places, commit_timeout, .. } => {
+                let until = Instant::now() + *commit_timeout;
+                let share = share.into();
+                let refusal = used_up(&share);
+                let place = places.acquire(share, MAX_WAITING_WRITES).ok_or(refusal)?;
                 let race = Arc::new(CommitRace::default());
                 let (writers, task_race) = (writers.clone(), Arc::clone(&race));
                 // Spawned, because a `begin()` or a job dropped midway would hand an open transaction to the next
                 // borrower of the connection (launchbadge/sqlx: dropped begin futures).
                 let mut running = tokio::spawn(async move {
+                    let _place = timeout_at(until, place).await.map_err(|_| DbError::Overloaded)?;
                     let value = write_postgres(&writers, &context, work, &task_race).await?;
                     run_committed(committed, &context, &value)?;
                     Ok(value)
                 });
-                let ended = match tokio::time::timeout(*commit_timeout, &mut running).await {
-                    // It waits for a connection or a lock, and nothing of it stays.
+                let ended = match timeout_at(until, &mut running).await {
+                    // It waits for its place, a connection or a lock, and nothing of it stays.
                     Err(_) if race.take() => return Err(DbError::Overloaded.into()),
                     Err(_) => running.await,
                     Ok(ended) => ended,
@@ -261,13 +326,23 @@ impl Db {
         }
     }
 
-    /// Stores one batch of clicks on PostgreSQL, without waiting for the disk at commit.
-    pub(crate) async fn write_low_durability(&self, job: Box<dyn Job>) {
-        if let Kind::Postgres { writers, .. } = &*self.0 {
-            let writers = writers.clone();
-            // Spawned for the reason given in `write`; the batch reports its own outcome.
-            drop(tokio::spawn(jobs::run_on_postgres(writers, job)).await);
-        }
+    /// Runs a job on PostgreSQL, without waiting for the disk at commit.
+    pub(crate) async fn write_low_durability(&self, share: Share, job: Box<dyn Job>) {
+        let Kind::Postgres { writers, places, commit_timeout, .. } = &*self.0 else { return };
+        let until = Instant::now() + *commit_timeout;
+        let Some(place) = places.acquire(share, MAX_WAITING_WRITES) else {
+            job.answer(Err(DbError::Overloaded));
+            return;
+        };
+        let writers = writers.clone();
+        // Spawned for the reason given in `write_then`; the job reports its own outcome.
+        let running = tokio::spawn(async move {
+            match timeout_at(until, place).await {
+                Ok(_place) => jobs::run_on_postgres(writers, job).await,
+                Err(_) => job.answer(Err(DbError::Overloaded)),
+            }
+        });
+        drop(running.await);
     }
 
     /// Resolves when a sync failed: acknowledged writes may not be on disk, so the process must stop.
@@ -289,16 +364,23 @@ impl Db {
     /// Stops the writer after its queue and closes all connections.
     pub async fn close(&self) {
         match &*self.0 {
-            Kind::Sqlite { readers, writer, .. } => {
+            Kind::Sqlite { readers, lookups, writer, .. } => {
                 writer.close().await;
+                lookups.close().await;
                 readers.close().await;
             }
-            Kind::Postgres { readers, writers, .. } => {
+            Kind::Postgres { readers, lookups, writers, .. } => {
                 writers.close().await;
+                lookups.close().await;
                 readers.close().await;
             }
         }
     }
+}
+
+/// The refusal of a write whose share is used up.
+fn used_up(share: &Share) -> DbError {
+    if share.is_the_callers() { DbError::ShareUsedUp } else { DbError::Overloaded }
 }
 
 /// Runs what follows a commit. A panic there undoes nothing.
@@ -355,8 +437,13 @@ where
 mod certifying;
 #[cfg(test)]
 mod cut_writes;
-
+#[cfg(test)]
+mod migrating;
 #[cfg(test)]
 mod panicking;
+#[cfg(test)]
+mod resealing;
+#[cfg(test)]
+mod sharing;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -26,6 +26,11 @@ pub(crate) async fn tenant_changed(db: &mut Conn<'_>, tenant: &TenantId) -> Resu
     notify(db, &format!("tenant {tenant}")).await
 }
 
+/// Notifies the nodes at commit that an account was suspended or resumed.
+pub(crate) async fn account_changed(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbError> {
+    notify(db, &format!("account {tenant}")).await
+}
+
 /// Notifies other nodes at commit that a tenant gained or lost a host.
 pub(crate) async fn host_changed(db: &mut Conn<'_>, host: &DomainName, tenant: &TenantId) -> Result<(), DbError> {
     notify(db, &format!("host {host} {tenant}")).await
@@ -34,6 +39,15 @@ pub(crate) async fn host_changed(db: &mut Conn<'_>, host: &DomainName, tenant: &
 /// Notifies other nodes at commit that a key was deleted or its affiliate changed.
 pub(crate) async fn key_changed(db: &mut Conn<'_>, key_hash: &str) -> Result<(), DbError> {
     notify(db, &format!("key {key_hash}")).await
+}
+
+/// Notifies other nodes at commit that keys were deleted, however many in one statement.
+pub(crate) async fn keys_deleted(db: &mut Conn<'_>, key_hashes: &[String]) -> Result<(), DbError> {
+    const POSTGRES: &str = "SELECT count(pg_notify($1, 'key ' || hash)) FROM unnest($2) AS hash";
+    if let Conn::Postgres(conn) = db {
+        sqlx::query(POSTGRES).bind(CHANNEL).bind(key_hashes).execute(&mut **conn).await?;
+    }
+    Ok(())
 }
 
 /// Notifies the node that sends a tenant's deliveries that there are new ones.
@@ -60,6 +74,8 @@ pub(crate) enum Notice<'a> {
     Key(&'a str),
     /// A tenant's domains or apps changed.
     Tenant(TenantId),
+    /// An account was suspended or resumed.
+    Account(TenantId),
     /// A host was verified for a tenant, or removed from it.
     Host(DomainName, TenantId),
     /// Deliveries of a tenant wait for the sender of this name.
@@ -79,6 +95,7 @@ impl<'a> Notice<'a> {
             (Some("link"), Some(tenant), Some(link_id)) => Self::Link(tenant, link_id),
             (Some("key"), Some(hash), None) => Self::Key(hash),
             (Some("tenant"), Some(tenant), None) if let Ok(tenant) = tenant.parse() => Self::Tenant(tenant),
+            (Some("account"), Some(tenant), None) if let Ok(tenant) = tenant.parse() => Self::Account(tenant),
             (Some("host"), Some(host), Some(tenant)) if let (Ok(host), Ok(tenant)) = (host.parse(), tenant.parse()) => {
                 Self::Host(host, tenant)
             }

@@ -1,6 +1,6 @@
 //! Opening the database: options, checks that refuse unsafe configurations, migrations, and the lock file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,9 @@ use tokio::sync::Semaphore;
 use super::checkpoint::RESTART_ABOVE_BYTES;
 use super::report::{POSTGRES_REPORTS, SQLITE_REPORTS};
 use super::writer::Writer;
-use super::{Db, Kind, MAX_WAITING_WRITES};
+use super::{Db, Kind};
+use crate::private;
+use crate::shares::limit::ShareLimit;
 
 pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
@@ -27,9 +29,14 @@ pub(super) const NO_SUCH_DATABASE: &str = "3D000";
 
 /// Read connections on SQLite; each is a thread.
 const SQLITE_READERS: u32 = 4;
+/// Read connections for visits and credentials alone, besides the others.
+const SQLITE_LOOKUPS: u32 = 2;
 /// A node's connections to PostgreSQL, besides the one for notifications.
 const POSTGRES_WRITERS: u32 = 12;
+/// Of them one share has at most so many.
+const POSTGRES_WRITERS_PER_SHARE: usize = 4;
 const POSTGRES_READERS: u32 = 8;
+const POSTGRES_LOOKUPS: u32 = 4;
 /// How long a statement may take, not counting its wait for locks.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How much later than `lock_timeout` PostgreSQL may report it.
@@ -97,8 +104,9 @@ impl Lock {
     pub(super) fn acquire(database: &Path) -> Result<Self, OpenError> {
         let path = with_suffix(database, ".lock");
         let fail = |error| OpenError::File { path: path.clone(), error };
+        // Whoever can open the file can lock it, and then the server does not start.
         let mut file =
-            OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(fail)?;
+            private::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(fail)?;
         if file.try_lock().is_err() {
             let mut holder = String::new();
             // The holder is optional in the message.
@@ -106,6 +114,7 @@ impl Lock {
             let holder = if holder.trim().is_empty() { "unknown".to_owned() } else { holder.trim().to_owned() };
             return Err(OpenError::InUse { path: database.to_owned(), holder });
         }
+        private::close_to_others(&file).map_err(fail)?;
         file.set_len(0).and_then(|()| file.rewind()).map_err(fail)?;
         writeln!(file, "{}", std::process::id()).map_err(fail)?;
         Ok(Self(file))
@@ -133,14 +142,6 @@ impl Db {
     }
 }
 
-/// Creates a directory that only its owner can access.
-fn create_private_dir(dir: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(dir)
-}
-
 pub(super) fn sqlite_options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
@@ -161,13 +162,15 @@ pub(super) fn sqlite_options(path: &Path) -> SqliteConnectOptions {
 async fn open_sqlite(path: &Path, access: Access, timeout: Duration) -> Result<Db, OpenError> {
     let file = |error| OpenError::File { path: path.to_owned(), error };
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        create_private_dir(dir).map_err(file)?;
+        private::create_dir(dir).map_err(file)?;
     }
     let lock = match access {
         Access::Serve => Some(Lock::acquire(path)?),
         // A running server has migrated the file already; without one, the command does.
         Access::Shared => Lock::acquire(path).ok(),
     };
+    // SQLite takes an empty file as a new database, and gives its log the same mode.
+    private::create_if_missing(path).map_err(file)?;
     let options = sqlite_options(path);
     let mut conn = SqliteConnection::connect_with(&options).await?;
     check_sqlite(&mut conn).await?;
@@ -180,23 +183,25 @@ async fn open_sqlite(path: &Path, access: Access, timeout: Duration) -> Result<D
         Access::Shared => timeout.max(OPERATOR_TIMEOUT),
     };
     let writer = Writer::start(options.clone(), write_timeout).await?;
-    let readers = SqlitePoolOptions::new()
-        .max_connections(SQLITE_READERS)
-        .min_connections(0)
-        .acquire_timeout(timeout)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .test_before_acquire(false)
-        .connect_lazy_with(
-            options
-                .read_only(true)
-                .create_if_missing(false)
-                .pragma("query_only", "ON")
-                // Readers look up single rows; frequent ones are in the link cache.
-                .pragma("cache_size", "-1000"),
-        );
+    let options = options
+        .read_only(true)
+        .create_if_missing(false)
+        .pragma("query_only", "ON")
+        // Readers look up single rows; frequent ones are in the link cache.
+        .pragma("cache_size", "-1000");
+    let pool = |connections| {
+        SqlitePoolOptions::new()
+            .max_connections(connections)
+            .min_connections(0)
+            .acquire_timeout(timeout)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            .connect_lazy_with(options.clone())
+    };
+    let (readers, lookups) = (pool(SQLITE_READERS), pool(SQLITE_LOOKUPS));
     let reports = Arc::new(Semaphore::new(SQLITE_REPORTS));
-    Ok(Db(Arc::new(Kind::Sqlite { readers, reports, writer, _lock: lock })))
+    Ok(Db(Arc::new(Kind::Sqlite { readers, lookups, reports, writer, _lock: lock }), Arc::default()))
 }
 
 pub(super) async fn check_sqlite(conn: &mut SqliteConnection) -> Result<(), OpenError> {
@@ -246,23 +251,20 @@ async fn open_postgres(url: &str, timeout: Duration) -> Result<Db, OpenError> {
     // Takes PostgreSQL's advisory lock, so that several nodes can start together.
     MIGRATIONS.run_direct(None, &mut conn, false).await.map_err(migration_error)?;
     conn.close().await?;
-    // Two pools, so that writes waiting for a lock never block reads.
+    // Three pools, so that writes waiting for a lock never block reads, and no read blocks visits and credentials.
     let pool = |connections, setting| postgres_pool(connections, timeout, setting);
     let writers = pool(POSTGRES_WRITERS, "SET synchronous_commit = on").connect_with(options.clone()).await?;
     // Makes a write outside `Db::write` fail, as on SQLite.
-    let readers = pool(POSTGRES_READERS, "SET default_transaction_read_only = on").connect_lazy_with(options);
-    let waiting = Semaphore::new(MAX_WAITING_WRITES);
+    const READ_ONLY: &str = "SET default_transaction_read_only = on";
+    let readers = pool(POSTGRES_READERS, READ_ONLY).connect_lazy_with(options.clone());
+    let lookups = pool(POSTGRES_LOOKUPS, READ_ONLY).connect_lazy_with(options);
+    let places = ShareLimit::new(POSTGRES_WRITERS as usize, POSTGRES_WRITERS_PER_SHARE);
     let reports = Arc::new(Semaphore::new(POSTGRES_REPORTS));
     // Longer, so that PostgreSQL reports a lock timeout first.
     let timeout = timeout + LOCK_TIMEOUT_MARGIN;
-    Ok(Db(Arc::new(Kind::Postgres {
-        readers,
-        reports,
-        writers,
-        waiting,
-        commit_timeout: timeout,
-        url: url.to_owned(),
-    })))
+    let kind =
+        Kind::Postgres { readers, lookups, reports, writers, places, commit_timeout: timeout, url: url.to_owned() };
+    Ok(Db(Arc::new(kind), Arc::default()))
 }
 
 fn postgres_pool(connections: u32, timeout: Duration, setting: &'static str) -> PgPoolOptions {
@@ -340,6 +342,8 @@ pub async fn backup(database: &Path, into: &Path) -> Result<(), OpenError> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(file(error)),
         _ => {}
     }
+    // SQLite writes into an empty file, which keeps its mode.
+    private::create_new(&part).map_err(file)?;
     sqlx::query("VACUUM INTO $1").bind(part.to_string_lossy().into_owned()).execute(&mut conn).await?;
     conn.close().await?;
     File::open(&part).and_then(|copy| copy.sync_all()).map_err(file)?;
@@ -354,11 +358,11 @@ pub async fn restore(database: &Path, from: &Path) -> Result<(), OpenError> {
         return Err(file(std::io::ErrorKind::NotFound.into()));
     }
     if let Some(dir) = database.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        std::fs::create_dir_all(dir).map_err(file)?;
+        private::create_dir(dir).map_err(file)?;
     }
     let _lock = Lock::acquire(database)?;
     let part = with_suffix(database, ".part");
-    std::fs::copy(from, &part).map_err(file)?;
+    copy(from, &part).map_err(file)?;
     let mut conn = SqliteConnection::connect_with(&sqlite_options(&part)).await?;
     let verdict: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut conn).await?;
     if verdict != "ok" {
@@ -379,6 +383,15 @@ pub async fn restore(database: &Path, from: &Path) -> Result<(), OpenError> {
     }
     std::fs::rename(&part, database).map_err(file)?;
     sync_parent_dir(database).map_err(file)
+}
+
+/// Copies a file's bytes to a new file, or over what an interrupted copy left. `std::fs::copy` would copy the mode too.
+fn copy(from: &Path, into: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(into) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    std::io::copy(&mut File::open(from)?, &mut private::create_new(into)?).map(drop)
 }
 
 fn sync_parent_dir(file: &Path) -> std::io::Result<()> {

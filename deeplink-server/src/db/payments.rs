@@ -341,25 +341,6 @@ pub(crate) async fn unresolved(db: &mut Conn<'_>, now: Timestamp) -> Result<Vec<
     Ok(on!(db, c => sqlx::query_as(SQL).bind(now.as_millis()).fetch_all(c).await)?)
 }
 
-/// What is sealed in payments, with its ids, for key rotation: what is to be settled, and replies.
-pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, Option<String>, Option<String>)>, DbError> {
-    const SQL: &str = "
-        SELECT id, payment, body FROM payments WHERE payment IS NOT NULL OR body IS NOT NULL ORDER BY id";
-    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
-}
-
-/// Replaces what is sealed in a payment.
-pub(crate) async fn reseal(
-    db: &mut Conn<'_>,
-    id: &str,
-    payment: Option<&str>,
-    body: Option<&str>,
-) -> Result<(), DbError> {
-    const SQL: &str = "UPDATE payments SET payment = $2, body = $3 WHERE id = $1";
-    execute!(db, SQL; id, payment, body)?;
-    Ok(())
-}
-
 /// Deletes some old rows; see [`super::expired`]. A payment that the chain has taken does nothing after that either, however
 /// long it is valid: the first that is heard of it then is that it was used before.
 pub(crate) const EXPIRED: &str = "

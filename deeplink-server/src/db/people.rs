@@ -8,7 +8,7 @@ use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 
 use super::users::{self, NewUser, Standing};
-use super::{Conn, DbError, on, tenants, tokens};
+use super::{Conn, DbError, execute, notices, on, suspensions, tenants, tokens};
 
 /// The ids for an account that may have to be created.
 #[derive(Debug, Clone)]
@@ -55,6 +55,65 @@ pub(crate) async fn enter(
     tenants::delete_empty(db, &owner.tenant).await?;
     let known = users::lock_address(db, email).await?;
     known.map(Some).ok_or_else(|| DbError::Deadlock("an address changed hands".into()))
+}
+
+/// A sign-up that its address's owner has confirmed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConfirmedSignUp {
+    pub(crate) owner: Entered,
+    /// Hashes of the account's keys, which are deleted.
+    pub(crate) ended_keys: Vec<String>,
+}
+
+/// Confirms a sign-up with its mailed token. What was made before the address was proved may be somebody else's, so whatever
+/// could act for the account ends with it. `None`: the token is used or unknown, or the address is verified elsewhere.
+pub(crate) async fn confirm_sign_up(
+    db: &mut Conn<'_>,
+    token_hash: &str,
+    now: Timestamp,
+) -> Result<Option<ConfirmedSignUp>, DbError> {
+    let Some(tenant) = tokens::tenant_of(db, token_hash, tokens::Purpose::Signup, now).await? else {
+        return Ok(None);
+    };
+    // Held first: whatever a key makes is there now and ends, or comes after this write, when the key is gone.
+    tenants::lock(db, &tenant).await?;
+    // The mailed link works once the account is resumed.
+    if suspensions::is_suspended(db, &tenant).await? {
+        return Ok(None);
+    }
+    let Some(owner) = tokens::consume(db, token_hash, tokens::Purpose::Signup, now).await? else { return Ok(None) };
+    if !confirm(db, &owner.user).await? {
+        return Ok(None);
+    }
+    let ended_keys = end_access(db, &owner.tenant).await?;
+    Ok(Some(ConfirmedSignUp { owner, ended_keys }))
+}
+
+/// Deletes what can act for an account: keys of every kind, sessions, codes, invitations, webhooks and sources. Links,
+/// domains, apps and affiliates stay. Returns the hashes of the keys. The caller holds the account's row.
+async fn end_access(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
+    const KEYS: [&str; 2] = [
+        "DELETE FROM secret_keys WHERE tenant_id = $1 RETURNING key_hash",
+        "DELETE FROM publishable_keys WHERE tenant_id = $1 RETURNING key_hash",
+    ];
+    const OTHERS: [&str; 6] = [
+        "DELETE FROM sessions WHERE tenant_id = $1",
+        "DELETE FROM key_requests WHERE tenant_id = $1",
+        "DELETE FROM tokens WHERE tenant_id = $1",
+        "DELETE FROM users WHERE tenant_id = $1 AND NOT verified",
+        "DELETE FROM webhooks WHERE tenant_id = $1",
+        "DELETE FROM sources WHERE tenant_id = $1",
+    ];
+    let mut hashes = Vec::new();
+    for sql in KEYS {
+        let ended: Vec<String> = on!(db, c => sqlx::query_scalar(sql).bind(tenant.as_str()).fetch_all(c).await)?;
+        hashes.extend(ended);
+    }
+    for sql in OTHERS {
+        execute!(db, sql; tenant.as_str())?;
+    }
+    notices::keys_deleted(db, &hashes).await?;
+    Ok(hashes)
 }
 
 /// Marks a user's address as verified, and ends what others started with it. `false`: the address is

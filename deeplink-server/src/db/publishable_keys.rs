@@ -7,6 +7,7 @@ use deeplink_core::secret::PublishableKey;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
+use super::pages::{self, Span, newest_first};
 use super::{Conn, DbError, execute, on};
 use crate::caller::{Actor, Caller};
 
@@ -59,11 +60,14 @@ impl TryFrom<Row> for PublishableKeyDetail {
 }
 
 /// An account's keys, newest first.
-pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<PublishableKeyDetail>, DbError> {
-    const SQL: &str = "
-        SELECT id, key_prefix, domain, created_at FROM publishable_keys
-        WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC";
-    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+pub(crate) async fn list(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    span: &Span,
+) -> Result<Vec<PublishableKeyDetail>, DbError> {
+    const SQL: &str =
+        newest_first!("SELECT id, key_prefix, domain, created_at FROM publishable_keys WHERE tenant_id = $3");
+    let rows: Vec<Row> = pages::read(db, SQL, PublishableKeyId::PREFIX, &[tenant.as_str()], span).await?;
     rows.into_iter().map(PublishableKeyDetail::try_from).collect()
 }
 
@@ -83,16 +87,18 @@ pub(crate) async fn find(
 /// The caller that a key authenticates, by its hash. None while its domain is not a verified one of its account.
 pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Caller>, DbError> {
     const SQL: &str = "
-        SELECT k.id, k.tenant_id FROM publishable_keys k
+        SELECT k.id, k.tenant_id, t.suspended_at IS NOT NULL FROM publishable_keys k
+        JOIN tenants t ON t.id = k.tenant_id
         JOIN domains d ON d.tenant_id = k.tenant_id AND d.domain = k.domain
         WHERE k.key_hash = $1 AND d.verified_at IS NOT NULL";
-    let row: Option<(String, String)> = on!(db, c => sqlx::query_as(SQL).bind(hash).fetch_optional(c).await)?;
-    row.map(|(id, tenant)| {
+    let row: Option<(String, String, bool)> = on!(db, c => sqlx::query_as(SQL).bind(hash).fetch_optional(c).await)?;
+    row.map(|(id, tenant, is_suspended)| {
         let corrupt = |column| DbError::corrupt("publishable_keys", column, &id);
         Ok(Caller {
             by: Actor::Page(id.parse().map_err(|_| corrupt("id"))?),
             tenant: tenant.parse().map_err(|_| corrupt("tenant_id"))?,
             affiliate: None,
+            is_suspended,
         })
     })
     .transpose()

@@ -95,21 +95,8 @@ pub(crate) async fn release(db: &mut Conn<'_>, id: &str) -> Result<(), DbError> 
     Ok(())
 }
 
-/// The prefix of a body that is stored sealed, because it contains a secret. No JSON starts like this.
+/// The prefix of a body that is stored sealed, because it contains a secret. No JSON starts like this. `sealed` skips it.
 pub(crate) const SEALED: &str = "sealed ";
-
-/// All sealed replies with their ids, for key rotation.
-pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
-    const SQL: &str = "SELECT id, substr(body, 8) FROM replies WHERE substr(body, 1, 7) = 'sealed ' ORDER BY id";
-    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
-}
-
-/// Replaces a sealed reply.
-pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<(), DbError> {
-    const SQL: &str = "UPDATE replies SET body = 'sealed ' || $2 WHERE id = $1";
-    execute!(db, SQL; id, sealed)?;
-    Ok(())
-}
 
 /// Deletes some expired rows; see [`super::expired`].
 pub(crate) const EXPIRED: &str = "

@@ -1,4 +1,4 @@
-//! Reports: long reads, limited so that they do not occupy the connections needed for short ones.
+//! Reports: long reads, limited so that they do not occupy the connections needed for short ones. Lists are reports too.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Conn, Db, DbError, Kind, Reader};
 
-/// Maximum concurrent reports: half of the read connections, so that the rest is free for links and keys.
+/// Maximum concurrent reports: half of the read connections, so that the rest is free for single rows.
 pub(super) const SQLITE_REPORTS: usize = 2;
 pub(super) const POSTGRES_REPORTS: usize = 4;
 

@@ -41,6 +41,7 @@ struct Row {
     verified: bool,
     is_owner: bool,
     opened_at: i64,
+    is_suspended: bool,
 }
 
 impl TryFrom<Row> for SignedIn {
@@ -56,6 +57,7 @@ impl TryFrom<Row> for SignedIn {
             verified: row.verified,
             is_owner: row.is_owner,
             tenant_created_at: Timestamp::from_millis(row.opened_at),
+            is_suspended: row.is_suspended,
         })
     }
 }
@@ -63,7 +65,8 @@ impl TryFrom<Row> for SignedIn {
 /// The user of a session, by the token's hash.
 pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str, now: Timestamp) -> Result<Option<Arc<SignedIn>>, DbError> {
     const SQL: &str = "
-        SELECT s.id, s.user_id, s.tenant_id, u.email, u.verified, u.is_owner, t.created_at AS opened_at
+        SELECT s.id, s.user_id, s.tenant_id, u.email, u.verified, u.is_owner, t.created_at AS opened_at,
+            t.suspended_at IS NOT NULL AS is_suspended
         FROM sessions s JOIN users u ON u.id = s.user_id JOIN tenants t ON t.id = s.tenant_id
         WHERE s.token_hash = $1 AND s.expires_at > $2";
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(hash).bind(now.as_millis()).fetch_optional(c).await)?;

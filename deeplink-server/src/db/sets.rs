@@ -1,14 +1,20 @@
-//! Sets of numbers as parameters of an `IN` list, since SQLite has no arrays. Lengths are rounded up, so that few statements
-//! are prepared.
+//! Sets as parameters of an `IN` list, since SQLite has no arrays. Lengths are rounded up, so that few statements are
+//! prepared.
 
+/// The longest of the lengths that others are rounded up to.
+pub(super) const PADDED_UP_TO: usize = 100;
 /// Lengths of lists.
-const SIZES: [usize; 4] = [1, 4, 25, 100];
+const SIZES: [usize; 4] = [1, 4, 25, PADDED_UP_TO];
+
+/// The length to which a list of this length is padded, by repeating its last member.
+pub(super) fn padded_length(length: usize) -> usize {
+    SIZES.into_iter().find(|size| length <= *size).unwrap_or(length)
+}
 
 /// The numbers, with the last one repeated up to the next length.
 pub(super) fn padded(numbers: &[i64]) -> Vec<i64> {
-    let size = SIZES.into_iter().find(|size| numbers.len() <= *size).unwrap_or(numbers.len());
     let mut list = numbers.to_vec();
-    list.resize(size, numbers.last().copied().unwrap_or(0));
+    list.resize(padded_length(numbers.len()), numbers.last().copied().unwrap_or(0));
     list
 }
 

@@ -6,6 +6,7 @@ use deeplink_core::source::SourceType;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
+use super::pages::{self, Span, newest_first};
 use super::{Conn, DbError, execute, on};
 
 /// A source to store.
@@ -73,11 +74,10 @@ pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<i64, D
 }
 
 /// An account's sources, newest first.
-pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<StoredSource>, DbError> {
-    const SQL: &str = "
-        SELECT id, name, source_type, sealed, created_at FROM sources
-        WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC";
-    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId, span: &Span) -> Result<Vec<StoredSource>, DbError> {
+    const SQL: &str =
+        newest_first!("SELECT id, name, source_type, sealed, created_at FROM sources WHERE tenant_id = $3");
+    let rows: Vec<Row> = pages::read(db, SQL, SourceId::PREFIX, &[tenant.as_str()], span).await?;
     rows.into_iter().map(StoredSource::try_from).collect()
 }
 
@@ -90,14 +90,24 @@ pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, id: &SourceId) ->
     row.map(StoredSource::try_from).transpose()
 }
 
+/// A source as the address that conversions are posted to.
+#[derive(Debug)]
+pub(crate) struct SourceUse {
+    pub(crate) id: SourceId,
+    pub(crate) tenant: TenantId,
+    pub(crate) is_suspended: bool,
+}
+
 /// The source and its account, by the token's hash.
-pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<(SourceId, TenantId)>, DbError> {
-    const SQL: &str = "SELECT id, tenant_id FROM sources WHERE token_hash = $1";
-    let row: Option<(String, String)> = on!(db, c => sqlx::query_as(SQL).bind(hash).fetch_optional(c).await)?;
-    let Some((id, tenant)) = row else { return Ok(None) };
+pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<SourceUse>, DbError> {
+    const SQL: &str = "
+        SELECT s.id, s.tenant_id, t.suspended_at IS NOT NULL FROM sources s JOIN tenants t ON t.id = s.tenant_id
+        WHERE s.token_hash = $1";
+    let row: Option<(String, String, bool)> = on!(db, c => sqlx::query_as(SQL).bind(hash).fetch_optional(c).await)?;
+    let Some((id, tenant, is_suspended)) = row else { return Ok(None) };
     let corrupt = |column| DbError::corrupt("sources", column, &id);
     let tenant = tenant.parse().map_err(|_| corrupt("tenant_id"))?;
-    Ok(Some((id.parse().map_err(|_| corrupt("id"))?, tenant)))
+    Ok(Some(SourceUse { id: id.parse().map_err(|_| corrupt("id"))?, tenant, is_suspended }))
 }
 
 /// Deletes a source; `false` if the account has none with this id.
@@ -105,17 +115,4 @@ pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &SourceId) 
     const SQL: &str = "DELETE FROM sources WHERE tenant_id = $1 AND id = $2";
     let rows = execute!(db, SQL; tenant.as_str(), id.as_str())?;
     Ok(rows == 1)
-}
-
-/// All sealed tokens with their sources' ids, for key rotation.
-pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<(String, String)>, DbError> {
-    const SQL: &str = "SELECT id, sealed FROM sources ORDER BY id";
-    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
-}
-
-/// Replaces a source's sealed token.
-pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str) -> Result<(), DbError> {
-    const SQL: &str = "UPDATE sources SET sealed = $2 WHERE id = $1";
-    execute!(db, SQL; id, sealed)?;
-    Ok(())
 }

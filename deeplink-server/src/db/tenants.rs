@@ -1,8 +1,10 @@
 //! Accounts, and the counters of their links and domains.
 
+use deeplink_core::domain::MAX_DOMAINS;
 use deeplink_core::id::TenantId;
 use deeplink_core::plan::{PlanBasis, Tier};
 use deeplink_core::time::Timestamp;
+use deeplink_core::user::MAX_PEOPLE;
 use sqlx::FromRow;
 
 use super::{Conn, DbError, execute, on};
@@ -114,9 +116,19 @@ pub(crate) async fn lock(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbE
     Ok(())
 }
 
-/// The number of users in an account's plan.
-pub(crate) async fn max_people(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<Option<i64>, DbError> {
-    Ok(tier_of(db, tenant, now).await?.limits().max_team_members)
+/// The number of users that an account can have. `enforced_at` is as for [`count_links`].
+pub(crate) async fn max_people(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    enforced_at: Option<Timestamp>,
+) -> Result<i64, DbError> {
+    let Some(now) = enforced_at else { return Ok(MAX_PEOPLE) };
+    Ok(at_most(MAX_PEOPLE, tier_of(db, tenant, now).await?.limits().max_team_members))
+}
+
+/// What an account can have of something of which no account can have more than `most`.
+fn at_most(most: i64, plan: Option<i64>) -> i64 {
+    plan.map_or(most, |plan| plan.min(most))
 }
 
 async fn tier_of(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<Tier, DbError> {
@@ -131,7 +143,7 @@ pub(crate) fn missing(tenant: &TenantId) -> DbError {
     DbError::corrupt("tenants", "id", tenant.as_str())
 }
 
-/// Counts a new domain, as [`count_links`] counts links.
+/// Counts a new domain, as [`count_links`] counts links. No account has more than [`MAX_DOMAINS`].
 pub(crate) async fn count_domain(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -142,7 +154,8 @@ pub(crate) async fn count_domain(
         RETURNING domain_count AS count, plan_tier, comp_tier, subscription_status, past_due_since";
     let found: Option<RaisedCount> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
     let raised = found.ok_or_else(|| missing(tenant))?;
-    Ok(Counted::of(raised.count, 1, enforced_at.and_then(|now| raised.plan.tier(now).limits().max_domains)))
+    let plan = enforced_at.and_then(|now| raised.plan.tier(now).limits().max_domains);
+    Ok(Counted::of(raised.count, 1, Some(at_most(MAX_DOMAINS, plan))))
 }
 
 /// Subtracts deleted domains and claims from the count. With 0 it only locks the row.

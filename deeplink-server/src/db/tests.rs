@@ -14,7 +14,7 @@ use super::domain_proofs::Proved;
 use super::domains::Domain;
 use super::inspect::{Inspected, inspect};
 use super::keys::NewKey;
-use super::link_status::Owner;
+use super::link_status::{Owner, StatusSet};
 use super::links::{Inserted, Link};
 use super::tenants::Counted;
 use super::tokens::Purpose;
@@ -59,7 +59,7 @@ impl Scratch {
         T: Send + 'static,
         F: for<'c> Fn(&'c mut Conn<'c>) -> BoxFuture<'c, Result<T, DbError>> + Send + Sync + 'static,
     {
-        self.db.write((), move |tx, ()| work(tx)).await.expect("a write")
+        self.db.write(Share::Service, (), move |tx, ()| work(tx)).await.expect("a write")
     }
 
     async fn account(&self, email: &str, standing: Standing) -> (NewAccount, bool) {
@@ -68,7 +68,7 @@ impl Scratch {
         let drawn = account.clone();
         let opened = self
             .db
-            .write(account, |tx, account| {
+            .write(Share::Service, account, |tx, account| {
                 // A refusal must roll the tenant back.
                 async move { if accounts::open(tx, account).await? { Ok(()) } else { Err(DbError::Overloaded) } }
                     .boxed()
@@ -92,6 +92,7 @@ impl Scratch {
             made_under: None,
             content: CreateLink::new().check().expect("a link"),
             status: None,
+            is_deleted: false,
             expires_at: None,
             created_at: now(),
             updated_at: now(),
@@ -150,7 +151,7 @@ async fn a_status_is_set_and_reset_and_its_reasons_are_kept() {
             let (owner, status) = (owner.clone(), status.clone());
             async move { link_status::set(tx, &owner, "promo", &status, "a reason", now()).await }.boxed()
         });
-        assert!(found.await);
+        assert_eq!(found.await, StatusSet::Yes);
         let mut reader = scratch.db.read().await.expect("a reader");
         let link = links::find(&mut reader.conn(), &tenant, "promo").await.expect("an answer").expect("the link");
         assert_eq!(link.status, stored);
@@ -160,7 +161,7 @@ async fn a_status_is_set_and_reset_and_its_reasons_are_kept() {
         let owner = owner.clone();
         async move { link_status::set(tx, &owner, "other", &LinkStatus::Flagged, "a reason", now()).await }.boxed()
     });
-    assert!(!found.await);
+    assert_eq!(found.await, StatusSet::NoLink);
     let mut reader = scratch.db.read().await.expect("a reader");
     let kept: Vec<String> = on!(&mut reader.conn(), c => {
         sqlx::query_scalar("SELECT status FROM link_status_changes WHERE reason = 'a reason' ORDER BY status")
@@ -354,7 +355,9 @@ async fn an_inspection_reports_contents_missing_and_newer_databases() {
     scratch.tenant("a@example.com").await;
     let now = Timestamp::from_millis(0);
     match inspect(&scratch.url, now).await.expect("a database") {
-        Inspected::Usable { tenants: 1, links: 0, pending: 0, vault_check: None, .. } => {}
+        Inspected::Usable { tenants: 1, links: 0, pending: 0, sealed, .. } => {
+            assert!(sealed.check.is_none() && sealed.counts.as_ref().is_some_and(Vec::is_empty), "{sealed:?}");
+        }
         other => panic!("{other:?}"),
     }
     assert!(matches!(inspect(&format!("{}_missing", scratch.url), now).await, Ok(Inspected::Missing)));

@@ -48,6 +48,19 @@ struct Row {
     tenant_id: String,
 }
 
+/// The account of a token, without consuming it.
+pub(crate) async fn tenant_of(
+    db: &mut Conn<'_>,
+    hash: &str,
+    purpose: Purpose,
+    now: Timestamp,
+) -> Result<Option<TenantId>, DbError> {
+    const SQL: &str = "SELECT tenant_id FROM tokens WHERE hash = $1 AND purpose = $2 AND expires_at > $3";
+    let id: Option<String> = on!(db, c => sqlx::query_scalar(SQL)
+        .bind(hash).bind(purpose.as_str()).bind(now.as_millis()).fetch_optional(c).await)?;
+    id.map(|id| id.parse().map_err(|_| DbError::corrupt("tokens", "tenant_id", hash))).transpose()
+}
+
 /// Consumes a token and returns its user. Of concurrent callers one succeeds. All users with the mail address are locked until
 /// the write ends.
 pub(crate) async fn consume(

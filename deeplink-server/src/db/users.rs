@@ -5,6 +5,7 @@ use deeplink_core::time::Timestamp;
 use deeplink_core::user::{Email, UserDetail, UserStatus};
 use sqlx::FromRow;
 
+use super::pages::{self, Span, newest_first};
 use super::people::Entered;
 use super::{Conn, DbError, execute, on, sessions};
 
@@ -118,11 +119,10 @@ impl TryFrom<Row> for UserDetail {
     }
 }
 
-/// All users of an account, newest first.
-pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<UserDetail>, DbError> {
-    const SQL: &str = "
-        SELECT id, email, verified, is_owner, created_at FROM users WHERE tenant_id = $1 ORDER BY id DESC";
-    let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+/// An account's users, newest first.
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId, span: &Span) -> Result<Vec<UserDetail>, DbError> {
+    const SQL: &str = newest_first!("SELECT id, email, verified, is_owner, created_at FROM users WHERE tenant_id = $3");
+    let rows: Vec<Row> = pages::read(db, SQL, UserId::PREFIX, &[tenant.as_str()], span).await?;
     rows.into_iter().map(UserDetail::try_from).collect()
 }
 
@@ -179,11 +179,36 @@ pub(crate) async fn insert_invited(db: &mut Conn<'_>, user: &NewUser) -> Result<
     Ok(())
 }
 
-/// The account that somebody with this mail address is in; an invitation alone does not count.
-pub(crate) async fn account_of(db: &mut Conn<'_>, email: &Email) -> Result<Option<TenantId>, DbError> {
-    const SQL: &str = "SELECT tenant_id FROM users WHERE email = $1 AND verified";
-    let id: Option<String> = on!(db, c => sqlx::query_scalar(SQL).bind(email.as_str()).fetch_optional(c).await)?;
-    id.map(|id| id.parse().map_err(|_| DbError::corrupt("users", "tenant_id", &id))).transpose()
+/// The account of somebody who has proved that this mail address is theirs; else those that were opened with it, the oldest
+/// 20. An invitation alone does not count.
+pub(crate) async fn accounts_of(db: &mut Conn<'_>, email: &Email) -> Result<Vec<TenantId>, DbError> {
+    const SQL: &str = "
+        SELECT tenant_id FROM users WHERE email = $1 AND (verified OR (is_owner AND NOT EXISTS
+            (SELECT 1 FROM users other WHERE other.email = $1 AND other.verified)))
+        ORDER BY tenant_id LIMIT 20";
+    let ids: Vec<String> = on!(db, c => sqlx::query_scalar(SQL).bind(email.as_str()).fetch_all(c).await)?;
+    ids.iter().map(|id| id.parse().map_err(|_| DbError::corrupt("users", "tenant_id", id))).collect()
+}
+
+/// What accounts have proved of a mail address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Proved {
+    /// The address itself.
+    pub(crate) address: bool,
+    /// An address in its domain.
+    pub(crate) domain: bool,
+}
+
+/// Whether an account has proved a mail address, or another one in its domain.
+pub(crate) async fn proved(db: &mut Conn<'_>, email: &Email) -> Result<Proved, DbError> {
+    // The second one is the expression of the index `users_verified_domain`.
+    const SQL: &str = "
+        SELECT EXISTS (SELECT 1 FROM users WHERE email = $1 AND verified),
+            EXISTS (SELECT 1 FROM users
+                WHERE substr(email, length(rtrim(email, replace(email, '@', ''))) + 1) = $2 AND verified)";
+    let (address, domain) =
+        on!(db, c => sqlx::query_as(SQL).bind(email.as_str()).bind(email.domain()).fetch_one(c).await)?;
+    Ok(Proved { address, domain })
 }
 
 /// The user named as the sender of an invitation: the one who makes it, else the owner, else the oldest member;

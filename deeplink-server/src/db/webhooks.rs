@@ -9,6 +9,7 @@ use deeplink_core::webhook::{
 use sqlx::FromRow;
 
 use super::clicks::head;
+use super::pages::{self, Span, newest_first};
 use super::{Conn, DbError, execute, on};
 
 /// The bit of a kind in `webhooks.kinds`; 0 for a kind this build does not know.
@@ -187,9 +188,9 @@ pub(crate) async fn insert(db: &mut Conn<'_>, storing: &StoringWebhook) -> Resul
 }
 
 /// An account's webhooks, newest first.
-pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<StoredWebhook>, DbError> {
-    const SQL: &str = full!("SELECT", "FROM webhooks WHERE tenant_id = $1 ORDER BY created_at DESC, id DESC");
-    let rows: Vec<FullRow> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId, span: &Span) -> Result<Vec<StoredWebhook>, DbError> {
+    const SQL: &str = newest_first!(full!("SELECT", "FROM webhooks WHERE tenant_id = $3"));
+    let rows: Vec<FullRow> = pages::read(db, SQL, WebhookId::PREFIX, &[tenant.as_str()], span).await?;
     rows.into_iter().map(StoredWebhook::try_from).collect()
 }
 
@@ -265,26 +266,4 @@ pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &WebhookId)
     const SQL: &str = "DELETE FROM webhooks WHERE tenant_id = $1 AND id = $2";
     let rows = execute!(db, SQL; tenant.as_str(), id.as_str())?;
     Ok(rows == 1)
-}
-
-/// A webhook's secrets as they are stored.
-#[derive(Debug, Clone, FromRow)]
-pub(crate) struct SealedSecrets {
-    pub(crate) id: String,
-    pub(crate) sealed: String,
-    /// The previous secret, after a rotation.
-    pub(crate) before: Option<String>,
-}
-
-/// All sealed secrets with their webhooks' ids, for key rotation.
-pub(crate) async fn all_sealed(db: &mut Conn<'_>) -> Result<Vec<SealedSecrets>, DbError> {
-    const SQL: &str = "SELECT id, sealed, sealed_before AS before FROM webhooks ORDER BY id";
-    Ok(on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?)
-}
-
-/// Replaces a webhook's sealed secrets.
-pub(crate) async fn reseal(db: &mut Conn<'_>, id: &str, sealed: &str, before: Option<&str>) -> Result<(), DbError> {
-    const SQL: &str = "UPDATE webhooks SET sealed = $2, sealed_before = $3 WHERE id = $1";
-    execute!(db, SQL; id, sealed, before)?;
-    Ok(())
 }

@@ -1,11 +1,11 @@
 //! The SQLite writer: one connection, one task, group commit.
 //!
-//! It takes the queued jobs, opens one `BEGIN IMMEDIATE`, runs each job in its own savepoint, commits at
+//! It opens one `BEGIN IMMEDIATE`, takes the queued jobs in turn and runs each in its own savepoint, commits at
 //! `synchronous=FULL`, and only then reports the outcomes. While one batch is synced the next one queues up, so durability
-//! costs one sync per batch. Clicks have a separate queue; a batch of clicks alone commits without waiting for the disk,
+//! costs one sync per batch. A batch ends early when its work has taken long; the rest stays queued, so that nobody waits for
+//! more than that and a sync. Clicks have a separate queue; a batch of clicks alone commits without waiting for the disk,
 //! because the next full commit or checkpoint, at most a second later, syncs it.
 
-use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,32 +13,29 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, SqliteConnection};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::checkpoint::{self, Wal};
 use super::error::{is_busy, is_io, is_write_error};
 use super::jobs::{ClickSource, Job, copy, job, run_alone, run_in_savepoint};
+use super::queue::Queue;
 use super::{DbError, WriteError, WriteWork};
+use crate::shares::Share;
 
-/// Maximum pending writes.
-const MAX_QUEUED: usize = 4_096;
 /// Maximum writes per transaction.
 const MAX_BATCH: usize = 64;
+/// How long the writes of a transaction may take before it takes no more of them.
+const MAX_BATCH_WORK: Duration = Duration::from_millis(50);
 /// How long a batch of clicks alone waits for more.
 const CLICK_BATCH_DELAY: Duration = Duration::from_millis(1);
 /// Timeout of one attempt to lock the file; between attempts overdue writes are refused.
 const LOCK_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(50);
 
-struct Queued {
-    job: Box<dyn Job>,
-    deadline: Instant,
-}
-
 pub(super) struct Writer {
     /// How long a write may wait before it is refused without being run.
     commit_timeout: Duration,
-    queue: std::sync::Mutex<Option<mpsc::Sender<Queued>>>,
+    queue: Arc<Queue>,
     click_source: Arc<OnceLock<Arc<dyn ClickSource>>>,
     attached: Arc<Notify>,
     failed: watch::Receiver<bool>,
@@ -51,7 +48,7 @@ impl Writer {
         let options = options.busy_timeout(LOCK_ATTEMPT_TIMEOUT);
         let conn = SqliteConnection::connect_with(&options).await?;
         let checkpointer = SqliteConnection::connect_with(&options).await?;
-        let (queue, incoming) = mpsc::channel(MAX_QUEUED);
+        let queue = Arc::new(Queue::new());
         let (failed_tx, failed) = watch::channel(false);
         let (foreign_tx, foreign) = watch::channel(ForeignCommits::default());
         let (ended_tx, ended) = watch::channel(false);
@@ -61,10 +58,9 @@ impl Writer {
         tokio::spawn(checkpoint::run(checkpointer, Arc::clone(&wal), ended.clone()));
         let task = Task {
             conn,
-            incoming,
+            queue: Arc::clone(&queue),
             click_source: Arc::clone(&click_source),
             attached: Arc::clone(&attached),
-            pending: VecDeque::new(),
             relaxed: false,
             wal,
             failed: failed_tx,
@@ -73,22 +69,16 @@ impl Writer {
             status_changes: None,
             wal_restarts: 0,
         };
+        let ending = Ending(Arc::clone(&queue));
         tokio::spawn(async move {
+            let _ending = ending;
             task.run().await;
             ended_tx.send_replace(true);
         });
-        Ok(Self {
-            commit_timeout,
-            queue: std::sync::Mutex::new(Some(queue)),
-            click_source,
-            attached,
-            failed,
-            foreign,
-            ended,
-        })
+        Ok(Self { commit_timeout, queue, click_source, attached, failed, foreign, ended })
     }
 
-    pub(super) async fn write<C, T, E, F, A>(&self, context: C, work: F, committed: A) -> Result<T, E>
+    pub(super) async fn write<C, T, E, F, A>(&self, share: Share, context: C, work: F, committed: A) -> Result<T, E>
     where
         C: Send + Sync + 'static,
         T: Send + 'static,
@@ -97,12 +87,7 @@ impl Writer {
         A: FnOnce(&C, &T) + Send + 'static,
     {
         let (job, answer) = job(context, work, committed);
-        let queued = Queued { job, deadline: Instant::now() + self.commit_timeout };
-        let sent = match &*self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            Some(queue) => queue.try_send(queued).map_err(|_| DbError::Overloaded),
-            None => Err(DbError::Unavailable("the server is stopping".into())),
-        };
-        sent?;
+        self.queue.push(share, job, Instant::now() + self.commit_timeout)?;
         answer.await.unwrap_or_else(|_| Err(DbError::Unknown("the writer ended".into()).into()))
     }
 
@@ -124,19 +109,28 @@ impl Writer {
     }
 
     pub(super) async fn close(&self) {
-        drop(self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take());
+        self.queue.close();
         let mut ended = self.ended.clone();
         // An error means that the task has ended already.
         drop(ended.wait_for(|ended| *ended).await);
     }
 }
 
+/// Answers what waits when the task ends, also by a panic: nobody else would.
+struct Ending(Arc<Queue>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.close();
+        self.0.refuse_all(|| DbError::Unavailable("the writer ended".into()));
+    }
+}
+
 struct Task {
     conn: SqliteConnection,
-    incoming: mpsc::Receiver<Queued>,
+    queue: Arc<Queue>,
     click_source: Arc<OnceLock<Arc<dyn ClickSource>>>,
     attached: Arc<Notify>,
-    pending: VecDeque<Queued>,
     /// Whether the connection is at `synchronous=NORMAL` now.
     relaxed: bool,
     wal: Arc<Wal>,
@@ -180,9 +174,6 @@ impl Task {
     }
 
     async fn wait(&mut self, tick: &mut tokio::time::Interval) -> Wake {
-        if !self.pending.is_empty() {
-            return Wake::Job;
-        }
         let click_source = self.click_source.get().cloned();
         let clicks = async {
             match &click_source {
@@ -194,32 +185,22 @@ impl Task {
         };
         tokio::select! {
             biased;
-            job = self.incoming.recv() => match job {
-                Some(job) => {
-                    self.pending.push_back(job);
-                    Wake::Job
-                }
-                None => Wake::Closed,
-            },
+            has_jobs = self.queue.ready() => if has_jobs { Wake::Job } else { Wake::Closed },
             () = clicks => Wake::Clicks,
             _ = tick.tick() => Wake::Tick,
         }
     }
 
-    /// Takes the queued writes without waiting for more. Under load clicks wait a millisecond, because fewer, larger batches
-    /// are cheaper; a single click is stored at once.
-    async fn gather(&mut self, clicks_alone: bool) -> Option<Box<dyn Job>> {
+    /// Takes the queued clicks. Under load they wait a millisecond, because fewer, larger batches are cheaper; a single click
+    /// is stored at once.
+    async fn gather(&self, clicks_alone: bool) -> Option<Box<dyn Job>> {
         let click_source = self.click_source.get().cloned();
         if clicks_alone && click_source.as_ref().is_some_and(|click_source| click_source.may_grow()) {
             tokio::select! {
                 biased;
-                job = self.incoming.recv() => self.pending.extend(job),
+                _ = self.queue.ready() => {}
                 () = tokio::time::sleep(CLICK_BATCH_DELAY) => {}
             }
-        }
-        while self.pending.len() < MAX_BATCH {
-            let Ok(job) = self.incoming.try_recv() else { break };
-            self.pending.push_back(job);
         }
         click_source.and_then(|click_source| click_source.take())
     }
@@ -231,7 +212,9 @@ impl Task {
         }
         let wal = Arc::clone(&self.wal);
         let _guard = wal.block_restart().await;
-        let relaxed = self.pending.is_empty();
+        // However long the queue is, nobody learns much later than that it is too late.
+        self.queue.refuse_overdue();
+        let relaxed = self.queue.len() == 0;
         if relaxed && let Some(outcome) = self.by_statement(&mut clicks).await {
             if let Some(job) = clicks {
                 job.answer(outcome);
@@ -245,15 +228,23 @@ impl Task {
             self.refuse(clicks, || copy(&error)).await;
             return;
         }
-        // While waiting for the lock, writes may have joined or been refused as overdue.
-        let relaxed = relaxed && self.pending.is_empty();
-        let mut done: Vec<Box<dyn Job>> = Vec::with_capacity(self.pending.len() + 1);
-        let jobs = self.pending.drain(..MAX_BATCH.min(self.pending.len())).map(|queued| queued.job).chain(clicks);
-        let (mut broken, mut undone) = (None, false);
-        for mut job in jobs {
+        let (mut done, mut broken, mut undone) = (Vec::new(), None, false);
+        // Without what is queued from here on. A batch of clicks alone would not sync it.
+        let most = if self.relaxed { 0 } else { self.queue.len().min(MAX_BATCH) };
+        done.reserve_exact(most + 1);
+        let began = Instant::now();
+        while done.len() < most
+            && broken.is_none()
+            && began.elapsed() < MAX_BATCH_WORK
+            && let Some(mut job) = self.queue.next()
+        {
+            broken = run_in_savepoint(&mut self.conn, job.as_mut()).await.err();
+            done.push(job);
+        }
+        if let Some(mut job) = clicks {
             if broken.is_none() {
                 // A batch of clicks is one job, so it needs no savepoint.
-                broken = if relaxed {
+                broken = if self.relaxed {
                     run_alone(&mut self.conn, job.as_mut(), &mut undone).await.err()
                 } else {
                     run_in_savepoint(&mut self.conn, job.as_mut()).await.err()
@@ -327,18 +318,13 @@ impl Task {
             match sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await {
                 Ok(_) => return Ok(()),
                 Err(error) if is_busy(&error) => {
-                    self.refuse_overdue();
-                    // Deadlines of new writes must be checked too.
-                    while self.pending.len() < MAX_QUEUED {
-                        let Ok(job) = self.incoming.try_recv() else { break };
-                        self.pending.push_back(job);
-                    }
-                    if !self.pending.is_empty() && self.relaxed {
+                    self.queue.refuse_overdue();
+                    if self.queue.len() > 0 && self.relaxed {
                         // A write joined a batch of clicks, so the commit must wait for the disk.
                         sqlx::query("PRAGMA synchronous=FULL").execute(&mut self.conn).await?;
                         self.relaxed = false;
                     }
-                    if self.incoming.is_closed() && self.pending.is_empty() && clicks.is_none() {
+                    if self.queue.has_ended() && clicks.is_none() {
                         return Err(error.into());
                     }
                 }
@@ -347,17 +333,9 @@ impl Task {
         }
     }
 
-    fn refuse_overdue(&mut self) {
-        let now = Instant::now();
-        while self.pending.front().is_some_and(|queued| queued.deadline <= now) {
-            if let Some(queued) = self.pending.pop_front() {
-                queued.job.answer(Err(DbError::Overloaded));
-            }
-        }
-    }
-
-    async fn refuse(&mut self, clicks: Option<Box<dyn Job>>, error: impl Fn() -> DbError) {
-        for job in self.pending.drain(..).map(|queued| queued.job).chain(clicks) {
+    async fn refuse(&self, clicks: Option<Box<dyn Job>>, error: impl Fn() -> DbError) {
+        self.queue.refuse_all(&error);
+        if let Some(job) = clicks {
             job.answer(Err(error()));
         }
         // Avoids a busy loop: a disk that is full or gone stays so for a while.
@@ -391,6 +369,8 @@ impl Task {
     /// it also changes when the WAL restarts. Then the number of status changes tells whether a cached link can have
     /// changed, so that a busy server need not reload all of them.
     async fn check_foreign_commits(&mut self) {
+        const STATUS_CHANGES: &str = "
+            SELECT (SELECT COUNT(*) FROM link_status_changes) + (SELECT COUNT(*) FROM tenant_status_changes)";
         let wal_restarts = self.wal.restarts();
         let version: Result<i64, _> = sqlx::query_scalar("PRAGMA data_version").fetch_one(&mut self.conn).await;
         let Ok(version) = version else { return };
@@ -398,8 +378,7 @@ impl Task {
         if self.data_version.replace(version) == Some(version) {
             return;
         }
-        let changes: Result<i64, _> =
-            sqlx::query_scalar("SELECT COUNT(*) FROM link_status_changes").fetch_one(&mut self.conn).await;
+        let changes: Result<i64, _> = sqlx::query_scalar(STATUS_CHANGES).fetch_one(&mut self.conn).await;
         let changes = changes.ok();
         let links = !restarted || changes.is_none() || changes != self.status_changes;
         self.status_changes = changes;

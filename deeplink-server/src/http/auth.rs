@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use deeplink_core::secret::sha256_hex;
+use http::Method;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
+use super::anonymous::Anonymous;
+use super::misses;
 use crate::caller::{Actor, Caller, KnownKey};
 use crate::db::{Conn, keys, tenants, users};
 use crate::error::ApiError;
@@ -28,6 +31,12 @@ impl Caller {
             _ => Ok(()),
         }
     }
+}
+
+/// Refuses what changes something of an account that the operator suspended; reads are answered. Every credential comes
+/// through here: secret keys, affiliates', publishable keys, sources, sessions and wallets.
+pub(crate) fn admit(is_suspended: bool, method: &Method) -> Result<(), ApiError> {
+    if is_suspended && !method.is_safe() { Err(ApiError::account_suspended()) } else { Ok(()) }
 }
 
 /// A tenant's own secret key; an affiliate's is refused before anything is looked up.
@@ -51,26 +60,28 @@ pub(super) fn shown_key(parts: &Parts) -> Result<Option<&str>, ApiError> {
     value.to_str().ok().and_then(bearer).map(Some).ok_or_else(ApiError::invalid_key)
 }
 
-async fn caller(parts: &Parts, app: &Shared) -> Result<Arc<Caller>, ApiError> {
-    caller_with(shown_key(parts)?.ok_or_else(ApiError::unauthorized)?, app).await
-}
-
-/// Whom a secret key stands for.
-async fn caller_with(key: &str, app: &Shared) -> Result<Arc<Caller>, ApiError> {
+/// Whom the secret key of a request stands for.
+async fn caller(key: Option<&str>, parts: &Parts, app: &Shared) -> Result<Arc<Caller>, ApiError> {
+    let key = key.ok_or_else(ApiError::unauthorized)?;
     let hash = sha256_hex(key);
     let now = app.clock.monotonic_millis();
     let known = match app.callers.get(&hash, now) {
         Some(known) => known,
         None => {
             let since = app.callers.since(&hash);
-            let found = keys::by_hash(&mut app.db.read().await?.conn(), &hash).await?;
-            let found = found.ok_or_else(ApiError::invalid_key)?;
+            let is_known = app.callers.old(&hash, now).is_some();
+            let found = async { keys::by_hash(&mut app.db.look_up().await?.conn(), &hash).await };
+            let Some(found) = misses::look_up(app, app.client_of(parts), is_known, found).await? else {
+                app.callers.remove(&hash);
+                return Err(ApiError::invalid_key());
+            };
             let last_use = LastUse::new(found.last_used_at);
             let known = Arc::new(KnownKey { caller: Arc::new(found.caller), last_use });
             app.callers.fill(&hash, Arc::clone(&known), since, now);
             known
         }
     };
+    admit(known.caller.is_suspended, &parts.method)?;
     if let Actor::Key(key) = &known.caller.by {
         app.uses.record(key, &known.last_use, app.clock.now());
     }
@@ -85,14 +96,16 @@ fn bearer(value: &str) -> Option<&str> {
 }
 
 /// Whom a tenant's own secret key stands for.
-pub(super) async fn full_scope(key: &str, app: &Shared) -> Result<Arc<Caller>, ApiError> {
-    let caller = caller_with(key, app).await?;
+pub(super) async fn full_scope(key: Option<&str>, parts: &Parts, app: &Shared) -> Result<Arc<Caller>, ApiError> {
+    let caller = caller(key, parts, app).await?;
     if caller.affiliate.is_some() { Err(ApiError::forbidden_scope()) } else { Ok(caller) }
 }
 
 /// A wallet that pays for a request. Only what takes payments puts one there.
-fn wallet(parts: &Parts) -> Option<Arc<Caller>> {
-    parts.extensions.get::<Wallet>().map(|Wallet(caller)| Arc::clone(caller))
+fn wallet(parts: &Parts) -> Result<Option<Arc<Caller>>, ApiError> {
+    let Some(Wallet(caller)) = parts.extensions.get::<Wallet>() else { return Ok(None) };
+    admit(caller.is_suspended, &parts.method)?;
+    Ok(Some(Arc::clone(caller)))
 }
 
 /// What a request carries that is paid for.
@@ -103,11 +116,15 @@ impl FromRequestParts<Shared> for FullScope {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
-        if let Some(caller) = wallet(parts) {
-            return Ok(Self { caller, _extracted: () });
-        }
-        let key = shown_key(parts)?.ok_or_else(ApiError::unauthorized)?;
-        Ok(Self { caller: full_scope(key, app).await?, _extracted: () })
+        let caller = match wallet(parts)? {
+            Some(caller) => caller,
+            None => {
+                let caller = full_scope(shown_key(parts)?, parts, app).await?;
+                Anonymous::end(parts, &app.account_bodies, &caller.tenant);
+                caller
+            }
+        };
+        Ok(Self { caller, _extracted: () })
     }
 }
 
@@ -115,10 +132,12 @@ impl FromRequestParts<Shared> for LinkWriter {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
-        match wallet(parts) {
-            Some(caller) => Ok(Self(caller)),
-            None => Ok(Self(caller(parts, app).await?)),
+        if let Some(caller) = wallet(parts)? {
+            return Ok(Self(caller));
         }
+        let caller = caller(shown_key(parts)?, parts, app).await?;
+        Anonymous::end(parts, &app.account_bodies, &caller.tenant);
+        Ok(Self(caller))
     }
 }
 

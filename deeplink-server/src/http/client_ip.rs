@@ -7,6 +7,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use http::header::HeaderName;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use ipnet::IpNet;
 
@@ -58,13 +59,34 @@ pub(crate) fn limit_key(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Counts a request against a limit by the client's address.
-pub(crate) fn check_limit(app: &App, limiter: &Limiter, peer: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
-    let client = limit_key(client_ip(peer, headers, &app.config.trusted_proxies));
-    limiter.check(&client, app.clock.monotonic_millis()).map_err(ApiError::RateLimited)
+/// The network of an address: the /24 of an IPv4 address, or the /48 of an IPv6 address, which is what one site usually has,
+/// so that nobody is in another network by taking another /64 of their own.
+pub(crate) fn network(address: IpAddr) -> IpNet {
+    let address = address.to_canonical();
+    let bits = if address.is_ipv4() { 24 } else { 48 };
+    IpNet::new(address, bits).map_or(address.into(), |net| net.trunc())
 }
 
-fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
+impl App {
+    /// By what a client is limited.
+    pub(crate) fn client_at(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        limit_key(client_ip(peer, headers, &self.config.trusted_proxies))
+    }
+
+    /// The same for a request that the router has.
+    pub(crate) fn client_of(&self, parts: &Parts) -> IpAddr {
+        let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+        self.client_at(peer, &parts.headers)
+    }
+}
+
+/// Counts a request against a limit by the client's address.
+pub(crate) fn check_limit(app: &App, limiter: &Limiter, peer: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
+    limiter.check(&app.client_at(peer, headers), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)
+}
+
+/// Whether a canonical address is that of a trusted proxy.
+pub(crate) fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|net| net.contains(&address))
 }
 
@@ -153,6 +175,16 @@ mod tests {
         assert_eq!(key("2001:db8:1:3::"), "2001:db8:1:3::");
         assert_eq!(key("203.0.113.9"), "203.0.113.9");
         assert_eq!(key("::ffff:203.0.113.9"), "203.0.113.9");
+    }
+
+    #[test]
+    fn networks_are_24_bits_of_ipv4_and_48_of_ipv6() {
+        let of = |address: &str| network(address.parse().unwrap()).to_string();
+        assert_eq!(of("203.0.113.9"), "203.0.113.0/24");
+        assert_eq!(of("::ffff:203.0.113.9"), "203.0.113.0/24");
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1::/48");
+        assert_eq!(of("2001:db8:1:ffff::"), "2001:db8:1::/48");
+        assert_eq!(of("2001:db8:2::"), "2001:db8:2::/48");
     }
 
     /// X6: `X-Forwarded-Host` is used from trusted proxies only.

@@ -1,5 +1,5 @@
 //! Pagination cursors: a position in a list, with the list's filters. Opaque, authenticated, bound to the list, the tenant and
-//! the credential's scope.
+//! the credential's scope. Lists without filters are in [`super::pages`].
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,26 +19,36 @@ pub(crate) trait Cursor: Serialize + DeserializeOwned {
 
     /// Encodes and signs the cursor.
     fn write(&self, vault: &Vault, caller: &Caller) -> Result<String, ApiError> {
-        let payload = serde_json::to_vec(self).map_err(|error| ApiError::Internal(error.to_string()))?;
-        let mac = vault.cursor_mac(&bound(Self::LIST, caller, &payload));
-        Ok(URL_SAFE_NO_PAD.encode([&mac[..], &payload[..]].concat()))
+        write(Self::LIST, self, vault, caller)
     }
 
     /// Decodes a cursor that was issued to this caller.
     fn read(text: &str, vault: &Vault, caller: &Caller) -> Result<Self, ApiError> {
-        let wrong = || refused("invalid cursor for this list; start again without one");
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
-        let (mac, payload) = bytes.split_at_checked(CURSOR_MAC_LEN).ok_or_else(wrong)?;
-        if !vault.cursor_is_ours(&bound(Self::LIST, caller, payload), mac) {
-            return Err(wrong());
-        }
-        serde_json::from_slice(payload).map_err(|_| wrong())
+        read(Self::LIST, text, vault, caller)
     }
 
     /// The refusal of a cursor that is sent with other filters than it was issued with.
     fn filter_mismatch() -> ApiError {
         refused("this cursor was issued for a list with other filters")
     }
+}
+
+/// Encodes and signs a position in a list of this name.
+pub(super) fn write(list: &str, position: &impl Serialize, vault: &Vault, caller: &Caller) -> Result<String, ApiError> {
+    let payload = serde_json::to_vec(position).map_err(|error| ApiError::Internal(error.to_string()))?;
+    let mac = vault.cursor_mac(&bound(list, caller, &payload));
+    Ok(URL_SAFE_NO_PAD.encode([&mac[..], &payload[..]].concat()))
+}
+
+/// Decodes a position in the list of this name that was issued to this caller.
+pub(super) fn read<T: DeserializeOwned>(list: &str, text: &str, vault: &Vault, caller: &Caller) -> Result<T, ApiError> {
+    let wrong = || refused("invalid cursor for this list; start again without one");
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
+    let (mac, payload) = bytes.split_at_checked(CURSOR_MAC_LEN).ok_or_else(wrong)?;
+    if !vault.cursor_is_ours(&bound(list, caller, payload), mac) {
+        return Err(wrong());
+    }
+    serde_json::from_slice(payload).map_err(|_| wrong())
 }
 
 fn refused(message: &'static str) -> ApiError {

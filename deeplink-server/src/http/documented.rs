@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use deeplink_core::page::MAX_LIMIT;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{
@@ -61,6 +62,35 @@ impl IntoResponses for FullKey {
     }
 }
 
+/// The parameters of a list that comes in pages.
+pub(crate) struct PageQuery;
+
+impl IntoParams for PageQuery {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let limit = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(1))
+            .maximum(Some(MAX_LIMIT))
+            .default(Some(MAX_LIMIT.into()));
+        let mut both = optional("limit", ParameterIn::Query, "Items per page", limit);
+        let cursor = ObjectBuilder::new().schema_type(Type::String);
+        both.extend(optional("cursor", ParameterIn::Query, "Where the previous page ended", cursor));
+        both
+    }
+}
+
+/// Refusal of an operation that lists pages.
+pub(crate) struct Paged;
+
+impl IntoResponses for Paged {
+    fn responses() -> Responses {
+        with(
+            Responses::new(),
+            &[("400", "`limit` is not 1 to 100, or the cursor is not this list's (`invalid_cursor`)")],
+        )
+    }
+}
+
 /// Refusal of an operation on one resource.
 pub(crate) struct NotFound;
 
@@ -109,7 +139,10 @@ pub(crate) struct JsonBody;
 
 impl IntoResponses for JsonBody {
     fn responses() -> Responses {
-        with(Responses::new(), &[("413", "The body is larger than 64 KiB"), ("415", "The body is not JSON")])
+        with(
+            Responses::new(),
+            &[("413", "The body is larger than 64 KiB"), ("415", "The body is not JSON, or has a `Content-Encoding`")],
+        )
     }
 }
 
@@ -127,8 +160,12 @@ pub(crate) struct FormBody;
 
 impl IntoResponses for FormBody {
     fn responses() -> Responses {
-        let own = [("400", "A field is repeated"), ("415", "The body is not a form")];
-        with(JsonBody::responses(), &own)
+        let own = [
+            ("400", "A field is repeated"),
+            ("413", "The form is larger than 4 KiB"),
+            ("415", "The body is not a form, or has a `Content-Encoding`"),
+        ];
+        with(Responses::new(), &own)
     }
 }
 
@@ -152,12 +189,18 @@ impl IntoResponses for NeedsProcessor {
     }
 }
 
-/// Refusal of every operation that asks the database.
+/// Refusals of every operation that asks the database.
 pub(crate) struct Unavailable;
 
 impl IntoResponses for Unavailable {
     fn responses() -> Responses {
-        later("503", "Temporarily unavailable; nothing was changed. Repeat after `Retry-After`")
+        let mut set = later(
+            "503",
+            "Temporarily unavailable, or the account's share is used up (`overloaded`); nothing was changed. Repeat after \
+             `Retry-After`",
+        );
+        set.extend(later("429", "This address has asked for too many ids, hosts or keys that do not exist"));
+        set
     }
 }
 

@@ -11,12 +11,19 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
+use super::anonymous::BodyShare;
 use crate::error::ApiError;
 
 /// Most bytes of a request's body.
 pub(crate) const BODY_LIMIT: usize = 64 << 10;
 /// Most bytes of a bulk request's body.
 pub(crate) const BULK_BODY_LIMIT: usize = 1 << 20;
+
+/// Most bytes of an error of the parser, which may repeat a value of the body.
+const MAX_TOLD: usize = 500;
+
+/// Most bytes of a form that signs in or accepts an invitation: it holds a token and a path.
+pub(crate) const SIGN_IN_BODY_LIMIT: usize = 4 << 10;
 
 /// Most bytes of an event of the payment processor.
 pub(crate) const EVENT_BODY_LIMIT: usize = 256 << 10;
@@ -31,18 +38,20 @@ pub(crate) async fn json_body(request: Request, limit: usize) -> Result<Bytes, A
 
 /// Reads the fields of a form (`application/x-www-form-urlencoded`, as the URL standard reads it): 415 before 413 before
 /// 400.
-pub(crate) async fn form_body(request: Request) -> Result<Query, ApiError> {
+pub(crate) async fn form_body(request: Request, limit: usize) -> Result<Query, ApiError> {
     if media_type(request.headers()).is_none_or(|kind| kind != "application/x-www-form-urlencoded") {
         let message = "send Content-Type: application/x-www-form-urlencoded";
         return Err(ApiError::Plain(ErrorCode::UnsupportedMediaType, message));
     }
-    let body = body_within(request, BODY_LIMIT).await?;
+    let body = body_within(request, limit).await?;
     Ok(Query(url::form_urlencoded::parse(&body).into_owned().collect()))
 }
 
-/// Reads a body of any media type, as it came.
+/// Reads a body of any media type, as it came. That of an anonymous caller takes from their budget as it arrives.
 pub(crate) async fn body_within(request: Request, limit: usize) -> Result<Bytes, ApiError> {
     let (parts, body) = request.into_parts();
+    refuse_coded(&parts.headers)?;
+    let mut share = BodyShare::of(&parts.extensions);
     let too_large = || {
         let message = format!("the body is larger than {limit} bytes");
         ApiError::Invalid(Invalid::whole(ErrorCode::PayloadTooLarge, message))
@@ -52,17 +61,31 @@ pub(crate) async fn body_within(request: Request, limit: usize) -> Result<Bytes,
         return Err(too_large());
     }
     let mut body = std::pin::pin!(body);
-    let mut read = BytesMut::with_capacity(declared.unwrap_or(0).min(limit));
+    // What a caller says will come takes no memory before it has.
+    let room = if share.is_limited() { 0 } else { declared.unwrap_or(0) };
+    let mut read = BytesMut::with_capacity(room);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::bad_request("the body broke off"))?;
         if let Ok(data) = frame.into_data() {
             if read.len() + data.len() > limit {
                 return Err(too_large());
             }
+            share.take(data.len())?;
             read.extend_from_slice(&data);
         }
     }
-    Ok(read.freeze())
+    Ok(share.hold(read))
+}
+
+/// Refuses a body that is compressed or coded otherwise (RFC 9110, section 8.4), and names the coding.
+fn refuse_coded(headers: &HeaderMap) -> Result<(), ApiError> {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let Some(coding) = codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) else {
+        return Ok(());
+    };
+    let coding: String = coding.to_str().unwrap_or("unknown").chars().take(64).collect();
+    let message = format!("the body has Content-Encoding: {coding}; send it without");
+    Err(ApiError::Invalid(Invalid::whole(ErrorCode::UnsupportedMediaType, message)))
 }
 
 /// What the body is said to be, in lower case and without parameters; `None` when that is not said once.
@@ -84,6 +107,8 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
         return Err(ApiError::bad_request(format!("the JSON is nested deeper than {MAX_DEPTH} levels")));
     }
     let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
+    // A byte order mark is no part of JSON, and may be passed over (RFC 8259, section 8.1).
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.trim_start().starts_with('{') {
         return Err(ApiError::bad_request("the body must be a JSON object"));
     }
@@ -97,6 +122,8 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
         let text = inner.to_string();
         // Where it stands in the text is for malformed JSON; here the field's name says it.
         let text = text.split(" at line ").next().unwrap_or_default();
+        // It may hold a value of the body.
+        let text = &text[..text.floor_char_boundary(MAX_TOLD)];
         // The name of a field that is missing or stands twice is only in the message.
         let named = text.split_once("field `").and_then(|(_, rest)| rest.split_once('`')).map(|(name, _)| name);
         match named {
@@ -220,6 +247,7 @@ mod tests {
         }
         assert!(refusal(format!("{{\"x\":{}1{}}}", "[".repeat(40), "]".repeat(40)).as_bytes()).is_some());
         assert_eq!(refusal(b" {\"unknown\":[1,{}]} "), None);
+        assert_eq!(refusal(b"\xef\xbb\xbf{}"), None, "a byte order mark");
     }
 
     #[test]

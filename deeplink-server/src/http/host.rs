@@ -43,13 +43,23 @@ impl App {
             Some(forwarded) if asked.is_ok() => normalized(forwarded),
             _ => asked,
         };
-        host.map_err(|_| ApiError::bad_request("the request names no host, or more than one"))
+        host.map_err(|_| bad())
     }
 
     /// Whether a host is the service's own. One that runs on this machine goes by every name of this machine.
     pub(crate) fn is_service_host(&self, host: &str) -> bool {
         host == self.service_host || (self.is_loopback && is_loopback_name(host))
     }
+}
+
+/// The refusal of a request whose host is missing or ambiguous.
+pub(crate) fn bad() -> ApiError {
+    ApiError::bad_request("the request names no host, or more than one")
+}
+
+/// Refuses two `Host` lines also where nobody asks for the host: they are two requests to somebody on the way.
+pub(crate) fn at_most_one(headers: &HeaderMap) -> Result<(), ApiError> {
+    if headers.get_all(HOST).iter().nth(1).is_some() { Err(bad()) } else { Ok(()) }
 }
 
 fn is_loopback_name(host: &str) -> bool {

@@ -1,5 +1,6 @@
 //! The plumbing around handlers: connections, who calls, what may come in, and how it is refused.
 
+pub(crate) mod anonymous;
 pub(crate) mod auth;
 pub(crate) mod client_ip;
 pub(crate) mod cors;
@@ -8,9 +9,12 @@ pub(crate) mod cursor;
 pub(crate) mod documented;
 pub(crate) mod etag;
 pub(crate) mod extract;
+pub(crate) mod fixed;
 pub(crate) mod host;
 pub mod listen;
+pub(crate) mod misses;
 pub(crate) mod once;
+pub(crate) mod pages;
 pub(crate) mod redirect;
 pub(crate) mod request_id;
 pub(crate) mod sdk_key;

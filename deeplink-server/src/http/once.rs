@@ -22,6 +22,7 @@ use crate::caller::{Actor, Caller, Charge};
 use crate::db::replies::{self, Claim, Reply, SEALED};
 use crate::db::{Conn, DbError};
 use crate::error::ApiError;
+use crate::shares::Share;
 use crate::state::{App, Shared};
 use crate::vault::Vault;
 
@@ -73,6 +74,7 @@ impl App {
         }
         let now = self.clock.now();
         let answered = self.write(
+            once.share.clone(),
             (once, work, self.vault.clone()),
             move |tx, (once, work, vault)| once.answer(tx, now, work, vault).boxed(),
             |app, (_, work, _), answered| {
@@ -93,6 +95,8 @@ pub(crate) struct Once {
     keeps: Keeps,
     /// What the request is paid with.
     charge: Option<Arc<Charge>>,
+    /// Whose share of the writes it takes.
+    share: Share,
 }
 
 /// What is kept of a reply.
@@ -113,8 +117,8 @@ struct Key {
 
 impl Once {
     /// Of a request that cannot be repeated.
-    pub(crate) fn none() -> Self {
-        Self { key: None, keeps: Keeps::Whole, charge: None }
+    pub(crate) fn none(share: impl Into<Share>) -> Self {
+        Self { key: None, keeps: Keeps::Whole, charge: None, share: share.into() }
     }
 
     /// Whether the request can be repeated.
@@ -148,8 +152,8 @@ impl Once {
 
     /// Reads the key of a POST, and what the request is paid with. The key is scoped to the tenant, the credential's scope and the path.
     pub(crate) fn read(headers: &HeaderMap, caller: &Caller, path: &str, body: &[u8]) -> Result<Self, ApiError> {
-        let charge = caller.charge().cloned();
-        let Some(key) = key_of(headers)? else { return Ok(Self { charge, ..Self::none() }) };
+        let (charge, share) = (caller.charge().cloned(), caller.share());
+        let Some(key) = key_of(headers)? else { return Ok(Self { charge, ..Self::none(share) }) };
         let scope = match (&caller.affiliate, &caller.by) {
             (Some(affiliate), _) => affiliate.as_str(),
             (None, Actor::User(user)) => user.as_str(),
@@ -158,7 +162,7 @@ impl Once {
         };
         let id = sha256_hex(&format!("{}\n{scope}\nPOST\n{path}\n{key}", caller.tenant));
         let key = Key { id, request: hex::encode(Sha256::digest(body)) };
-        Ok(Self { key: Some(key), keeps: Keeps::Whole, charge })
+        Ok(Self { key: Some(key), keeps: Keeps::Whole, charge, share })
     }
 
     /// A form that somebody was shown. `id` is the form's own, drawn when it was shown; the same form filled in otherwise
@@ -173,7 +177,7 @@ impl Once {
             Actor::Wallet(_) => "",
         };
         let id = sha256_hex(&format!("{}\n{by}\nform\n{path}\n{id}\n{filled}", caller.tenant));
-        Self { key: Some(Key { id, request: filled }), keeps: Keeps::Whole, charge: None }
+        Self { key: Some(Key { id, request: filled }), ..Self::none(caller.share()) }
     }
 
     /// The steps of [`App::once`]. The inner error is a refusal that is committed.

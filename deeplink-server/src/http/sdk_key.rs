@@ -10,9 +10,10 @@ use axum::extract::FromRequestParts;
 use deeplink_core::secret::{PublishableKey, sha256_hex};
 use http::request::Parts;
 
-use super::auth::{full_scope, shown_key};
-use super::client_ip::{Peer, client_ip, limit_key};
+use super::anonymous::Anonymous;
+use super::auth::{admit, full_scope, shown_key};
 use super::extract::Query;
+use super::misses;
 use crate::caller::Caller;
 use crate::db::publishable_keys;
 use crate::error::ApiError;
@@ -30,8 +31,9 @@ impl FromRequestParts<Shared> for SdkCaller {
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         match shown_key(parts)? {
             Some(key) if !key.starts_with(PublishableKey::PREFIX) => {
-                let caller = full_scope(key, app).await?;
+                let caller = full_scope(Some(key), parts, app).await?;
                 key_in_query(parts)?;
+                Anonymous::end(parts, &app.account_bodies, &caller.tenant);
                 Ok(Self(caller))
             }
             _ => Ok(Self(publishable(parts, app).await?)),
@@ -55,31 +57,31 @@ fn key_in_query(parts: &Parts) -> Result<Option<String>, ApiError> {
 /// Whom the publishable key of a request stands for. The header outranks the query.
 async fn publishable(parts: &Parts, app: &App) -> Result<Arc<Caller>, ApiError> {
     let now = app.clock.monotonic_millis();
-    let (caller, hash) = match shown_key(parts)? {
-        Some(key) => {
-            let hash = sha256_hex(key);
-            (known(app, &hash, now).await?, hash)
-        }
-        None => {
-            let hash = sha256_hex(&key_in_query(parts)?.ok_or_else(ApiError::unauthorized)?);
-            (known(app, &hash, now).await?, hash)
-        }
+    let hash = match shown_key(parts)? {
+        Some(key) => sha256_hex(key),
+        None => sha256_hex(&key_in_query(parts)?.ok_or_else(ApiError::unauthorized)?),
     };
-    let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
-    let client = limit_key(client_ip(peer, &parts.headers, &app.config.trusted_proxies));
+    let client = app.client_of(parts);
+    let caller = known(app, client, &hash, now).await?;
     app.limits.reports.check(&(&hash, client), now).map_err(ApiError::RateLimited)?;
     app.limits.key_reports.check(&hash, now).map_err(ApiError::RateLimited)?;
     key_in_query(parts)?;
+    admit(caller.is_suspended, &parts.method)?;
     Ok(caller)
 }
 
-async fn known(app: &App, hash: &str, now: u64) -> Result<Arc<Caller>, ApiError> {
+async fn known(app: &App, client: IpAddr, hash: &str, now: u64) -> Result<Arc<Caller>, ApiError> {
     if let Some(caller) = app.pages.get(hash, now) {
         return Ok(caller);
     }
     let since = app.pages.since(hash);
-    let found = publishable_keys::by_hash(&mut app.db.read().await?.conn(), hash).await?;
-    let caller = Arc::new(found.ok_or_else(ApiError::invalid_key)?);
+    let is_known = app.pages.old(hash, now).is_some();
+    let found = async { publishable_keys::by_hash(&mut app.db.look_up().await?.conn(), hash).await };
+    let Some(found) = misses::look_up(app, client, is_known, found).await? else {
+        app.pages.remove(hash);
+        return Err(ApiError::invalid_key());
+    };
+    let caller = Arc::new(found);
     app.pages.fill(hash, Arc::clone(&caller), since, now);
     Ok(caller)
 }

@@ -12,6 +12,9 @@ use http::header::{AUTHORIZATION, COOKIE as COOKIES};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
+use super::anonymous::Anonymous;
+use super::auth::admit;
+use super::misses;
 use crate::caller::SignedIn;
 use crate::db::sessions;
 use crate::error::ApiError;
@@ -24,12 +27,27 @@ impl FromRequestParts<Shared> for Session {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        let EndingSession(who) = EndingSession::from_request_parts(parts, app).await?;
+        admit(who.is_suspended, &parts.method)?;
+        Ok(Self(who))
+    }
+}
+
+/// The session of whoever ends it, which nothing of the account stands in the way of.
+pub(crate) struct EndingSession(pub(crate) Arc<SignedIn>);
+
+impl FromRequestParts<Shared> for EndingSession {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         // A key outranks the cookie, and no key is a session.
         if parts.headers.contains_key(AUTHORIZATION) {
             return Err(ApiError::invalid_key());
         }
         let Presented::One(token) = presented(&parts.headers) else { return Err(ApiError::no_session()) };
-        find(app, &token).await?.map(Self).ok_or_else(ApiError::no_session)
+        let who = find(app, parts, &token).await?.ok_or_else(ApiError::no_session)?;
+        Anonymous::end(parts, &app.account_bodies, &who.tenant);
+        Ok(Self(who))
     }
 }
 
@@ -66,11 +84,13 @@ pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'
 }
 
 /// Who is signed in with a token.
-pub(crate) async fn find(app: &App, token: &Token) -> Result<Option<Arc<SignedIn>>, ApiError> {
+pub(crate) async fn find(app: &App, parts: &Parts, token: &Token) -> Result<Option<Arc<SignedIn>>, ApiError> {
     if !token.is_well_formed() {
         return Ok(None);
     }
-    Ok(sessions::by_hash(&mut app.db.read().await?.conn(), &token.hash(), app.clock.now()).await?)
+    let (hash, now) = (token.hash(), app.clock.now());
+    let found = async { sessions::by_hash(&mut app.db.look_up().await?.conn(), &hash, now).await };
+    misses::look_up_token(app, app.client_of(parts), &hash, found).await
 }
 
 /// The cookie that begins a session.

@@ -2,26 +2,27 @@
 
 mod webhooks;
 
-use std::sync::LazyLock;
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::{Redirect, Response};
+use axum::routing::get;
+use bytes::Bytes;
 use deeplink_core::x402;
-use http::StatusCode;
-use http::header::{self, HeaderValue};
-use tower_http::compression::CompressionLayer;
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderValue};
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
-use utoipa::openapi::{OpenApi, PathItem};
-use utoipa_swagger_ui::SwaggerUi;
+use utoipa::openapi::{OpenApi, PathItem, RefOr};
+use utoipa_swagger_ui::Config;
 
 use crate::error::ApiError;
 use crate::http::documented::{paid, refusal};
+use crate::http::extract::Path;
+use crate::http::fixed::Fixed;
 use crate::state::Shared;
 
 #[derive(utoipa::OpenApi)]
@@ -90,6 +91,9 @@ pub(crate) fn finished(mut document: OpenApi) -> OpenApi {
     let payment = ApiKeyValue::with_description("PAYMENT-SIGNATURE", payment);
     components.add_security_scheme("x402", SecurityScheme::ApiKey(ApiKey::Header(payment)));
     for item in document.paths.paths.values_mut() {
+        for operation in [&mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().flatten() {
+            is_refused_to_the_suspended(operation);
+        }
         for operation in operations(item) {
             if x402::PAID.iter().any(|paid| Some(paid.route.operation) == operation.operation_id.as_deref()) {
                 can_be_paid_for(operation);
@@ -116,55 +120,116 @@ fn can_be_paid_for(operation: &mut Operation) {
     }
 }
 
+/// Adds that what changes something of an account is refused while that is suspended.
+fn is_refused_to_the_suspended(operation: &mut Operation) {
+    const SAYS: &str = "The account is suspended, and only reads are answered (`account_suspended`)";
+    // Whoever is signed in may always sign out.
+    if operation.security.as_ref().is_none_or(Vec::is_empty) || operation.operation_id.as_deref() == Some("signout") {
+        return;
+    }
+    match operation.responses.responses.entry("403".to_owned()).or_insert_with(|| refusal(SAYS).build().into()) {
+        RefOr::T(response) if response.description != SAYS => {
+            response.description = format!("{}. {SAYS}", response.description);
+        }
+        _ => {}
+    }
+}
+
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().flatten()
 }
 
-static DOCUMENT: LazyLock<String> = LazyLock::new(|| crate::routes::description().to_pretty_json().unwrap_or_default());
+static TEXT: LazyLock<String> = LazyLock::new(|| crate::routes::description().to_pretty_json().unwrap_or_default());
 
 /// The document as `/openapi.json` serves it.
 pub fn text() -> &'static str {
-    &DOCUMENT
+    &TEXT
 }
+
+/// What changes with a release only: kept by clients, but asked for each time, so that a release is seen at once.
+fn fixed(document: impl Into<Bytes>, media_type: HeaderValue) -> Fixed {
+    Fixed::new(document, media_type).with(CACHE_CONTROL, HeaderValue::from_static("no-cache"))
+}
+
+/// Pages of any origin that show interfaces may read it.
+static DOCUMENT: LazyLock<Fixed> = LazyLock::new(|| {
+    fixed(text(), HeaderValue::from_static("application/json"))
+        .with(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"))
+});
+
+static LLMS: LazyLock<Fixed> = LazyLock::new(|| {
+    fixed(include_str!("../../templates/llms.txt"), HeaderValue::from_static("text/plain; charset=utf-8"))
+});
 
 /// The description of this interface.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "openapi", tag = "service",
-    responses((status = 200, description = "OpenAPI 3.1", content_type = "application/json", body = serde_json::Value))
+    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the document that is there already")),
+    responses(
+        (status = 200, description = "OpenAPI 3.1", content_type = "application/json", body = serde_json::Value, headers(("ETag" = String))),
+        (status = 304, description = "It has not changed", headers(("ETag" = String))),
+    )
 )]
-pub(crate) async fn document() -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text()).into_response()
+pub(crate) async fn document(asked: HeaderMap) -> Response {
+    DOCUMENT.answer(&asked)
 }
 
 /// The description of this interface for language models.
 #[utoipa::path(
     get, path = "/llms.txt", operation_id = "llms", tag = "service",
-    responses((status = 200, description = "Markdown", content_type = "text/plain", body = String))
-)]
-pub(crate) async fn llms() -> Response {
-    (
-        [(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))],
-        include_str!("../../templates/llms.txt"),
+    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the text that is there already")),
+    responses(
+        (status = 200, description = "Markdown", content_type = "text/plain", body = String, headers(("ETag" = String))),
+        (status = 304, description = "It has not changed", headers(("ETag" = String))),
     )
-        .into_response()
+)]
+pub(crate) async fn llms(asked: HeaderMap) -> Response {
+    LLMS.answer(&asked)
 }
 
 /// The pages around the interface: `/docs` and the small files that crawlers ask for.
 pub(crate) fn pages() -> Router<Shared> {
-    let docs: Router<Shared> = SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/openapi.json")).into();
-    docs.layer(CompressionLayer::new()).layer(middleware::from_fn(docs_headers)).merge(crate::api::health::files())
+    let docs = Router::new()
+        .route("/docs", get(|| async { Redirect::to("/docs/") }))
+        .route("/docs/", get(|asked: HeaderMap| async move { docs_file("index.html", &asked) }))
+        .route(
+            "/docs/{file}",
+            get(|Path(file): Path<String>, asked: HeaderMap| async move { docs_file(&file, &asked) }),
+        );
+    docs.merge(crate::api::health::files())
 }
 
-/// The docs page runs scripts of its own origin and nothing else.
-async fn docs_headers(request: Request, next: Next) -> Response {
+/// The files of Swagger UI that the docs page consists of.
+static DOCS: LazyLock<Vec<(&str, Fixed)>> = LazyLock::new(|| {
+    let names = [
+        "index.html",
+        "index.css",
+        "swagger-ui.css",
+        "swagger-initializer.js",
+        "swagger-ui-bundle.js",
+        "swagger-ui-standalone-preset.js",
+        "favicon-16x16.png",
+        "favicon-32x32.png",
+    ];
+    names.into_iter().filter_map(|name| Some((name, swagger_file(name)?))).collect()
+});
+
+fn swagger_file(name: &str) -> Option<Fixed> {
+    // The docs page runs scripts of its own origin and nothing else.
     const POLICY: HeaderValue = HeaderValue::from_static(
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; connect-src 'self'; \
          base-uri 'none'; frame-ancestors 'none'",
     );
-    let mut response = next.run(request).await;
-    if response.status() == StatusCode::NOT_FOUND {
-        return ApiError::not_found().into_response();
-    }
-    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, POLICY);
-    response
+    let file = utoipa_swagger_ui::serve(name, Arc::new(Config::from("/openapi.json"))).ok()??;
+    let bytes = match file.bytes {
+        Cow::Borrowed(bytes) => Bytes::from_static(bytes),
+        Cow::Owned(bytes) => bytes.into(),
+    };
+    let media_type = HeaderValue::try_from(file.content_type).ok()?;
+    Some(fixed(bytes, media_type).with(CONTENT_SECURITY_POLICY, POLICY))
+}
+
+fn docs_file(name: &str, asked: &HeaderMap) -> Response {
+    let file = DOCS.iter().find(|(known, _)| *known == name);
+    file.map_or_else(|| ApiError::not_found().to_response(), |(_, file)| file.answer(asked))
 }

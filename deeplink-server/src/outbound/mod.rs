@@ -6,4 +6,3 @@ pub(crate) mod facilitator;
 pub(crate) mod http;
 pub(crate) mod providers;
 pub(crate) mod stripe;
-pub(crate) mod tenant_limit;

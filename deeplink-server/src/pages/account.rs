@@ -4,6 +4,7 @@ use askama::Template;
 use axum::extract::State;
 use deeplink_core::billing::Usage;
 use deeplink_core::link::LinkFilter;
+use futures_util::FutureExt;
 use http::StatusCode;
 use http::header::SET_COOKIE;
 
@@ -12,7 +13,7 @@ use super::chart::Report;
 use super::form::Form;
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
-use super::person::Person;
+use super::person::{Leaving, Person};
 use super::plan::Plan;
 use crate::api;
 use crate::caller::Caller;
@@ -55,7 +56,10 @@ async fn report_of(app: &App, caller: &Caller) -> Result<Report, ApiError> {
 /// The overview.
 pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
     let now = app.clock.now();
-    let usage = tenants::usage(&mut app.db.read().await?.conn(), &person.caller.tenant, now).await?;
+    let usage = app.report(&person.caller, move |mut db, tenant| {
+        async move { tenants::usage(&mut db, &tenant, now).await }.boxed()
+    });
+    let usage = usage.await?;
     let mut steps = vec![
         Step {
             is_done: usage.keys > 0,
@@ -89,7 +93,7 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
 }
 
 /// Ends the session.
-pub(super) async fn sign_out(State(app): State<Shared>, person: Person, _: Form) -> PageResult {
+pub(super) async fn sign_out(State(app): State<Shared>, Leaving(person): Leaving, _: Form) -> PageResult {
     let cleared = api::sessions::end(&app, &person.who).await?;
     let mut response = see_other("/signin?signed_out=1");
     response.headers_mut().insert(SET_COOKIE, cleared);

@@ -11,7 +11,7 @@ use deeplink_core::affiliate::{
 use super::PageResult;
 use super::confirm::Question;
 use super::form::{Field, Form, FormView, Group, Kind, View, secret_of};
-use super::frame::{Frame, Section, answer};
+use super::frame::{Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::secret::{Secret, SecretKind};
@@ -20,6 +20,7 @@ use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::{Answer, Once};
+use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 
 struct AffiliateView {
@@ -47,6 +48,7 @@ impl From<AffiliateDetail> for AffiliateView {
 struct ListPage<'a> {
     frame: &'a Frame,
     affiliates: Vec<AffiliateView>,
+    pager: Pager,
     form: FormView,
 }
 
@@ -56,7 +58,8 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
-    let all = api::affiliates::list_for(app, &person.caller).await?;
+    let cursor = view.cursor()?;
+    let found = api::affiliates::list_for(app, &person.caller, Asked::at(cursor)).await?;
     let hint = "A short ID for use in code: 2 to 32 lowercase letters, digits and hyphens. It cannot be changed later.";
     let fields = vec![
         Field::line("name", "Name", "").required().max_length(MAX_NAME).placeholder("Spring partner"),
@@ -64,8 +67,9 @@ async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult 
     ];
     let form = FormView::new(app, vec![Group::plain(fields)], &Form::default(), &view);
     let frame = Frame::list(app, person, Section::AFFILIATES, &view);
-    let affiliates = all.affiliates.into_iter().map(AffiliateView::from).collect();
-    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, affiliates, form }))
+    let affiliates = found.affiliates.into_iter().map(AffiliateView::from).collect();
+    let pager = Pager::new(cursor, found.next_cursor);
+    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, affiliates, pager, form }))
 }
 
 /// Adds an affiliate.
@@ -113,7 +117,7 @@ async fn named(app: &App, person: &Person, id: &str) -> Result<AffiliateDetail, 
 
 async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageResult {
     let affiliate = named(app, person, id).await?;
-    let all = api::credentials::list_for(app, &person.caller, &affiliate.id).await?;
+    let all = api::credentials::list_for(app, &person.caller, &affiliate.id, Asked::at(None)).await?;
     let credentials = all.credentials.into_iter().map(|key| CredentialRow {
         id: key.id.to_string(),
         prefix: key.key_prefix,

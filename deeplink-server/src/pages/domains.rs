@@ -11,7 +11,7 @@ use http::StatusCode;
 use super::PageResult;
 use super::confirm::Question;
 use super::form::{Field, Form, FormError, FormView, Group, Kind, View, status_of};
-use super::frame::{Frame, Outcome, Section, answer};
+use super::frame::{Frame, Outcome, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::time::DisplayTime;
@@ -20,6 +20,7 @@ use crate::api::domain_verify::Saw;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
+use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 
 struct DomainView {
@@ -41,6 +42,7 @@ impl From<DomainDetail> for DomainView {
 struct ListPage<'a> {
     frame: &'a Frame,
     domains: Vec<DomainView>,
+    pager: Pager,
     form: FormView,
 }
 
@@ -50,7 +52,10 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
-    let domains = api::domains::list_for(app, &person.caller).await?.into_iter().map(DomainView::from).collect();
+    let cursor = view.cursor()?;
+    let found = api::domains::list_for(app, &person.caller, Asked::at(cursor)).await?;
+    let pager = Pager::new(cursor, found.next_cursor);
+    let domains = found.items.into_iter().map(DomainView::from).collect();
     let roles = [("primary", "Short links"), ("alternate", "Opens apps from landing pages")];
     let fields = vec![
         Field::line("domain", "Domain", "A domain or subdomain whose DNS records you can edit.")
@@ -66,7 +71,7 @@ async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     ];
     let form = FormView::new(app, vec![Group::plain(fields)], &Form::default(), &view);
     let frame = Frame::list(app, person, Section::DOMAINS, &view);
-    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, domains, form }))
+    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, domains, pager, form }))
 }
 
 /// Claims a domain.
@@ -74,7 +79,7 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     let mut domain = CreateDomain::new(form.value("domain"));
     domain.role = form.filled("role").map(|role| DomainRole::from(role.as_str()));
     let role = domain.role.clone().unwrap_or(DomainRole::Primary);
-    match api::domains::create_for(&app, &person.caller, Once::none(), domain).await {
+    match api::domains::create_for(&app, &person.caller, Once::none(person.caller.share()), domain).await {
         Ok(answer) => {
             let domain = answer.into_made()?.domain;
             Ok(see_other(&format!("/account/domains/{domain}?done=domain-added")))
@@ -152,7 +157,7 @@ pub(super) async fn verify(State(app): State<Shared>, person: Person, Path(name)
     let domain = named(&app, &person, &name).await?;
     let looked = async {
         let claim = api::domain_verify::claim_of(&app, &person.caller, &name).await?;
-        api::domain_verify::verify_claim(&app, claim, Once::none()).await
+        api::domain_verify::verify_claim(&app, claim, Once::none(person.caller.share())).await
     };
     let (failure, outcome) = match looked.await {
         Ok((answer, saw)) => {

@@ -12,7 +12,7 @@ use super::frame::{Frame, Outcome, Section, answer};
 use super::guard;
 use super::person::Person;
 use crate::error::ApiError;
-use crate::http::extract::{Query, form_body};
+use crate::http::extract::{BODY_LIMIT, Query, form_body};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
 
@@ -58,6 +58,11 @@ impl Form {
         url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.pairs).finish()
     }
 
+    /// Reads a form of at most so many bytes.
+    pub(super) async fn read(request: Request, limit: usize) -> Result<Self, ApiError> {
+        Self::of(form_body(request, limit).await?.pairs())
+    }
+
     fn of(sent: &[(String, String)]) -> Result<Self, ApiError> {
         let mut form = Self::default();
         for (name, value) in sent {
@@ -74,7 +79,7 @@ impl FromRequest<Shared> for Form {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &Shared) -> Result<Self, ApiError> {
-        Self::of(form_body(request).await?.pairs())
+        Self::read(request, BODY_LIMIT).await
     }
 }
 
@@ -273,6 +278,11 @@ impl<'a> View<'a> {
         Ok(Self::Refused(form.into(), FormError::of(error)?))
     }
 
+    /// The page of a list that was opened. A refused form is shown with the first one.
+    pub(super) fn cursor(&self) -> Result<Option<&str>, ApiError> {
+        if let Self::Opened(Some(query)) = self { query.one("cursor") } else { Ok(None) }
+    }
+
     pub(super) fn error(&self) -> Option<&FormError> {
         if let Self::Refused(_, error) = self { Some(error) } else { None }
     }
@@ -326,7 +336,9 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::InvalidTier => "This plan cannot be bought. Choose another one.",
         ErrorCode::NoCustomer => "The payment service does not know you as a customer, so there is nothing to manage.",
         ErrorCode::NoSubscription => "You have no subscription that could be canceled.",
-        ErrorCode::ThreatDetected => "This URL is on a list of unsafe sites, so links cannot lead there.",
+        ErrorCode::ThreatDetected if message.ends_with("threat list") => {
+            "This URL is on a list of unsafe sites, so links cannot lead there."
+        }
         ErrorCode::AlternateLimit => "You already have a verified alternate domain. Only one is allowed.",
         ErrorCode::InvalidUrl if message.ends_with("not an absolute URL") => {
             "Enter the full URL, starting with https:// or your app’s scheme, such as myapp://."

@@ -97,6 +97,8 @@ pub(super) struct Frame {
     section: Option<Section>,
     /// Who is signed in.
     pub(super) email: Option<String>,
+    /// Whether the operator suspended the account.
+    pub(super) is_suspended: bool,
     /// What the form before did.
     pub(super) notice: Option<&'static str>,
     /// Whether the form has an error, which the title says first.
@@ -110,8 +112,8 @@ pub(super) struct Frame {
 impl Frame {
     /// The frame of a page of the account.
     pub(super) fn of(app: &App, person: &Person, section: Section, title: impl Into<String>) -> Self {
-        let email = Some(person.who.email.clone());
-        Self { section: Some(section), email, ..Self::alone(app, title) }
+        let (email, is_suspended) = (Some(person.who.email.clone()), person.who.is_suspended);
+        Self { section: Some(section), email, is_suspended, ..Self::alone(app, title) }
     }
 
     /// The frame of a section's list with the form that adds to it.
@@ -127,6 +129,7 @@ impl Frame {
             title: title.into(),
             section: None,
             email: None,
+            is_suspended: false,
             notice: None,
             failed: false,
             has_plan: app.config.billing,
@@ -172,6 +175,20 @@ impl Frame {
     pub(super) fn sections(&self) -> impl Iterator<Item = (Section, bool)> {
         let shown = Section::ALL.into_iter().filter(|section| self.has_plan || *section != Section::PLAN);
         shown.map(|section| (section, Some(section) == self.section))
+    }
+}
+
+/// The way through a list that comes in pages.
+pub(super) struct Pager {
+    pub(super) is_first: bool,
+    /// The cursor of the next page.
+    pub(super) next: Option<String>,
+}
+
+impl Pager {
+    /// Of the page at `cursor`.
+    pub(super) fn new(cursor: Option<&str>, next: Option<String>) -> Self {
+        Self { is_first: cursor.is_none(), next }
     }
 }
 

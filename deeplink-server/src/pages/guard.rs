@@ -25,12 +25,13 @@ pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Nex
         return see_other("/signin?error=invalid_request");
     }
     let id = request_id::of(&parts.headers);
+    let path = parts.uri.path().to_owned();
     let mut response = next.run(Request::from_parts(parts, body)).await;
     match response.extensions_mut().remove::<Record>() {
         Some(record) => {
             let id = id.to_str().unwrap_or_default();
             record.log(id);
-            error_page(&app, &response, &record, id)
+            error_page(&app, &response, &record, (&path, id))
         }
         None => response,
     }
@@ -44,16 +45,16 @@ struct ErrorPage<'a> {
     /// The request's id in the log, where somebody may have to look for it.
     request_id: Option<&'a str>,
     /// Where to go from here, and the label of that button.
-    next: (&'static str, &'static str),
+    next: (&'a str, &'static str),
 }
 
 /// The page for an error that no form can show.
-fn error_page(app: &App, refused: &Response, record: &Record, request_id: &str) -> Response {
+fn error_page(app: &App, refused: &Response, record: &Record, (path, request_id): (&str, &str)) -> Response {
     let status = refused.status();
     let (heading, advice) = text_of(&record.body().code, status);
     let frame = Frame::alone(app, heading);
     let next = match record.body().code {
-        ErrorCode::InvalidCursor => ("/account/links", "Go to the newest links"),
+        ErrorCode::InvalidCursor => (path, "Back to the first page"),
         _ => ("/account", "Go to your account"),
     };
     let request_id = status.is_server_error().then_some(request_id);
@@ -74,6 +75,11 @@ pub(super) fn text_of(code: &ErrorCode, status: StatusCode) -> (&'static str, &'
             ("This is not set up on this service", "Ask whoever runs the service to set it up.")
         }
         (ErrorCode::InvalidCursor, _) => ("This list has changed", "Start again from the newest."),
+        (ErrorCode::AccountSuspended, _) => (
+            "This account is suspended",
+            "The operator of this service suspended it, so nothing was changed. You can still look at everything; \
+             contact the operator.",
+        ),
         (_, 404) => ("Page not found", "It may have been deleted, or the address may be incomplete."),
         (_, 405) => ("This page does not work that way", "Go back to your account and try again from there."),
         (_, 413) => ("The form is too large", "Shorten what you entered and try again."),

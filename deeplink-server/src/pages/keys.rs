@@ -18,6 +18,7 @@ use super::time::DisplayTime;
 use crate::api;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Answer;
+use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/keys";
@@ -68,10 +69,9 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
-    let secret = api::secret_keys::list_for(app, &person.caller.tenant).await?.keys;
-    let publishable = api::publishable_keys::list_for(app, &person.caller).await?.keys;
-    let domains = api::domains::list_for(app, &person.caller).await?;
-    let names: Vec<_> = domains.into_iter().filter(|domain| domain.verified).map(|domain| domain.domain).collect();
+    let secret = api::secret_keys::list_for(app, &person.caller, Asked::at(None)).await?.keys;
+    let publishable = api::publishable_keys::list_for(app, &person.caller, Asked::at(None)).await?.keys;
+    let names = api::domains::verified_of(app, &person.caller).await?;
     let mut groups = Vec::new();
     if !names.is_empty() {
         let choices = names.into_iter().map(|name| (name.clone(), name));

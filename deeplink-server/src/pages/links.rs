@@ -12,6 +12,7 @@ use deeplink_core::link::{
 };
 use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
@@ -19,7 +20,7 @@ use super::PageResult;
 use super::chart::Report;
 use super::confirm::Question;
 use super::form::{Field, Form, FormError, FormPage, Group, View};
-use super::frame::{Frame, Section, answer};
+use super::frame::{Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::time::DisplayTime;
@@ -68,8 +69,7 @@ impl From<&LinkStatus> for Status {
 struct ListPage<'a> {
     frame: &'a Frame,
     links: Vec<LinkRow>,
-    is_first: bool,
-    next: Option<String>,
+    pager: Pager,
 }
 
 /// Clicks of the last days, by `links.position`.
@@ -86,7 +86,9 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
     let found = api::links::page_of(&app, &person.caller, LinkFilter::new(), cursor, PAGE_SIZE).await?;
     let now = app.clock.now();
     let positions: Vec<i64> = found.links.iter().map(|link| link.position).collect();
-    let counts = recent_clicks(&mut app.db.read().await?.conn(), &positions, now).await?;
+    let counts = app
+        .report(&person.caller, move |mut db, _| async move { recent_clicks(&mut db, &positions, now).await }.boxed());
+    let counts = counts.await?;
     let links = found.links.into_iter().map(|link| {
         let clicks = counts.get(&link.position).copied().unwrap_or(0);
         let link = app.detail(link, found.primary.as_deref(), now);
@@ -100,7 +102,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
     });
     let links = links.collect();
     let frame = Frame::of(&app, &person, Section::LINKS, "Links").after(&query);
-    let page = ListPage { frame: &frame, links, is_first: cursor.is_none(), next: found.next_cursor };
+    let page = ListPage { frame: &frame, links, pager: Pager::new(cursor, found.next_cursor) };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 

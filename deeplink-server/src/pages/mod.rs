@@ -52,6 +52,7 @@ table! {
     .route("/signin", get(signin::show).post(signin::send))
     .route("/account", get(account::show))
     .route("/account/signout", post(account::sign_out))
+    .route("/account/confirm", get(auth::sign_up).post(auth::confirm))
     .route("/account/links", get(links::list))
     .route("/account/new-link", get(links::new).post(links::create))
     .route("/account/links/{link_id}", get(links::show))

@@ -11,6 +11,8 @@ use http::request::Parts;
 
 use super::headers::see_other;
 use crate::caller::{Caller, SignedIn};
+use crate::http::anonymous::Anonymous;
+use crate::http::auth::admit;
 use crate::http::session::{self, Presented};
 use crate::state::Shared;
 
@@ -27,14 +29,30 @@ impl FromRequestParts<Shared> for Person {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Response> {
+        let Leaving(person) = Leaving::from_request_parts(parts, app).await?;
+        admit(person.who.is_suspended, &parts.method).map_err(IntoResponse::into_response)?;
+        Ok(person)
+    }
+}
+
+/// Somebody who signs out, which nothing of the account stands in the way of.
+pub(super) struct Leaving(pub(super) Person);
+
+impl FromRequestParts<Shared> for Leaving {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Response> {
         let presented = session::presented(&parts.headers);
         let found = match &presented {
-            Presented::One(token) => session::find(app, token).await.map_err(IntoResponse::into_response)?,
+            Presented::One(token) => session::find(app, parts, token).await.map_err(IntoResponse::into_response)?,
             Presented::None | Presented::Several => None,
         };
         let had_one = !matches!(presented, Presented::None);
         match found {
-            Some(who) => Ok(Self { caller: Arc::new(who.caller()), who, path: parts.uri.path().to_owned() }),
+            Some(who) => {
+                Anonymous::end(parts, &app.account_bodies, &who.tenant);
+                Ok(Self(Person { caller: Arc::new(who.caller()), who, path: parts.uri.path().to_owned() }))
+            }
             None => Err(to_signin(parts, had_one)),
         }
     }
@@ -72,7 +90,7 @@ impl FromRequestParts<Shared> for MaybeSignedIn {
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Infallible> {
         Ok(Self(match session::presented(&parts.headers) {
             // The sign-in page is shown even while sessions cannot be looked up.
-            Presented::One(token) => session::find(app, &token).await.ok().flatten(),
+            Presented::One(token) => session::find(app, parts, &token).await.ok().flatten(),
             Presented::None | Presented::Several => None,
         }))
     }

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{Request, State};
 use axum::response::Response;
 use deeplink_core::session::{NextPath, Signin};
 use http::StatusCode;
@@ -15,7 +15,7 @@ use super::person::MaybeSignedIn;
 use crate::api;
 use crate::config::MailTransport;
 use crate::http::client_ip::Peer;
-use crate::http::extract::Query;
+use crate::http::extract::{Query, SIGN_IN_BODY_LIMIT};
 use crate::state::{App, Shared};
 
 #[derive(Template)]
@@ -59,6 +59,9 @@ fn text_of(error: &str) -> &'static str {
         "link_expired" => "That link has already been used, or it is more than 15 minutes old. Request a new one.",
         "invite_invalid" => {
             "That invitation has already been used or withdrawn, is more than 7 days old, or is for an address that already has its own account. Ask the person who invited you."
+        }
+        "signup_invalid" => {
+            "That confirmation link has already been used, is more than 7 days old, or is for an address that already has its own account. A new key is shown only once; if you have lost it, create another one under Keys."
         }
         "invalid_request" => "That request came from another website, so it was ignored. Please try again here.",
         "oauth_denied" => "You did not allow access, so you are not signed in. Try again, or sign in by email.",
@@ -150,14 +153,14 @@ pub(super) async fn send(
         return Ok(response);
     }
     let admitted = api::signin::admit(&app, peer, request.headers());
-    let form = Form::from_request(request, &app).await;
+    let form = Form::read(request, SIGN_IN_BODY_LIMIT).await;
     let form = if admitted.is_ok() { form? } else { form.unwrap_or_default() };
     let next = NextPath::read(form.value("next"));
     let asked = Signin::new(form.value("email")).next(next.as_str());
     let sent = async {
-        admitted?;
+        let network = admitted?;
         let (email, next) = asked.check()?;
-        api::signin::send_link(&app, email, next).await
+        api::signin::send_link(&app, network, email, next).await
     };
     match sent.await {
         Ok(()) => Ok(see_other("/signin?sent=1")),

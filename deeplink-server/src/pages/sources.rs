@@ -6,7 +6,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use deeplink_core::source::{CreateSource, MAX_SOURCE_NAME, SourceDetail};
+use deeplink_core::source::{CreateSource, MAX_SOURCE_NAME, SourceDetail, SourceUrl};
 use http::StatusCode;
 
 use super::PageResult;
@@ -19,6 +19,7 @@ use super::time::DisplayTime;
 use crate::api;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Answer;
+use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/sources";
@@ -26,7 +27,7 @@ const LIST: &str = "/account/sources";
 struct SourceRow {
     id: String,
     name: String,
-    /// The URL up to its token.
+    /// The URL up to its token, or that it cannot be read.
     masked_url: String,
     created: DisplayTime,
 }
@@ -35,7 +36,7 @@ impl From<SourceDetail> for SourceRow {
     fn from(source: SourceDetail) -> Self {
         Self {
             id: source.id.to_string(),
-            masked_url: source.webhook_url.masked(),
+            masked_url: source.webhook_url.map_or_else(|| "URL cannot be read".to_owned(), |url| url.masked()),
             created: source.created_at.into(),
             name: source.name,
         }
@@ -56,7 +57,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
-    let all = api::sources::list_for(app, &person.caller).await?;
+    let all = api::sources::list_for(app, &person.caller, Asked::at(None)).await?;
     let hint = "For your own reference. It is not part of the URL.";
     let name = Field::line("name", "Name", hint).required().max_length(MAX_SOURCE_NAME).placeholder("Shop");
     let form = FormView::new(app, vec![Group::plain(vec![name])], &Form::default(), &view);
@@ -69,13 +70,15 @@ async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult 
 #[template(path = "pages/source.html")]
 struct SourcePage<'a> {
     frame: &'a Frame,
-    url: &'a str,
+    /// `None` if it cannot be read.
+    url: Option<&'a str>,
     id: &'a str,
 }
 
 fn source_page(app: &App, person: &Person, source: &SourceDetail) -> Response {
     let frame = Frame::of(app, person, Section::SOURCES, source.name.clone());
-    let page = SourcePage { frame: &frame, url: source.webhook_url.expose(), id: source.id.as_str() };
+    let page =
+        SourcePage { frame: &frame, url: source.webhook_url.as_ref().map(SourceUrl::expose), id: source.id.as_str() };
     answer(app, StatusCode::OK, &frame, &page)
 }
 

@@ -8,7 +8,7 @@ use deeplink_core::user::{InviteUser, UserDetail, UserStatus};
 use super::PageResult;
 use super::confirm::Question;
 use super::form::{Field, Form, FormError, FormView, Group, Kind, View};
-use super::frame::{Frame, Section, answer};
+use super::frame::{Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::time::DisplayTime;
@@ -16,6 +16,7 @@ use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
+use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/team";
@@ -35,6 +36,7 @@ struct MemberRow {
 struct ListPage<'a> {
     frame: &'a Frame,
     members: Vec<MemberRow>,
+    pager: Pager,
     /// The form for an invitation; without fields where email is not set up.
     form: FormView,
 }
@@ -45,7 +47,10 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
-    let members = api::users::list_for(app, &person.caller).await?.users.into_iter().map(|user| MemberRow {
+    let cursor = view.cursor()?;
+    let found = api::users::list_for(app, &person.caller, Asked::at(cursor)).await?;
+    let pager = Pager::new(cursor, found.next_cursor);
+    let members = found.users.into_iter().map(|user| MemberRow {
         is_pending: user.status == UserStatus::Pending,
         is_owner: user.is_owner,
         is_me: user.id == person.who.user,
@@ -62,7 +67,7 @@ async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     }
     let form = FormView::new(app, groups, &Form::default(), &view);
     let frame = Frame::list(app, person, Section::TEAM, &view);
-    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, members, form }))
+    Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, members, pager, form }))
 }
 
 /// Invites somebody.

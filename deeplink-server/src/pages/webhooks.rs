@@ -22,6 +22,7 @@ use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::{Answer, Once};
+use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/webhooks";
@@ -81,7 +82,7 @@ async fn groups(app: &App, person: &Person, filter: Option<&str>) -> Result<Vec<
     let hint = "A public URL of yours that starts with https://.";
     let url = Field::url("url", "Endpoint URL", hint).required().placeholder("https://hooks.example.com/deeplink");
     let kinds = KINDS.iter().map(|(name, _, label)| Field::checkbox(name, label)).collect();
-    let affiliates = api::affiliates::list_for(app, &person.caller).await?.affiliates;
+    let affiliates = api::affiliates::all_of(app, &person.caller).await?;
     let all = [(String::new(), "All conversions".to_owned())];
     // One that is deleted still filters; a form without it would silently send more.
     let deleted = filter.filter(|id| affiliates.iter().all(|one| one.id.as_str() != *id));
@@ -119,7 +120,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
-    let all = api::webhooks::list_for(app, &person.caller).await?.webhooks;
+    let all = api::webhooks::list_for(app, &person.caller, Asked::at(None)).await?.webhooks;
     let is_full = i64::try_from(all.len()).is_ok_and(|count| count >= MAX_WEBHOOKS);
     let initial = Form::with([("event_conversion", Some("yes"))]);
     let form = FormView::new(app, groups(app, person, None).await?, &initial, &view);
@@ -196,7 +197,8 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let stored = Form::with(kinds.chain([("url", Some(&*webhook.url)), (AFFILIATE, filter)]));
     let form = FormView::new(app, groups(app, person, filter).await?, &stored, &view);
     let frame = Frame::of(app, person, Section::WEBHOOKS, "Webhook").showing(&view);
-    let warnings = warnings(&webhook, &api::webhooks::list_for(app, &person.caller).await?.webhooks);
+    let all = api::webhooks::list_for(app, &person.caller, Asked::at(None)).await?.webhooks;
+    let warnings = warnings(&webhook, &all);
     let page = WebhookPage { frame: &frame, webhook: webhook.into(), warnings, form };
     Ok(answer(app, view.outcome(), &frame, &page))
 }

@@ -5,15 +5,17 @@ use std::thread::available_parallelism;
 
 use bytes::Bytes;
 use deeplink_core::error::ErrorCode;
+use deeplink_core::id::TenantId;
 use deeplink_core::qr::{QrFormat, QrStyle};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 
 use super::{Layout, draw};
 use crate::error::ApiError;
+use crate::shares::limit::ShareLimit;
 
-/// Requests that wait for a drawing slot.
+/// Requests of an account that wait for a drawing slot.
 const MAX_WAITING: usize = 16;
 /// Cached codes, in bytes.
 const CACHE_BYTES: u64 = 32 << 20;
@@ -29,9 +31,8 @@ pub(crate) struct Codes {
     images: Cache<Box<str>, Bytes, Weight>,
     /// Values of `src`, by the link's URL.
     page_images: Cache<String, Arc<str>, Weight>,
-    /// Requests being drawn or waiting.
-    admitted: Semaphore,
-    slots: Arc<Semaphore>,
+    /// Accounts take turns.
+    slots: Arc<ShareLimit>,
     /// A page's code is small, so it has a slot of its own and does not wait for large ones.
     page_slot: Arc<Semaphore>,
 }
@@ -42,8 +43,7 @@ impl Codes {
         Self {
             images: Cache::with_weighter(1_000, CACHE_BYTES, Weight),
             page_images: Cache::with_weighter(1_000, PAGE_CACHE_BYTES, Weight),
-            admitted: Semaphore::new(at_once + MAX_WAITING),
-            slots: Arc::new(Semaphore::new(at_once)),
+            slots: ShareLimit::new(at_once, at_once),
             page_slot: Arc::new(Semaphore::new(1)),
         }
     }
@@ -53,19 +53,16 @@ impl Codes {
         self.images.get(tag)
     }
 
-    /// A permit to wait for a slot, or a refusal at once. A caller who hangs up returns it, and drawing does not start.
-    pub(crate) fn admit(&self) -> Result<SemaphorePermit<'_>, ApiError> {
-        let full = ApiError::Plain(ErrorCode::Overloaded, "too many codes are being drawn; try again");
-        self.admitted.try_acquire().map_err(|_| full)
-    }
-
-    /// Runs a task once a slot is free.
+    /// Runs an account's task once a slot is free, or refuses it at once. Of a caller who hangs up drawing does not start.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        _permit: &SemaphorePermit<'_>,
+        tenant: &TenantId,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        run(&self.slots, work).await
+        const FULL: &str = "too many QR codes of this account are being drawn; try again in a second";
+        let full = ApiError::Plain(ErrorCode::Overloaded, FULL);
+        let slot = self.slots.acquire(tenant.into(), MAX_WAITING).ok_or(full)?.await;
+        draw_holding(slot, work).await
     }
 
     /// Caches a code.
@@ -78,7 +75,11 @@ impl Codes {
     pub(crate) async fn on_page(&self, url: &str) -> Result<Arc<str>, ApiError> {
         let content = url.to_owned();
         self.page_images
-            .get_or_insert_async(url, async { run(&self.page_slot, move || source_of(&content)).await? })
+            .get_or_insert_async(url, async {
+                let slot = Arc::clone(&self.page_slot).acquire_owned().await;
+                let slot = slot.map_err(|_| ApiError::Internal("the drawing slot is closed".into()))?;
+                draw_holding(slot, move || source_of(&content)).await?
+            })
             .await
     }
 }
@@ -88,15 +89,12 @@ fn at_once() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs a task on the threads for blocking work once a slot is free.
-async fn run<T: Send + 'static>(
-    slots: &Arc<Semaphore>,
+/// Runs a task on the threads for blocking work. It has its slot until it is done, even if its caller has gone.
+async fn draw_holding<T: Send + 'static>(
+    slot: impl Send + 'static,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    let closed = |_| ApiError::Internal("the drawing slots are closed".into());
-    let slot = Arc::clone(slots).acquire_owned().await.map_err(closed)?;
     let done = tokio::task::spawn_blocking(move || {
-        // Held until the task is done, even if its caller has gone.
         let _slot = slot;
         work()
     });
@@ -143,38 +141,48 @@ impl Weighter<String, Arc<str>> for Weight {
 mod tests {
     use std::sync::Barrier;
 
+    use futures_util::FutureExt;
+
     use super::*;
 
-    /// Q2: one code per core is drawn at a time, 16 wait, and the next is refused at once.
+    fn tenant(number: u32) -> TenantId {
+        format!("tnt_{number:024x}").parse().expect("an id")
+    }
+
+    /// Q2: one code per core is drawn at a time, 16 of an account wait, and its next is refused at once; another account's is not.
     #[tokio::test]
     async fn q2_the_queue_is_limited() {
-        let codes = Codes::new();
-        let at_once = at_once();
-        let mut permits: Vec<_> = (0..at_once + MAX_WAITING).map(|_| codes.admit().expect("a permit")).collect();
-        assert!(matches!(codes.admit(), Err(ApiError::Plain(ErrorCode::Overloaded, _))));
+        let (codes, tenants) = (Codes::new(), [tenant(1), tenant(2)]);
         // All slots are used: a barrier that one fewer could not pass.
-        assert_eq!(codes.slots.available_permits(), at_once);
-        let barrier = Arc::new(Barrier::new(at_once));
-        let drawn = permits[..at_once].iter().map(|permit| {
+        let barrier = Arc::new(Barrier::new(at_once() + 1));
+        let drawn = (0..at_once()).map(|_| {
             let barrier = Arc::clone(&barrier);
-            codes.run(permit, move || barrier.wait().is_leader())
+            codes.run(&tenants[0], move || {
+                barrier.wait();
+            })
         });
-        for done in futures_util::future::join_all(drawn).await {
+        let mut asked: Vec<_> = drawn.map(FutureExt::boxed_local).collect();
+        asked.extend((0..MAX_WAITING).map(|_| codes.run(&tenants[0], || ()).boxed_local()));
+        asked.push(codes.run(&tenants[1], || ()).boxed_local());
+        for drawing in &mut asked {
+            assert!(drawing.now_or_never().is_none(), "it is drawn or waits");
+        }
+        let refused = codes.run(&tenants[0], || ()).now_or_never().expect("an answer at once");
+        assert!(matches!(refused, Err(ApiError::Plain(ErrorCode::Overloaded, _))));
+        tokio::task::spawn_blocking(move || barrier.wait());
+        for done in futures_util::future::join_all(asked).await {
             done.expect("drawn");
         }
-        permits.pop();
-        drop(codes.admit().expect("a returned permit"));
+        codes.run(&tenants[0], || ()).await.expect("there is room again");
     }
 
     /// A caller who hangs up while a code is drawn does not free its slot.
     #[tokio::test]
     async fn a_slot_is_held_until_its_task_is_done() {
-        let codes = Codes::new();
-        let at_once = codes.slots.available_permits();
-        let permit = codes.admit().expect("a permit");
+        let (codes, tenant) = (Codes::new(), tenant(1));
         let (open, closed) = std::sync::mpsc::channel::<()>();
         let (begun, at_work) = tokio::sync::oneshot::channel();
-        let work = codes.run(&permit, move || {
+        let work = codes.run(&tenant, move || {
             let _ = begun.send(());
             assert!(closed.recv().is_err(), "until the other end is gone");
         });
@@ -182,10 +190,10 @@ mod tests {
             _ = work => panic!("it cannot be done yet"),
             begun = at_work => begun.expect("begun"),
         }
-        assert_eq!(codes.slots.available_permits(), at_once - 1);
+        let free: Vec<_> = std::iter::from_fn(|| codes.slots.try_acquire((&tenant).into())).collect();
+        assert_eq!(free.len(), at_once() - 1);
         drop(open);
-        let all = u32::try_from(at_once).expect("a small number");
-        drop(codes.slots.acquire_many(all).await.expect("all slots, once it is done"));
+        drop(codes.slots.acquire((&tenant).into(), 1).expect("a place").await);
     }
 
     #[tokio::test]

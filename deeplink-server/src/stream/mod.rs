@@ -27,7 +27,7 @@ pub(crate) const MAX_BUFFERED_TOTAL: usize = 32 * 1024 * 1024;
 /// Approximate bytes of frames that a reader takes at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Readers that may page through the database at the same time. One, because reports can occupy half of SQLite's few read
-/// connections, and lookups of links and keys need the rest. A permit is good for one page.
+/// connections, and single rows need the rest. A permit is good for one page.
 const MAX_CATCHING_UP: usize = 1;
 /// How long a reader waits for a permit before it gets control again, to check its key and to send a heartbeat.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -14,6 +14,7 @@ use deeplink_core::destinations::Destinations;
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::link::LinkPatch;
 use deeplink_core::patch::Patch;
+use deeplink_core::secret::sha256_hex;
 use url::{Host, Url};
 
 /// Maximum size of a list in bytes: several million lines.
@@ -113,6 +114,26 @@ impl ThreatList {
     pub(crate) fn is_empty(&self) -> bool {
         self.hosts.is_empty() && self.urls.is_empty()
     }
+}
+
+/// The destinations that an update sets.
+pub(crate) fn set_by(patch: &LinkPatch) -> Destinations<Option<&str>> {
+    patch.destinations.as_ref().map(|url| if let Patch::Set(url) = url { Some(&**url) } else { None })
+}
+
+/// Whether a destination is a web address.
+pub(crate) fn is_web(destination: &str) -> bool {
+    normal(destination).is_some()
+}
+
+/// What tells destinations apart that a tenant is refused: SHA-256 in hex of a web address in the list's form without its
+/// fragment, which no server sees, and of any other URL as it is.
+pub(crate) fn destination_hash(destination: &str) -> String {
+    let web = normal(destination).map(|mut url| {
+        url.set_fragment(None);
+        String::from(url)
+    });
+    sha256_hex(web.as_deref().unwrap_or(destination))
 }
 
 /// The line up to the first `#` after white space; a `#` without is a fragment's.
@@ -256,9 +277,7 @@ impl Threats {
 
     /// The same for the destinations that an update sets.
     pub(crate) fn check_patch(&self, patch: &LinkPatch) -> Result<(), Invalid> {
-        self.check_urls(
-            patch.destinations.as_ref().map(|url| if let Patch::Set(url) = url { Some(&**url) } else { None }),
-        )
+        self.check_urls(set_by(patch))
     }
 
     fn check_urls(&self, to: Destinations<Option<&str>>) -> Result<(), Invalid> {

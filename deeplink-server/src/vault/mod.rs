@@ -1,13 +1,17 @@
 //! The server keys: they encrypt ("seal") secrets that must be read back from the database, sign cursors, and hash
 //! confirmation codes.
 //!
-//! The first key encrypts and all keys decrypt, so keys can be rotated: put the new one first, restart all nodes, then
-//! remove the old one. A sealed value names its key and is bound to its table and row. Where keys come from, and how a node
-//! checks that they match the database, is in `unlock`.
+//! The first key encrypts and all keys decrypt, so keys can be rotated: every node must know the new one before any node
+//! encrypts with it, and the old one goes when no value needs it. A sealed value names its key and is bound to its table and
+//! row. Where keys come from, and how a node checks that they match the database, is in `unlock`; `reseal` encrypts anew what
+//! older keys have encrypted.
 
+mod reseal;
 mod unlock;
+mod unopened;
 
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,9 +24,17 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
+use self::unopened::Unopened;
+use crate::db::sealed::COLUMNS;
+
 pub use crate::config::{MasterKey, NotAMasterKey};
 pub(crate) use unlock::KeyCheck;
 pub use unlock::{KeyFileError, UnlockError};
+
+/// Table and name of every column that holds sealed values.
+pub fn sealed_columns() -> impl Iterator<Item = (&'static str, &'static str)> {
+    COLUMNS.iter().map(|column| (column.table, column.name))
+}
 
 /// Length of a cursor's signature in bytes.
 pub const CURSOR_MAC_LEN: usize = 16;
@@ -45,6 +57,7 @@ struct Keys {
     seal: XChaCha20Poly1305,
     cursor: Hmac<Sha256>,
     code: Hmac<Sha256>,
+    network: Hmac<Sha256>,
 }
 
 /// Encrypts, decrypts and signs with the server keys.
@@ -52,6 +65,7 @@ struct Keys {
 pub struct Vault {
     first: Keys,
     older: Vec<Keys>,
+    unopened: Arc<Unopened>,
 }
 
 impl fmt::Debug for Vault {
@@ -69,6 +83,7 @@ impl Keys {
             seal: XChaCha20Poly1305::new(&seal.into()),
             cursor: mac_with(&cursor),
             code: mac_with(&code),
+            network: mac_with(&derive(master, "network")),
         };
         seal.zeroize();
         keys
@@ -88,7 +103,7 @@ fn mac_with(key: &[u8]) -> Hmac<Sha256> {
 impl Vault {
     /// From master keys; the first one encrypts.
     pub fn of(first: &MasterKey, older: &[MasterKey]) -> Self {
-        Self { first: Keys::of(first), older: older.iter().map(Keys::of).collect() }
+        Self { first: Keys::of(first), older: older.iter().map(Keys::of).collect(), unopened: Arc::default() }
     }
 
     fn keys(&self) -> impl Iterator<Item = &Keys> {
@@ -104,8 +119,17 @@ impl Vault {
         format!("{}.{}", self.first.id, URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()))
     }
 
-    /// Decrypts the result of [`Vault::seal`] for the same row.
+    /// The ids of the keys; the first one encrypts.
+    pub(crate) fn key_ids(&self) -> impl Iterator<Item = &str> {
+        self.keys().map(|keys| keys.id.as_str())
+    }
+
+    /// Decrypts the result of [`Vault::seal`] for the same row. A failure is counted and logged.
     pub fn open(&self, table: &str, row: &str, sealed: &str) -> Result<Vec<u8>, DecryptError> {
+        self.try_open(table, row, sealed).inspect_err(|error| self.unopened.note(table, row, error))
+    }
+
+    fn try_open(&self, table: &str, row: &str, sealed: &str) -> Result<Vec<u8>, DecryptError> {
         let (id, text) = sealed.split_once('.').ok_or(DecryptError::Invalid)?;
         let keys = self.keys().find(|keys| keys.id == id).ok_or_else(|| DecryptError::UnknownKey(id.to_owned()))?;
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| DecryptError::Invalid)?;
@@ -117,6 +141,11 @@ impl Vault {
     /// Whether a value is encrypted with the first key.
     fn is_current(&self, sealed: &str) -> bool {
         sealed.split_once('.').is_some_and(|(id, _)| id == self.first.id)
+    }
+
+    /// How often a value could not be opened, by reason.
+    pub(crate) fn unopened(&self) -> [(&'static str, u64); 2] {
+        self.unopened.counts()
     }
 
     /// The signature of a cursor.
@@ -137,6 +166,12 @@ impl Vault {
     pub fn code_mac(&self, tenant: &TenantId, email: &Email, code: &ConfirmationCode) -> String {
         let mac = self.first.code.clone().chain_update(mac_input(tenant, email, code).as_bytes());
         hex::encode(mac.finalize().into_bytes())
+    }
+
+    /// The keyed hash of a client's network, 16 hex digits: in a dump of the database nobody finds out who asked.
+    pub fn network_mac(&self, network: &str) -> String {
+        let mac = self.first.network.clone().chain_update(network).finalize().into_bytes();
+        hex::encode(&mac[..8])
     }
 
     /// Whether a code matches the stored hash. Takes constant time.

@@ -1,6 +1,8 @@
-//! Loads the server keys, and verifies with a check value that they match the database.
+//! Loads the server keys, and verifies that they match the database: with a check value, and by the keys that sealed values
+//! name.
 
-use std::fs::{self, File, OpenOptions};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +12,10 @@ use url::Url;
 
 use super::{DecryptError, MasterKey, Vault};
 use crate::config::{Config, is_loopback};
-use crate::db::{Db, DbError, acme, certificates, mails, payments, replies, sources, vault_check, webhooks};
+use crate::db::sealed::{self, KeyCount, SealedValues};
+use crate::db::{Db, DbError, acme, certificates, vault_check};
+use crate::private;
+use crate::shares::Share;
 
 const CHECK: &[u8] = b"deeplink";
 
@@ -58,6 +63,18 @@ pub enum UnlockError {
         "DEEPLINK_MASTER_KEY must be set with PostgreSQL, to the same value on all nodes; create one with: openssl rand -base64 32"
     )]
     MustBeSet,
+    /// Values are encrypted with keys that are not configured.
+    #[error(
+        "the server keys do not match this database, which needs: {needed}. Add what is missing to DEEPLINK_MASTER_KEY, after \
+         the key that encrypts and separated by a comma. If a key is lost for good, DEEPLINK_LOST_MASTER_KEYS={ids} starts \
+         without the values that need it"
+    )]
+    MissingKeys {
+        /// The ids of the keys, each with how many values of which kind need it.
+        needed: String,
+        /// The ids alone, separated by commas.
+        ids: String,
+    },
     /// The check value cannot be decrypted.
     #[error("the server keys do not match this database: {0}")]
     WrongKeys(DecryptError),
@@ -85,16 +102,20 @@ impl Vault {
     /// Loads the keys from the settings or the key file and verifies that they match the database. Creates the key file if
     /// nothing is encrypted yet.
     pub async fn unlock(config: &Config, db: &Db, public_url: &Url) -> Result<Self, UnlockError> {
-        let known = vault_check::find(&mut db.read().await?.conn()).await?;
-        if let KeyCheck::NoKeyFile = Self::check_keys(config, public_url, known.as_deref())? {
+        let known = sealed::survey(&mut db.read().await?.conn()).await?;
+        if let KeyCheck::NoKeyFile = Self::check_keys(config, public_url, &known)? {
             let path = config.key_file();
             create_key(&path).map_err(|error| KeyFileError::File { path, error })?;
         }
         // Checked again, because two processes may have created the file at the same time.
-        match Self::check_keys(config, public_url, known.as_deref())? {
+        match Self::check_keys(config, public_url, &known)? {
             KeyCheck::Valid(vault) => {
-                if known.is_none_or(|known| !vault.is_current(&known)) {
-                    vault.reencrypt(db).await?;
+                if known.check.is_none_or(|known| !vault.is_current(&known)) {
+                    vault.keep_check_value(db, &config.lost_master_keys).await?;
+                }
+                vault.give_up(db, &config.lost_master_keys).await?;
+                if let Err(error) = vault.reseal(db).await {
+                    tracing::warn!(%error, "not everything is encrypted with the first server key yet; will retry");
                 }
                 Ok(*vault)
             }
@@ -102,8 +123,8 @@ impl Vault {
         }
     }
 
-    /// Loads the keys and tries them on the check value. Changes nothing.
-    pub(crate) fn check_keys(config: &Config, public_url: &Url, known: Option<&str>) -> Result<KeyCheck, UnlockError> {
+    /// Loads the keys, tries them on the check value, and compares them with those that values name. Changes nothing.
+    pub(crate) fn check_keys(config: &Config, public_url: &Url, known: &SealedValues) -> Result<KeyCheck, UnlockError> {
         let vault = match config.master_keys.split_first() {
             Some((first, older)) => Self::of(first, older),
             None if config.database.sqlite_path().is_none() && !is_loopback(public_url) => {
@@ -111,7 +132,7 @@ impl Vault {
             }
             None => match read_key(&config.key_file()) {
                 Err(KeyFileError::File { path, error }) if error.kind() == ErrorKind::NotFound => {
-                    return if known.is_some() {
+                    return if known.check.is_some() {
                         Err(UnlockError::KeyFileMissing(path))
                     } else {
                         Ok(KeyCheck::NoKeyFile)
@@ -120,85 +141,73 @@ impl Vault {
                 key => Self::of(&key?, &[]),
             },
         };
-        known.map(|known| vault.check(known)).transpose()?;
+        vault.check_counts(known.counts.as_deref().unwrap_or_default(), &config.lost_master_keys)?;
+        known.check.as_deref().map(|known| vault.check(known, &config.lost_master_keys)).transpose()?;
         Ok(KeyCheck::Valid(Box::new(vault)))
     }
 
-    /// Whether the check value is encrypted with the first key; an error if it cannot be decrypted.
-    fn check(&self, value: &str) -> Result<bool, UnlockError> {
-        match self.open("service", vault_check::NAME, value) {
+    /// Whether the check value is encrypted with the first key; an error if it cannot be decrypted, but not for a lost key.
+    fn check(&self, value: &str, lost: &[String]) -> Result<bool, UnlockError> {
+        match self.try_open("service", vault_check::NAME, value) {
             Ok(plain) if plain == CHECK => Ok(self.is_current(value)),
+            Err(DecryptError::UnknownKey(id)) if lost.contains(&id) => Ok(false),
             Ok(_) => Err(UnlockError::WrongKeys(DecryptError::Invalid)),
             Err(error) => Err(UnlockError::WrongKeys(error)),
         }
     }
 
-    /// A value re-encrypted with the first key; `None` if it is current already or cannot be decrypted.
-    fn renewed(&self, table: &str, row: &str, sealed: &str) -> Option<String> {
-        if self.is_current(sealed) {
-            return None;
-        }
-        self.open(table, row, sealed).ok().map(|plain| self.seal(table, row, &plain))
-    }
-
-    /// Re-encrypts everything with the first key, so that older ones can be removed.
-    async fn reencrypt(&self, db: &Db) -> Result<(), UnlockError> {
-        db.write(self.clone(), |tx, vault| {
+    /// Stores the check value, encrypted with the first key.
+    async fn keep_check_value(&self, db: &Db, lost: &[String]) -> Result<(), UnlockError> {
+        let value = self.seal("service", vault_check::NAME, CHECK);
+        db.write(Share::Service, (self.clone(), value, lost.to_vec()), |tx, (vault, value, lost)| {
             async move {
-                let value = vault.seal("service", vault_check::NAME, CHECK);
-                vault_check::insert(tx, &value).await?;
+                vault_check::insert(tx, value).await?;
                 // Another node may have stored its own value first, with another key.
                 let stored = vault_check::find(tx).await?.unwrap_or_default();
-                if !vault.check(&stored)? {
-                    vault_check::replace(tx, &value).await?;
-                }
-                for (id, sealed) in mails::all_sealed(tx).await? {
-                    if let Some(sealed) = vault.renewed("mails", &id, &sealed) {
-                        mails::reseal(tx, &id, &sealed).await?;
-                    }
-                }
-                for (id, sealed) in certificates::all_sealed(tx).await? {
-                    if let Some(sealed) = vault.renewed("certificates", &id, &sealed) {
-                        certificates::reseal(tx, &id, &sealed).await?;
-                    }
-                }
-                for (directory, sealed) in acme::all_sealed(tx).await? {
-                    if let Some(sealed) = vault.renewed("acme_accounts", &directory, &sealed) {
-                        acme::reseal(tx, &directory, &sealed).await?;
-                    }
-                }
-                for (id, sealed) in replies::all_sealed(tx).await? {
-                    if let Some(sealed) = vault.renewed("replies", &id, &sealed) {
-                        replies::reseal(tx, &id, &sealed).await?;
-                    }
-                }
-                for (id, sealed) in sources::all_sealed(tx).await? {
-                    if let Some(sealed) = vault.renewed("sources", &id, &sealed) {
-                        sources::reseal(tx, &id, &sealed).await?;
-                    }
-                }
-                for (id, payment, body) in payments::all_sealed(tx).await? {
-                    let renew = |sealed: &Option<String>| vault.renewed("payments", &id, sealed.as_deref()?);
-                    let renewed = (renew(&payment), renew(&body));
-                    if renewed.0.is_some() || renewed.1.is_some() {
-                        let (payment, body) = (renewed.0.or(payment), renewed.1.or(body));
-                        payments::reseal(tx, &id, payment.as_deref(), body.as_deref()).await?;
-                    }
-                }
-                for secrets in webhooks::all_sealed(tx).await? {
-                    let renew = |sealed: &str| vault.renewed("webhooks", &secrets.id, sealed);
-                    let now = renew(&secrets.sealed);
-                    let before = secrets.before.as_deref().and_then(renew);
-                    if now.is_some() || before.is_some() {
-                        let (now, before) = (now.unwrap_or(secrets.sealed), before.or(secrets.before));
-                        webhooks::reseal(tx, &secrets.id, &now, before.as_deref()).await?;
-                    }
+                if !vault.check(&stored, lost)? {
+                    vault_check::replace(tx, value).await?;
                 }
                 Ok(())
             }
             .boxed()
         })
         .await
+    }
+
+    /// Lets what is lost with a key be ordered anew where nobody else can: certificates, and the account that orders them.
+    async fn give_up(&self, db: &Db, lost: &[String]) -> Result<(), DbError> {
+        let lost: Vec<_> = lost.iter().filter(|lost| self.key_ids().all(|known| known != *lost)).cloned().collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        db.write(Share::Service, lost, |tx, lost| {
+            async move {
+                for key in lost {
+                    certificates::renew_sealed_with(tx, key).await?;
+                    acme::forget_sealed_with(tx, key).await?;
+                }
+                Ok::<_, DbError>(())
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    /// Fails if values are encrypted with keys that are neither known nor lost.
+    fn check_counts(&self, counts: &[KeyCount], lost: &[String]) -> Result<(), UnlockError> {
+        let mut needed = BTreeMap::<&str, Vec<String>>::new();
+        for count in counts {
+            let Some(id) = count.key.as_deref() else { continue };
+            if !self.key_ids().any(|known| known == id) && !lost.iter().any(|lost| lost == id) {
+                needed.entry(id).or_default().push(count.column.in_words(count.values));
+            }
+        }
+        if needed.is_empty() {
+            return Ok(());
+        }
+        let values: Vec<_> = needed.iter().map(|(id, values)| format!("key {id} for {}", values.join(", "))).collect();
+        let ids: Vec<_> = needed.into_keys().collect();
+        Err(UnlockError::MissingKeys { needed: values.join("; "), ids: ids.join(",") })
     }
 }
 
@@ -230,13 +239,9 @@ fn check_mode(_: &Path, _: &File) -> Result<(), KeyFileError> {
 /// Creates the key file atomically, and never replaces an existing one.
 fn create_key(path: &Path) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
+    private::create_dir(folder)?;
     let part = path.with_extension(format!("{}.part", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&part)?;
+    let mut file = private::options().write(true).create(true).truncate(true).open(&part)?;
     writeln!(file, "{}", MasterKey::generate(&mut Random::system()).to_base64())?;
     file.sync_all()?;
     // A link, not a rename: when two processes start at once, the first one's key stays.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use deeplink_core::app::{AppDetail, AppPlatform};
+use deeplink_core::app::{AppDetail, AppPlatform, MAX_APPS};
 use deeplink_core::association::{AppleAssociation, AssetStatement};
 use deeplink_core::error::ErrorBody;
 use deeplink_core::id::TenantId;
@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 use super::{VisitedHost, visited_host};
 use crate::cache::{AssociationFiles, TaggedFile};
+use crate::db::pages::Span;
 use crate::db::{DbError, apps};
 use crate::error::ApiError;
 use crate::http::client_ip::Peer;
@@ -136,7 +137,11 @@ async fn files(app: &App, tenant: &TenantId) -> Result<Arc<AssociationFiles>, Ap
 }
 
 async fn listed(app: &App, tenant: &TenantId) -> Result<Vec<AppDetail>, DbError> {
-    apps::list(&mut app.db.read().await?.conn(), tenant).await
+    let all = Span::newest(2 * MAX_APPS);
+    let mut listed = apps::list(&mut app.db.look_up().await?.conn(), tenant, &all).await?;
+    // The files list the oldest first.
+    listed.reverse();
+    Ok(listed)
 }
 
 fn team_and_bundle(app: &AppDetail) -> Option<(&str, &str)> {

@@ -10,6 +10,7 @@ use http::{HeaderValue, Method};
 
 use crate::db::acme;
 use crate::error::ApiError;
+use crate::http::misses;
 use crate::state::App;
 
 const PATH: &str = "/.well-known/acme-challenge/";
@@ -33,8 +34,9 @@ pub(crate) async fn answer(app: &App, peer: IpAddr, parts: &Parts) -> Option<Res
 
 async fn find(app: &App, peer: IpAddr, parts: &Parts, token: &str) -> Result<Option<String>, ApiError> {
     let host = app.asked_host(peer, parts)?;
-    let mut reader = app.db.read().await?;
-    Ok(acme::find_challenge(&mut reader.conn(), token, &host, app.clock.now()).await?)
+    let found =
+        async { acme::find_challenge(&mut app.db.look_up().await?.conn(), token, &host, app.clock.now()).await };
+    misses::look_up(app, app.client_at(peer, &parts.headers), false, found).await
 }
 
 /// The token that a path names, if it can be one: base64url without padding.

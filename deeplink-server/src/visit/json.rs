@@ -73,6 +73,7 @@ mod tests {
             made_under: None,
             content: request.check().expect("a valid link"),
             status: None,
+            is_deleted: false,
             expires_at: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),

@@ -40,9 +40,9 @@ use crate::clicks::Click;
 use crate::db::hosts::{self, AppBranding, Host, TenantBranding};
 use crate::db::{Conn, DbError, links};
 use crate::error::ApiError;
-use crate::http::client_ip::{Peer, check_limit};
-use crate::http::cors;
+use crate::http::client_ip::Peer;
 use crate::http::documented::Unavailable;
+use crate::http::{cors, misses};
 use crate::state::{App, Shared};
 
 const VARY: HeaderValue = HeaderValue::from_static("Accept, User-Agent, Sec-CH-UA-Platform");
@@ -78,7 +78,7 @@ pub(crate) enum VisitedHost {
         Unavailable,
         (status = 404, description = "There is no such link", content((ErrorBody = "application/json"), (String = "text/html"))),
         (status = 410, description = "The link has expired or was disabled", content((String = "text/html"))),
-        (status = 429, description = "Too many unknown links were asked for", headers(("Retry-After" = u64)), content((ErrorBody = "application/json"), (String = "text/html"))),
+        (status = 429, description = "This address has asked for too many ids and hosts that do not exist", headers(("Retry-After" = u64)), content((ErrorBody = "application/json"), (String = "text/html"))),
     )
 )]
 pub(crate) async fn resolve(State(app): State<Shared>, request: Request) -> Response {
@@ -109,7 +109,7 @@ pub(crate) async fn answer_at(
     let form = wants_json(parts.headers.get_all(header::ACCEPT));
     let host = match host {
         Ok(host) => host,
-        Err(error) => return json_refusal(error),
+        Err(error) => return refused(app, error, form),
     };
     match find(app, peer, parts, &host).await {
         Ok(Some(link)) => respond(app, parts, &link, form, fetch, &host).await,
@@ -128,21 +128,22 @@ pub(crate) async fn visited_host(app: &App, peer: IpAddr, parts: &Parts) -> Resu
     if let Some(known) = app.hosts.get(&host, now) {
         return Ok(known.map_or(VisitedHost::Unknown, VisitedHost::Custom));
     }
-    let since = app.hosts.since(&host);
-    let found = match load_host(app, &host).boxed().await {
+    let (since, old) = (app.hosts.since(&host), app.hosts.old(&host, now));
+    let is_known = matches!(&old, Some(Some(_)));
+    let client = app.client_at(peer, &parts.headers);
+    let found = match misses::look_up(app, client, is_known, load_host(app, &host)).boxed().await {
         Ok(found) => found.map(Arc::new),
-        Err(error @ (DbError::Unavailable(_) | DbError::Overloaded)) => {
-            let old = app.hosts.old(&host, now).ok_or(error)?;
-            return Ok(old.map_or(VisitedHost::Unknown, VisitedHost::Custom));
+        Err(error) if error.is_passing() => {
+            return Ok(old.ok_or(error)?.map_or(VisitedHost::Unknown, VisitedHost::Custom));
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     };
     app.hosts.fill(&host, found.clone(), since, now);
     Ok(found.map_or(VisitedHost::Unknown, VisitedHost::Custom))
 }
 
 async fn load_host(app: &App, host: &str) -> Result<Option<Host>, DbError> {
-    hosts::find(&mut app.db.read().await?.conn(), host).await
+    hosts::find(&mut app.db.look_up().await?.conn(), host).await
 }
 
 fn is_prefetched(headers: &HeaderMap) -> bool {
@@ -181,16 +182,18 @@ async fn find(app: &App, peer: IpAddr, parts: &Parts, host: &VisitedHost) -> Res
         VisitedHost::Service | VisitedHost::Unknown => return Ok(None),
         VisitedHost::Custom(host) => Some(&host.tenant),
     };
-    let found = known(app, owner, &id).await?;
-    if found.is_none() {
-        miss(app, peer, &parts.headers)?;
-    }
-    Ok(found)
+    known(app, owner, &id, Some((peer, &parts.headers))).await
 }
 
 /// A tenant's link of this id, or without a tenant the one that holds it on the service's own host; from memory or from
-/// the database.
-pub(crate) async fn known(app: &App, owner: Option<&TenantId>, id: &str) -> Result<Option<Arc<CachedLink>>, ApiError> {
+/// the database. Misses are counted for a visitor; who shows a key has other limits. Hits are never limited.
+pub(crate) async fn known(
+    app: &App,
+    owner: Option<&TenantId>,
+    id: &str,
+    visitor: Option<(IpAddr, &HeaderMap)>,
+) -> Result<Option<Arc<CachedLink>>, ApiError> {
+    let client = || visitor.map(|(peer, headers)| app.client_at(peer, headers));
     let scoped;
     let name = match owner {
         None => id,
@@ -202,35 +205,38 @@ pub(crate) async fn known(app: &App, owner: Option<&TenantId>, id: &str) -> Resu
     let now = app.clock.monotonic_millis();
     let (old, seen) = match app.links.get(name, now) {
         Lookup::Link(known) => return Ok(Some(known)),
-        Lookup::Absent => return Ok(None),
+        Lookup::Absent => {
+            client().map_or(Ok(()), |client| misses::count(app, client))?;
+            return Ok(None);
+        }
         Lookup::Ask { old, seen } => (old, seen),
     };
-    match load(app, owner, id, now).boxed().await {
+    let loading = load(app, owner, id, now);
+    let loaded = match client() {
+        Some(client) => misses::look_up(app, client, old.is_some(), loading).boxed().await,
+        None => loading.boxed().await.map_err(ApiError::from),
+    };
+    match loaded {
         Ok(known) => {
             app.links.fill(name, known.clone(), seen, now);
             Ok(known)
         }
         // While the database cannot be read, an outdated answer is better than none.
-        Err(error @ (DbError::Unavailable(_) | DbError::Overloaded)) => match old {
+        Err(error) if error.is_passing() => match old {
             Some(old) => {
                 app.metrics.stale_answers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 Ok(Some(old))
             }
-            None => Err(error.into()),
+            None => Err(error),
         },
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
-/// Counts a miss against the client's rate limit; hits are never limited.
-pub(crate) fn miss(app: &App, peer: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
-    check_limit(app, &app.limits.misses, peer, headers)
-}
-
 async fn load(app: &App, owner: Option<&TenantId>, id: &str, now: u64) -> Result<Option<Arc<CachedLink>>, DbError> {
-    let mut reader = app.db.read().await?;
+    let mut reader = app.db.look_up().await?;
     let link = match owner {
-        Some(tenant) => links::find(&mut reader.conn(), tenant, id).await?,
+        Some(tenant) => links::find_visited(&mut reader.conn(), tenant, id).await?,
         None => links::find_claimed(&mut reader.conn(), id).await?,
     };
     let Some(link) = link else { return Ok(None) };
@@ -293,8 +299,8 @@ async fn respond(
                 at: now.as_millis(),
                 kind: kind.code(),
                 platform: visitor.platform.code(),
-                agent: agent.text(),
-                referer,
+                agent: agent.text().map(|text| texts.admit(link.branding(), now, text)),
+                referer: referer.map(|text| texts.admit(link.branding(), now, text)),
             })
             .await;
     }
@@ -413,15 +419,15 @@ fn notice_page(app: &App, status: &LinkStatus) -> Response {
 fn refused(app: &App, error: ApiError, form: Form) -> Response {
     let notice = match error {
         ApiError::Plain(deeplink_core::error::ErrorCode::NotFound, _) => Notice::NotFound,
-        ApiError::RateLimited(_) => Notice::TooMany,
+        ApiError::TryLater(deeplink_core::error::ErrorCode::RateLimited, ..) => Notice::TooMany,
         _ => return json_refusal(error),
     };
     if form != (Form::Html { explicit: true }) {
         return json_refusal(error);
     }
     let mut response = page_response(app, notice.status(), |nonce| notice::render(notice, nonce));
-    if let ApiError::RateLimited(seconds) = error {
-        response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());
+    if let Some(seconds) = error.retry_after() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     response
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use crate::db::{DbError, credits};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// Interval between scans for work of other nodes or an earlier process.
@@ -42,6 +43,7 @@ async fn scan(app: &Shared) -> Result<(), DbError> {
                 return Ok(());
             }
             let resumed = app.write(
+                Share::Service,
                 (app.publisher(app.clock.now()), user),
                 |tx, (publisher, user)| credits::resume(tx, publisher, user.position).boxed(),
                 |app, (publisher, user), _| app.announce(publisher, &user.tenant),

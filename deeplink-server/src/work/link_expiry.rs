@@ -10,7 +10,7 @@ use crate::state::App;
 /// Lifts what is left of an account's links, in writes so short that others hardly wait.
 pub(crate) async fn lift(app: &App, tenant: &TenantId) -> Result<(), DbError> {
     loop {
-        let more = app.db.write(tenant.clone(), |tx, tenant| link_expiry::lift(tx, tenant).boxed()).await?;
+        let more = app.db.write(tenant, tenant.clone(), |tx, tenant| link_expiry::lift(tx, tenant).boxed()).await?;
         app.forget_tenant(tenant);
         if !more {
             return Ok(());

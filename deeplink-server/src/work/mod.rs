@@ -10,6 +10,7 @@ pub(crate) mod notices;
 mod payments;
 mod publish_clicks;
 pub(crate) mod recheck;
+mod reseal;
 pub(crate) mod subscriptions;
 mod sweep;
 mod tail;
@@ -43,6 +44,8 @@ pub(crate) struct Work {
     _publish_clicks: AbortOnDropHandle<()>,
     /// Likewise.
     _tail: AbortOnDropHandle<()>,
+    /// Likewise; only with more than one server key.
+    _reseal: Option<AbortOnDropHandle<()>>,
     /// Likewise; only where requests can be paid for.
     _payments: Option<AbortOnDropHandle<()>>,
     /// Likewise; only with a threat list.
@@ -67,6 +70,10 @@ pub(crate) fn start(app: &Shared, certificates: Option<&Arc<Certificates>>) -> W
         _credit: AbortOnDropHandle::new(tokio::spawn(credit::run(Arc::downgrade(app)))),
         _publish_clicks: AbortOnDropHandle::new(tokio::spawn(publish_clicks::run(Arc::downgrade(app)))),
         _tail: AbortOnDropHandle::new(tokio::spawn(tail::run(Arc::downgrade(app)))),
+        _reseal: app
+            .vault
+            .has_older_keys()
+            .then(|| AbortOnDropHandle::new(tokio::spawn(reseal::run(Arc::downgrade(app))))),
         _payments: app
             .facilitator
             .is_some()

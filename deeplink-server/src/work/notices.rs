@@ -32,6 +32,7 @@ fn apply(app: &App, notice: Notice<'_>) {
         Notice::Link(tenant, link_id) => app.links.drop_link(tenant, link_id),
         Notice::Key(hash) => app.forget_key(hash),
         Notice::Tenant(tenant) => app.forget_tenant(&tenant),
+        Notice::Account(tenant) => app.forget_account(&tenant),
         Notice::Host(host, tenant) => app.forget_host(&host, &tenant),
         Notice::Deliveries(tenant, holder) => {
             app.notifier.notify(Notification::RemoteDeliveries(tenant, holder.to_owned()));

@@ -15,6 +15,7 @@ use super::link_expiry;
 use super::mail::Mail;
 use crate::db::domain_proofs::{self, Due};
 use crate::db::{Conn, DbError, domains, mails, users};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// Days until an unproved claim ends.
@@ -66,7 +67,7 @@ async fn end_claims(app: &App) -> Result<(), DbError> {
             return Ok(());
         }
         for tenant in tenants {
-            app.db.write(tenant, move |tx, tenant| domains::lapse(tx, tenant, since).boxed()).await?;
+            app.db.write(Share::Service, tenant, move |tx, tenant| domains::lapse(tx, tenant, since).boxed()).await?;
         }
     }
 }
@@ -78,7 +79,8 @@ async fn round(app: &Shared) -> Result<bool, DbError> {
         return Ok(false);
     }
     let until = now.plus_millis(LEASE_MILLIS);
-    let claimed = app.db.write((), move |tx, ()| domain_proofs::claim_due(tx, now, until).boxed()).await?;
+    let claimed =
+        app.db.write(Share::Service, (), move |tx, ()| domain_proofs::claim_due(tx, now, until).boxed()).await?;
     let checks = claimed.into_iter().map(|due| check(app, due, until));
     let proofs: Vec<_> = stream::iter(checks).buffer_unordered(MAX_CONCURRENT).collect().await;
     let proofs = proofs.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -112,6 +114,7 @@ async fn check(app: &Shared, due: Due, until: Timestamp) -> Result<DnsProof, DbE
 async fn settle(app: &Shared, due: Due, until: Timestamp, proof: DnsProof) -> Result<(), DbError> {
     let (now, check_at) = (app.clock.now(), next_check(app));
     let settled = app.write(
+        Share::Service,
         (Shared::clone(app), due),
         move |tx, (app, due)| {
             async move {

@@ -21,6 +21,7 @@ use crate::db::{Conn, DbError, leases, tenants};
 use crate::error::ApiError;
 use crate::metrics::StripeAlarm;
 use crate::outbound::stripe::{Patience, Stripe, StripeError, Subscription};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// Seconds after which a caller may try again what Stripe did not answer.
@@ -243,7 +244,7 @@ pub(crate) async fn read(app: &App, tenant: &TenantId) -> Result<BillingAccount,
 
 async fn store(app: &App, account: BillingAccount, event: Option<&str>) -> Result<(), ApiError> {
     let now = app.clock.now();
-    let stored = app.db.write((account, event.map(str::to_owned)), move |tx, (account, event)| {
+    let stored = app.db.write(Share::Service, (account, event.map(str::to_owned)), move |tx, (account, event)| {
         async move {
             tenants::lock(tx, &account.tenant).await?;
             if let Some(event) = event
@@ -385,7 +386,7 @@ async fn check(app: &App, stripe: &Stripe, account: &BillingAccount, now: Timest
 }
 
 async fn take_lease(app: &App, holder: &str, now: Timestamp, until: Timestamp) -> Result<bool, ApiError> {
-    let taken = app.db.write(holder.to_owned(), move |tx, holder| {
+    let taken = app.db.write(Share::Service, holder.to_owned(), move |tx, holder| {
         leases::take(tx, leases::SUBSCRIPTIONS, holder, now, until).boxed()
     });
     Ok(taken.await?)

@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 
 use crate::clicks::Retention;
 use crate::db::{DbError, deliveries, expired};
+use crate::shares::Share;
 use crate::state::App;
 
 /// Pause between two batches, so that other writes come first.
@@ -50,7 +51,7 @@ fn report(outcome: Result<(), DbError>) {
 /// Runs one kind of sweep to its end, in batches so that no write waits long behind it.
 async fn all(app: &App, statement: &'static str) -> Result<(), DbError> {
     let now = app.clock.now();
-    while app.db.write((), move |tx, ()| expired::sweep(tx, statement, now).boxed()).await? {}
+    while app.db.write(Share::Service, (), move |tx, ()| expired::sweep(tx, statement, now).boxed()).await? {}
     Ok(())
 }
 
@@ -63,12 +64,16 @@ async fn clicks(app: &App) -> Result<(), DbError> {
 /// Deliveries are shown for thirty days, or for fewer where the operator says so; those of a webhook that is gone, to nobody.
 async fn old_deliveries(app: &App) -> Result<(), DbError> {
     let before = app.clock.now().plus_days(-app.config.deliveries_kept_days());
-    while app.db.write((), move |tx, ()| deliveries::remove_old(tx, before).boxed()).await? {
+    while app.db.write(Share::Service, (), move |tx, ()| deliveries::remove_old(tx, before).boxed()).await? {
         tokio::time::sleep(BATCH_PAUSE).await;
     }
     let orphaned = deliveries::orphaned(&mut app.db.read().await?.conn()).await?;
     for webhook in orphaned {
-        while app.db.write(webhook.clone(), |tx, webhook| deliveries::remove_of(tx, webhook).boxed()).await? {
+        while app
+            .db
+            .write(Share::Service, webhook.clone(), |tx, webhook| deliveries::remove_of(tx, webhook).boxed())
+            .await?
+        {
             tokio::time::sleep(BATCH_PAUSE).await;
         }
     }

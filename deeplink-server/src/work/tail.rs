@@ -12,6 +12,7 @@ use tokio::sync::{broadcast, watch};
 use crate::db::events::{assign_positions, has_unassigned, page};
 use crate::db::{DbError, clicks};
 use crate::notifier::Notification;
+use crate::shares::Share;
 use crate::state::App;
 use crate::stream::{Feed, Frame, MAX_BUFFERED, MAX_BUFFERED_TOTAL};
 
@@ -71,7 +72,7 @@ async fn update(app: &App, position: &mut Option<i64>) -> Result<(), DbError> {
 async fn assign_all_positions(app: &App) -> Result<(), DbError> {
     while has_unassigned(&mut app.db.read().await?.conn()).await? {
         let now = app.clock.now();
-        app.db.write((), move |tx, ()| assign_positions(tx, now).boxed()).await?;
+        app.db.write(Share::Service, (), move |tx, ()| assign_positions(tx, now).boxed()).await?;
     }
     Ok(())
 }

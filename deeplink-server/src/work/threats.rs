@@ -14,6 +14,7 @@ use futures_util::FutureExt;
 
 use crate::db::DbError;
 use crate::db::link_status::{self, Active, Threat};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 use crate::threats::{LoadError, LoadedList, Stamp, ThreatFile, ThreatList};
 
@@ -197,6 +198,7 @@ fn threat(list: &ThreatList, link: Active) -> Option<Threat> {
 async fn flag(app: &Shared, threats: Vec<Threat>) -> Result<(), DbError> {
     let now = app.clock.now();
     let flagged = app.write(
+        Share::Service,
         threats,
         move |tx, threats| {
             async move {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use crate::db::{DbError, keys};
+use crate::shares::Share;
 use crate::state::App;
 
 /// Time between two writes.
@@ -29,7 +30,7 @@ async fn store(app: &App) -> Result<(), DbError> {
         return Ok(());
     }
     app.db
-        .write(noted, |tx, noted| {
+        .write(Share::Service, noted, |tx, noted| {
             async move {
                 for (key, at) in noted {
                     keys::used(tx, key, *at).await?;

@@ -103,17 +103,6 @@ fn a_damaged_backup_is_refused_and_the_database_stays() {
 }
 
 #[test]
-fn postgresql_is_backed_up_by_its_own_tools() {
-    let mut home = Home::on_sqlite();
-    home.set("DEEPLINK_DATABASE_URL", "postgres://app:hunter2@127.0.0.1:1/links");
-    for (args, tool) in [(["backup", "copy"], "pg_dump"), (["restore", "copy"], "pg_restore")] {
-        let ended = home.run(&args);
-        assert_eq!(ended.code, Some(2), "{ended:?}");
-        assert!(ended.stderr.contains(tool) && !ended.stderr.contains("hunter2"), "{ended:?}");
-    }
-}
-
-#[test]
 fn check_finds_what_is_wrong_and_changes_nothing() {
     let home = Home::on_sqlite();
     let fresh = home.run(&["check"]);

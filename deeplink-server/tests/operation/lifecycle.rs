@@ -215,16 +215,9 @@ fn f24_lost_streams_do_not_stop_the_service() {
         let port = free_port();
         let address = format!("127.0.0.1:{port}");
         let (stdout, stderr) = open();
-        let mut command = if case == "closed streams" {
-            let inner = home.command(&[]);
-            let mut shell = std::process::Command::new("sh");
-            shell.current_dir(inner.get_current_dir().expect("a directory")).env_clear();
-            shell.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            shell.args(["-c", "exec \"$0\" \"$@\" >&- 2>&-"]).arg(inner.get_program());
-            shell
-        } else {
-            home.command(&[])
-        };
+        // Redirected for the shell, and so for what it becomes.
+        let mut command =
+            if case == "closed streams" { home.command_after("exec >&- 2>&-;") } else { home.command(&[]) };
         let mut child = command
             .args(["--listen", &address, "--log", "trace"])
             .stdout(stdout)
@@ -253,6 +246,38 @@ fn gone() -> Stdio {
 
 fn full() -> Stdio {
     std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full").into()
+}
+
+/// The text of the first start names the directory that mails go to.
+#[test]
+fn the_first_start_says_where_mails_are() {
+    for folder in [None, Some("letters")] {
+        let mut home = Home::on_sqlite();
+        let mails = home.path(folder.unwrap_or("data/mail"));
+        if folder.is_some() {
+            home.set("DEEPLINK_MAIL_DIR", mails.to_str().expect("UTF-8"));
+        }
+        let banner = home.serve().stop();
+        let shown = folder.map_or("./data/mail", |_| mails.to_str().expect("UTF-8"));
+        assert!(banner.contains(&format!("\na file in {shown}.\n")), "{banner}");
+    }
+    let mut home = Home::on_sqlite();
+    home.set("DEEPLINK_SESSIONS", "off");
+    let banner = home.serve().stop();
+    assert!(!banner.contains("invitation mail") && banner.contains("Open the sample link"), "{banner}");
+}
+
+/// What PostgreSQL remarks while a schema is checked is no news to an operator.
+#[test]
+fn the_database_s_remarks_are_not_printed() {
+    let home = Home::new();
+    for args in [&["migrate"][..], &["migrate"], &["tenant", "create", "--email", "owner@example.com", "--json"]] {
+        let ended = home.run(args);
+        assert_eq!((ended.code, ended.stderr.contains("sqlx")), (Some(0), false), "{ended:?}");
+    }
+    let server = home.serve();
+    assert!(!server.log().contains("sqlx"), "{}", server.log());
+    server.stop();
 }
 
 /// A port that nobody listens at, and that no system gives to whoever does not ask for it by number.

@@ -78,6 +78,16 @@ impl Home {
         command
     }
 
+    /// The same from a shell that first does something that holds for the process.
+    pub(crate) fn command_after(&self, script: &str) -> Command {
+        let inner = self.command(&[]);
+        let mut shell = Command::new("sh");
+        shell.current_dir(self.folder.path()).env_clear().stdin(Stdio::null());
+        shell.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.args(["-c", &format!("{script} exec \"$0\" \"$@\"")]).arg(inner.get_program());
+        shell
+    }
+
     /// Runs a command to its end.
     pub(crate) fn run(&self, args: &[&str]) -> Ended {
         let output = self.command(args).output().expect("the command starts");
@@ -108,9 +118,14 @@ impl Home {
     }
 
     pub(crate) fn serve_with(&self, args: &[&str]) -> Server {
+        self.start(self.command(args))
+    }
+
+    /// Starts serving by a command of this home, and waits until it says where.
+    pub(crate) fn start(&self, mut command: Command) -> Server {
         let log = self.path("log");
         let stderr = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
-        let mut child = self.command(args).stdout(Stdio::piped()).stderr(stderr).spawn().expect("the server starts");
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("the server starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
         let mut first = String::new();
         stdout.read_line(&mut first).expect("a line");

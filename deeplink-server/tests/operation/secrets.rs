@@ -26,7 +26,7 @@ fn a_sign_up_is_mailed_as_one_file() {
     assert!(mail.lines().any(|line| line == "To: new@example.com"), "{mail}");
     let token = token_in(&mail);
     assert!(token.len() == 64 && token.bytes().all(|b| b.is_ascii_hexdigit()), "{token}");
-    assert!(mail.contains(&format!("\r\nhttp://{}/v1/auth/callback?token={token}\r\n", server.address)), "{mail}");
+    assert!(mail.contains(&format!("\r\nhttp://{}/account/confirm?token={token}\r\n", server.address)), "{mail}");
     assert_eq!(
         mail.matches(&token).count(),
         4,
@@ -113,7 +113,7 @@ fn x17_the_log_holds_no_secret() {
     server.link(&key);
     let wrong = key.replace("dl_live_", "dl_wrong_");
     assert_eq!(server.post("/v1/links", Some(&wrong), "{}").status, 401);
-    server.get(&format!("/v1/auth/callback?token={token}"));
+    server.get(&format!("/account/confirm?token={token}"));
     server.get(&format!("/in/{token}"));
     server.get(&format!("/v1/lifecycle/click?key={key}"));
     let master = std::fs::read_to_string(home.data("master.key")).expect("the key file");
@@ -152,6 +152,47 @@ fn x18_a_key_file_that_others_can_read_stops_the_start() {
     home.serve().stop();
 }
 
+/// The id of the first key of which `check` says that it does something.
+fn key_that(check: &str, does: &str) -> String {
+    let line = check.lines().find_map(|line| line.split_once(&format!(" {does}: ")));
+    line.expect("a key").0.trim().to_owned()
+}
+
+/// What `check` says, whatever it thinks of it.
+fn checked(home: &Home) -> String {
+    home.run(&["check"]).stdout
+}
+
+/// When a key is lost, the service starts once the operator says so by its id; what needed the key stays as it is.
+#[test]
+fn r10_a_lost_key_is_named_before_its_values_are_given_up() {
+    const LOST: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    const NEW: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    let mut home = Home::new();
+    home.set("DEEPLINK_MASTER_KEY", LOST);
+    let server = home.serve();
+    let key = home.key("owner@example.com");
+    let source = server.post("/v1/sources", Some(&key), r#"{"name":"Shop","source_type":"custom"}"#);
+    assert_eq!(source.status, 201, "{source:?}");
+    server.stop();
+    let lost = key_that(&home.ok(&["check"]), "encrypts");
+
+    home.set("DEEPLINK_MASTER_KEY", NEW);
+    let refused = home.run(&[]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains(&format!("DEEPLINK_LOST_MASTER_KEYS={lost}")), "{refused:?}");
+    home.set("DEEPLINK_LOST_MASTER_KEYS", &lost);
+    for _ in 0..2 {
+        let server = home.serve();
+        let made = server.post("/v1/sources", Some(&key), r#"{"name":"Another","source_type":"custom"}"#);
+        assert!(matches!(made.status, 201 | 409), "{made:?}");
+        server.stop();
+    }
+    let check = home.ok(&["check"]);
+    assert!(check.contains(&format!(" {lost} is lost: 1 source URL\n")), "{check}");
+    assert!(check.contains(" encrypts: 1 check value, 1 source URL\n"), "{check}");
+}
+
 /// X18: a node with other keys does not start; keys rotate, and the old one can go after a restart with both.
 #[test]
 fn x18_other_keys_stop_the_start_and_keys_rotate() {
@@ -167,13 +208,26 @@ fn x18_other_keys_stop_the_start_and_keys_rotate() {
     sign_up(&server, "patient@example.com");
     server.stop();
     assert!(!home.data("master.key").exists(), "a key that is set needs no file");
+    let check = checked(&home);
+    assert!(check.contains(" encrypts: 1 check value, 1 waiting mail\n"), "{check}");
+    let old = key_that(&check, "encrypts");
 
     home.set("DEEPLINK_MASTER_KEY", NEW);
     let other = home.run(&[]);
     assert_eq!(other.code, Some(1), "{other:?}");
-    assert!(other.stderr.contains("do not match this database"), "{other:?}");
+    let needed = format!("do not match this database, which needs: key {old} for 1 check value, 1 waiting mail. Add");
+    assert!(other.stderr.contains(&needed), "{other:?}");
+    let check = home.run(&["check"]);
+    assert!(check.code == Some(1) && check.stdout.contains(&needed), "{check:?}");
     home.set("DEEPLINK_MASTER_KEY", format!("{NEW},{OLD}"));
+    let check = checked(&home);
+    assert!(check.contains("note   server keys"), "{check}");
+    assert!(check.contains(&format!(" {old} decrypts: 1 check value, 1 waiting mail\n")), "{check}");
+    assert!(check.contains("set OLD,NEW on every node, then NEW,OLD"), "{check}");
     home.serve().stop();
+    let check = checked(&home);
+    assert!(check.contains("ok     server keys"), "{check}");
+    assert!(check.contains(&format!(" {old} decrypts: nothing is encrypted with it\n")), "{check}");
     home.set("DEEPLINK_MASTER_KEY", NEW);
     std::fs::remove_file(&folder).expect("removed");
     let server = home.serve();

@@ -5,9 +5,11 @@ mod hostile;
 mod kept;
 mod late;
 mod nodes;
+mod rotation;
 mod schedule;
 mod shares;
 mod signing;
+mod suspended;
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! Tenants see nothing of each other, and each credential reaches what it is for.
 
 mod matrix;
+mod server_owned;
 
 use deeplink_core::id::UserId;
 use deeplink_core::routes::{self, Credential};

@@ -67,6 +67,36 @@ async fn c2_a_key_is_known_for_thirty_days() {
     assert_eq!((count(&world, "conversions").await, count(&world, "conversion_keys").await), (4, 3));
 }
 
+/// A visitor who has the publishable key cannot claim the server's key: the same key of a page and of a server is two
+/// conversions, and each side's repeats are its own. Secret keys and sources are one side.
+#[tokio::test]
+async fn r15_a_page_cannot_use_up_a_servers_key() {
+    let world = spawn().await;
+    world.a.make("spring").await;
+    attribute(&world.a, "spring", "one").await;
+    identify(&world.a, "one", "ann").await;
+    let page = page_of(&world, &world.a, DOMAIN).await;
+    let source = world.a.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await;
+    let source = source.member("webhook_url").split_once("/in/").map(|(_, token)| format!("/in/{token}"));
+    let sale = |key: &str, cents: i64| json!({"user_id": "ann", "type": "purchase", "idempotency_key": key, "amount_cents": cents, "currency": "EUR"});
+    assert_eq!(converted(&page, &sale("order-1001", 1)).await, "accepted");
+    assert_eq!(converted(&world.a, &sale("order-1001", 4_990)).await, "accepted", "the server's own is counted");
+    for caller in [&page, &world.a] {
+        assert_eq!(converted(caller, &sale("order-1001", 4_990)).await, "deduped");
+    }
+    // The other way round, and by a source.
+    assert_eq!(converted(&world.a, &sale("order-1002", 4_990)).await, "accepted");
+    assert_eq!(converted(&page, &sale("order-1002", 1)).await, "accepted");
+    let reply = world.nobody.post(&source.expect("an address"), &sale("order-1002", 4_990)).await;
+    assert_eq!(reply.json()["deduped"], 1, "a source's keys are those of the secret keys: {}", reply.text());
+    let amounts = "SELECT CAST(amount_cents AS TEXT) FROM conversions ORDER BY position";
+    assert_eq!(world.db.texts(amounts).await, ["1", "4990", "4990", "1"]);
+    // Once a page's key has expired, it is taken anew, and the server's with it is not.
+    world.clock.advance(Duration::from_hours(24 * 30));
+    assert_eq!(converted(&page, &sale("order-1001", 1)).await, "accepted");
+    assert_eq!(converted(&page, &sale("order-1001", 1)).await, "deduped");
+}
+
 /// C3: a conversion of a user nobody knows yet is kept unattributed; once an install is bound to the user it is credited
 /// and becomes an event, once.
 #[tokio::test]

@@ -11,7 +11,8 @@ fn split(world: &World, caller: &Caller) -> [Caller; 2] {
     [world.at(0, caller), world.at(1, caller)]
 }
 
-/// C2: fifty with one key at one instant: one event, one unit of the quota, 49 repeats that are told its id.
+/// C2: fifty with one key at one instant, half of them from a page, whose keys are apart from those of servers: of each
+/// half one event, one unit of the quota, and repeats that are told its id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_fifty_with_one_key() {
     let world = spawn_nodes_with(2, |config| config.enforce_quotas = true).await;
@@ -26,13 +27,17 @@ async fn c2_fifty_with_one_key() {
             async move { insist(|| async { convert(&caller, &body).await }).await }
         })
         .await;
-        let of = |name: &str| replies.iter().filter(|reply| reply.json()[name] == 1).count();
-        assert_eq!((of("unattributed"), of("deduped"), of("accepted"), of("failed")), (1, 49, 0, 0));
-        let id = replies[0].member("event_id");
-        assert!(replies.iter().all(|reply| reply.member("event_id") == id));
-        assert_eq!(count(&world, "conversions").await, round + 1);
+        for of_page in [false, true] {
+            let replies: Vec<_> = (0..50).filter(|at| (at / 2 % 2 == 1) == of_page).map(|at| &replies[at]).collect();
+            let of = |name: &str| replies.iter().filter(|reply| reply.json()[name] == 1).count();
+            let outcomes = (of("unattributed"), of("deduped"), of("accepted"), of("failed"));
+            assert_eq!(outcomes, (1, replies.len() - 1, 0, 0));
+            let id = replies[0].member("event_id");
+            assert!(replies.iter().all(|reply| reply.member("event_id") == id));
+        }
+        assert_eq!(count(&world, "conversions").await, 2 * (round + 1));
         let used = format!("SELECT events FROM tenant_months WHERE tenant_id = '{}'", world.a.tenant);
-        assert_eq!(world.db.number(used).await, round + 1);
+        assert_eq!(world.db.number(used).await, 2 * (round + 1));
     }
 }
 

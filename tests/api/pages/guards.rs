@@ -32,6 +32,7 @@ async fn every_page_is_private_and_runs_nothing() {
     for path in ["/signin", "/signin?sent=1", "/signin?error=link_expired"] {
         check_page(path, &stranger.get(path).await);
     }
+    check_page("a sign-up", &stranger.get("/account/confirm?token=t").await);
     check_page("already signed in", &visitor.get("/signin?error=link_expired").await);
     let missing = visitor.get("/account/links/nowhere").await;
     assert_eq!(missing.status, 404);

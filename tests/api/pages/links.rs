@@ -130,6 +130,6 @@ async fn the_list_of_links_has_pages_and_counts() {
     let broken = visitor.get("/account/links?cursor=nonsense").await;
     assert_eq!(broken.status, 400);
     assert!(text_of(&broken).contains("This list has changed"));
-    assert!(text_of(&broken).contains("<a class=\"main\" href=\"/account/links\">Go to the newest links</a>"));
+    assert!(text_of(&broken).contains("<a class=\"main\" href=\"/account/links\">Back to the first page</a>"));
     assert_eq!(visitor.get("/account/links/link-29").await.text().matches("<figcaption><b>3</b> clicks").count(), 1);
 }

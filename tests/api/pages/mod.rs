@@ -3,9 +3,11 @@
 mod forms;
 mod guards;
 mod links;
+mod lists;
 mod numbers;
 mod plan;
 mod signin;
+mod suspended;
 mod webhooks;
 
 use std::collections::BTreeMap;

@@ -13,6 +13,7 @@ async fn every_error_has_its_text_and_none_is_echoed() {
     for (error, part) in [
         ("link_expired", "15 minutes"),
         ("invite_invalid", "invitation"),
+        ("signup_invalid", "shown only once"),
         ("invalid_request", "another website"),
         ("oauth_denied", "did not allow access"),
         ("oauth_state_invalid", "another browser"),

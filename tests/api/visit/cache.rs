@@ -8,11 +8,13 @@ use serde_json::json;
 use deeplink_doubles::wait::PATIENCE;
 use deeplink_testing::{eventually, spawn, spawn_with};
 
-/// L10: misses are limited by address, hits never; a repeated miss is answered from memory.
+/// L10: misses are limited by address, hits that memory knows never; a repeated miss is answered from memory.
 #[tokio::test]
 async fn l10_misses_are_limited_and_hits_are_not() {
     let world = spawn_with(|config| config.limits.misses_per_minute = 600).await;
     world.a.make("spring-42").await;
+    world.a.make("autumn-43").await;
+    assert_eq!(world.nobody.tap("spring-42").await.status, 302);
     let mut outcomes = Vec::new();
     for number in 0..700 {
         outcomes.push(world.nobody.resolve(&format!("guess-{number}")).await.outcome());
@@ -23,12 +25,15 @@ async fn l10_misses_are_limited_and_hits_are_not() {
     assert_eq!((page.status, page.header("content-type")), (429, "text/html; charset=utf-8"));
     assert!(page.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds >= 1));
     for _ in 0..50 {
-        assert_eq!(world.nobody.tap("spring-42").await.status, 302, "a link that is there is never refused");
+        assert_eq!(world.nobody.tap("spring-42").await.status, 302, "a link that was followed is never refused");
     }
+    assert_eq!(world.nobody.tap("autumn-43").await.status, 429, "nobody can say whether it is there without asking");
     world.clock.advance(Duration::from_secs(1));
     for expected in [404, 404, 404, 404, 404, 404, 404, 404, 404, 404, 429] {
         assert_eq!(world.nobody.resolve("guess-x").await.status, expected, "ten a second come back");
     }
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(world.nobody.tap("autumn-43").await.status, 302);
 }
 
 /// L10: an unknown id is asked for once in five seconds; a create on the node ends that at once.

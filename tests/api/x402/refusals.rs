@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::json;
 
 use super::{Payer, calls, receipt, scene, scene_with};
+use crate::suspension::{resume, suspend};
 
 /// PX3: a request that would be refused once it is known who asks (404, 409, a plan's limit) is refused before it is paid
 /// for. Nothing is stored, no account either, and the payment works after that.
@@ -97,4 +98,27 @@ async fn px1_a_refused_settlement_has_a_receipt() {
     }
     assert_eq!(scene.facilitator.calls().settle, 1);
     assert_eq!((scene.links().await, scene.wallets().await, scene.states().await), (0, 0, vec!["refused".to_owned()]));
+}
+
+/// R12: a wallet whose account the operator suspended is charged for nothing that would change something; what it reads is
+/// answered. The same payment works once the account is resumed.
+#[tokio::test]
+async fn r12_a_suspended_wallet_pays_for_no_change() {
+    let scene = scene().await;
+    let payer = Payer::new("alice");
+    scene.make(&payer, "alice").await;
+    let tenant = scene.world.db.texts("SELECT tenant_id FROM wallets").await.remove(0);
+    suspend(&scene.world, &tenant).await;
+    let signed = scene.sign(&payer);
+    let body = json!({"custom_id": "another"});
+    let refused = scene.post("/v1/links", &body, &signed).await;
+    assert_eq!(refused.outcome(), "403 account_suspended", "{}", refused.text());
+    let gone = scene.ask(Method::DELETE, "/v1/links/alice", &scene.sign(&payer)).send().await;
+    assert_eq!(gone.outcome(), "403 account_suspended");
+    assert_eq!((scene.facilitator.calls().settle, scene.links().await), (1, 1));
+    assert_eq!(scene.get("/v1/links", &scene.sign(&payer)).await.status, 200);
+    assert_eq!(scene.world.nobody.resolve("alice").await.json()["_service_meta"]["status"], "disabled");
+    resume(&scene.world, &tenant).await;
+    assert_eq!(scene.post("/v1/links", &body, &signed).await.status, 201);
+    assert_eq!(scene.facilitator.calls().settle, 3);
 }

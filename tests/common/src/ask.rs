@@ -81,7 +81,8 @@ impl Watched {
             pair.split_once('=').into_iter().for_each(|(_, value)| self.secrets.note(value));
         }
         // The page behind a mailed link holds the token it was asked with, for its own form.
-        let shows_its_own = *method == Method::GET && matches!(uri.path(), "/v1/auth/callback" | "/v1/auth/verify");
+        let shows_its_own = *method == Method::GET
+            && matches!(uri.path(), "/v1/auth/callback" | "/v1/auth/verify" | "/account/confirm");
         // The address of a source is shown to whoever may have it, as often as they like.
         if uri.path().starts_with("/v1/sources") || uri.path().starts_with("/account/sources") {
             source_tokens(&String::from_utf8_lossy(body)).for_each(|token| self.secrets.note(&token));

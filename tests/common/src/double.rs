@@ -358,26 +358,31 @@ pub fn of_people(request: &Request) -> Option<Answer> {
         "POST /v1/auth/secret-keys/issue" | "POST /v1/auth/secret-keys/confirm" => {
             Answer::json(201, &new_key(OTHER_KEY, 2))
         }
-        "GET /v1/auth/users" => Answer::json(200, &serde_json::json!({"users": [user("you@example.com")]})),
+        "GET /v1/auth/users" => {
+            Answer::json(200, &serde_json::json!({"users": [user("you@example.com")], "next_cursor": null}))
+        }
         "POST /v1/auth/users" => {
             Answer::new(201, r#"{"id":"usr_0123456789abcdef01234567","email":"new@example.com","status":"invited"}"#)
         }
-        "GET /v1/auth/secret-keys" => {
-            Answer::json(200, &serde_json::json!({"keys": [secret_key(OTHER_KEY, 2), secret_key(KEY, 1)]}))
-        }
+        "GET /v1/auth/secret-keys" => Answer::json(
+            200,
+            &serde_json::json!({"keys": [secret_key(OTHER_KEY, 2), secret_key(KEY, 1)], "next_cursor": null}),
+        ),
         "POST /v1/auth/secret-keys" => Answer::new(200, r#"{"status":"code_sent"}"#),
-        "GET /v1/auth/publishable-keys" => Answer::json(200, &serde_json::json!({"keys": [pk]})),
+        "GET /v1/auth/publishable-keys" => Answer::json(200, &serde_json::json!({"keys": [pk], "next_cursor": null})),
         "POST /v1/auth/publishable-keys" => {
             pk["key"] = PUBLISHABLE.into();
             Answer::json(201, &pk)
         }
-        "GET /v1/affiliates" => Answer::json(200, &serde_json::json!({"affiliates": [affiliate()]})),
+        "GET /v1/affiliates" => {
+            Answer::json(200, &serde_json::json!({"affiliates": [affiliate()], "next_cursor": null}))
+        }
         "POST /v1/affiliates" => Answer::json(201, &affiliate()),
         "GET /v1/affiliates/aff_0123456789abcdef01234567" | "PATCH /v1/affiliates/aff_0123456789abcdef01234567" => {
             Answer::json(200, &affiliate())
         }
         "GET /v1/affiliates/aff_0123456789abcdef01234567/credentials" => {
-            Answer::json(200, &serde_json::json!({"credentials": [credential]}))
+            Answer::json(200, &serde_json::json!({"credentials": [credential], "next_cursor": null}))
         }
         "POST /v1/affiliates/aff_0123456789abcdef01234567/credentials" => {
             credential["api_key"] = OTHER_KEY.into();

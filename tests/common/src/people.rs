@@ -69,6 +69,11 @@ impl Caller {
         self.ask_without_key(Method::POST, "/v1/auth/callback").form(&[("token", token)]).send().await
     }
 
+    /// Sends the form behind the link of a sign-up.
+    pub async fn confirm(&self, token: &str) -> Reply {
+        self.ask_without_key(Method::POST, "/account/confirm").form(&[("token", token)]).send().await
+    }
+
     /// Sends the form behind an invitation.
     pub async fn accept(&self, token: &str) -> Reply {
         self.ask_without_key(Method::POST, "/v1/auth/verify").form(&[("token", token)]).send().await

@@ -12,7 +12,8 @@ use deeplink_core::time::Timestamp;
 use deeplink_server::clock::Clock;
 use deeplink_server::config::Config;
 use deeplink_server::http::listen::{Limits, Stop};
-use deeplink_server::start::{Running, start_with};
+use deeplink_server::start::{Running, StartError, start_with};
+use deeplink_server::vault::sealed_columns;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
@@ -33,6 +34,11 @@ pub enum Role {
     Primary,
     /// The host that opens apps.
     Alternate,
+}
+
+/// Whoever is in a test comes from one address, like the clients of a reverse proxy.
+fn limits() -> Limits {
+    Limits::default().without_shares()
 }
 
 /// Everything that one test has to itself.
@@ -57,10 +63,11 @@ pub struct World {
     pub dns: Dns,
     secrets: Arc<Secrets>,
     config: Config,
-    nodes: Vec<Arc<Running>>,
+    /// `None` while a node is stopped.
+    nodes: Vec<Option<Arc<Running>>>,
     home: TempDir,
     /// Keeps the first node's port from others while the node is away.
-    _port: TcpSocket,
+    port: TcpSocket,
 }
 
 /// A world with one server and default settings; no limit by address.
@@ -111,14 +118,14 @@ async fn make(nodes: usize, adjust: impl Fn(&mut Config)) -> World {
             config.public_url = Some("http://localhost".parse().expect("a URL"));
             config.data_dir = home.path().join(format!("node-{}", running.len()));
         }
-        let node = start_with(config.clone(), clock.clone(), Limits::default()).await.expect("the server starts");
+        let node = start_with(config.clone(), clock.clone(), limits()).await.expect("the server starts");
         running.push(Arc::new(node));
         config.listen.set_port(0);
     }
     // Whatever was read while the server started is read again from here on.
     clock.advance(Duration::from_millis(10));
-    let nodes: Vec<_> = (0..nodes).map(|at| Arc::clone(&running[at % running.len()])).collect();
-    let first = Node { watched: Watched::new(Arc::clone(&secrets)), base: format!("http://{}", nodes[0].address) };
+    let first = Node { watched: Watched::new(Arc::clone(&secrets)), base: format!("http://{}", running[0].address) };
+    let nodes = (0..nodes).map(|at| Some(Arc::clone(&running[at % running.len()]))).collect();
     let [a1, a2] = [0, 1].map(|at| seeds.a.affiliates[at].clone());
     let [b1] = [0].map(|at| seeds.b.affiliates[at].clone());
     let (of_a, of_b) = (&seeds.a.tenant, &seeds.b.tenant);
@@ -136,7 +143,7 @@ async fn make(nodes: usize, adjust: impl Fn(&mut Config)) -> World {
         config,
         nodes,
         home,
-        _port: port,
+        port,
     }
 }
 
@@ -148,6 +155,13 @@ fn a_port() -> TcpSocket {
     socket
 }
 
+async fn stop(node: Option<Arc<Running>>, how: Stop) {
+    if let Some(node) = node.and_then(Arc::into_inner) {
+        node.ask_to_stop(how);
+        node.stopped().await;
+    }
+}
+
 impl World {
     /// The data directory.
     pub fn home(&self) -> &Path {
@@ -156,7 +170,7 @@ impl World {
 
     /// A running node.
     pub fn node(&self, at: usize) -> &Running {
-        &self.nodes[at]
+        self.nodes[at].as_ref().expect("the node runs")
     }
 
     /// Stops the server as an operator would, and starts it again at the same address with settings that `adjust` changes.
@@ -170,35 +184,66 @@ impl World {
     }
 
     async fn restart_after(&mut self, how: Stop, adjust: impl Fn(&mut Config)) {
-        let address = self.nodes[0].address;
         for node in std::mem::take(&mut self.nodes) {
-            if let Some(node) = Arc::into_inner(node) {
-                node.ask_to_stop(how);
-                node.stopped().await;
-            }
+            stop(node, how).await;
         }
         let mut config = self.config.clone();
-        config.listen = address;
+        config.listen = self.port.local_addr().expect("an address");
         adjust(&mut config);
+        let node = self.start(&config).await.unwrap_or_else(|error| panic!("the server does not start again: {error}"));
+        self.config = config;
+        self.nodes = vec![Some(node)];
+        self.clock.advance(Duration::from_millis(10));
+    }
+
+    /// Stops one node as an operator would. On SQLite it is the only one.
+    pub async fn stop_node(&mut self, at: usize) {
+        for other in 0..self.nodes.len() {
+            if other == at || !self.db.is_postgres() {
+                stop(self.nodes[other].take(), Stop::Gracefully).await;
+            }
+        }
+    }
+
+    /// Starts a node that was stopped, with settings that `adjust` changes for it alone; the error says why it refuses its
+    /// server keys.
+    pub async fn start_node(&mut self, at: usize, adjust: impl Fn(&mut Config)) -> Result<(), String> {
+        let mut config = self.config.clone();
+        config.listen = self.port.local_addr().expect("an address");
+        if self.nodes.len() > 1 {
+            config.data_dir = self.home.path().join(format!("node-{}", if self.db.is_postgres() { at } else { 0 }));
+        }
+        if at > 0 {
+            config.listen.set_port(0);
+        }
+        adjust(&mut config);
+        let node = self.start(&config).await?;
+        let is_shared = !self.db.is_postgres();
+        for (_, place) in self.nodes.iter_mut().enumerate().filter(|(other, _)| is_shared || *other == at) {
+            *place = Some(Arc::clone(&node));
+        }
+        self.clock.advance(Duration::from_millis(10));
+        Ok(())
+    }
+
+    async fn start(&self, config: &Config) -> Result<Arc<Running>, String> {
         // Another process would find the file free; in this one, the last connections may take a moment to end.
         const PAUSE: Duration = Duration::from_millis(20);
         let mut left = PATIENCE;
-        let node = loop {
-            match start_with(config.clone(), self.clock.clone(), Limits::default()).await {
-                Ok(node) => break node,
+        loop {
+            match start_with(config.clone(), self.clock.clone(), limits()).await {
+                Ok(node) => return Ok(Arc::new(node)),
+                Err(error @ StartError::Keys(_)) => return Err(error.to_string()),
                 Err(error) => assert!(!left.is_zero(), "the server does not start again: {error}"),
             }
             tokio::time::sleep(PAUSE).await;
             left = left.saturating_sub(PAUSE);
-        };
-        self.config = config;
-        self.nodes = vec![Arc::new(node)];
-        self.clock.advance(Duration::from_millis(10));
+        }
     }
 
     /// The same caller at another node.
     pub fn at(&self, node: usize, caller: &Caller) -> Caller {
-        let base = format!("http://{}", self.nodes[node].address);
+        let base = format!("http://{}", self.node(node).address);
         Caller::new(
             &Node { watched: caller.node.watched.clone(), base },
             caller.key.clone(),
@@ -331,7 +376,23 @@ pub fn code_in(mail: &str) -> Option<String> {
     mail.lines().map(str::trim).find(is_code).map(str::to_owned)
 }
 
-/// X17, X18: at the end of each test, nothing secret stands in what was logged or in what is stored.
+/// How many values in a row's text are sealed: the id of a key, a dot, and base64 of a nonce, a tag and what is sealed.
+fn sealed_values(row: &str) -> usize {
+    const SHORTEST: usize = 54;
+    let pieces = row.split(|c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c));
+    let is_sealed = |piece: &&str| {
+        piece.split_once('.').is_some_and(|(id, text)| {
+            id.len() == 8
+                && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+                && text.len() >= SHORTEST
+                && !text.contains('.')
+        })
+    };
+    pieces.filter(is_sealed).count()
+}
+
+/// X17, X18: at the end of each test, nothing secret stands in what was logged or in what is stored, and what is sealed
+/// stands where a rotation of the server key finds it.
 impl Drop for World {
     fn drop(&mut self) {
         let (secrets, db) = (Arc::clone(&self.secrets), self.db.apart());
@@ -356,7 +417,10 @@ impl Drop for World {
             runtime.block_on(template::remove(&db));
         });
         let looked = look.join();
-        assert!(panicking || looked.is_ok(), "a secret was found where none may be");
+        assert!(
+            panicking || looked.is_ok(),
+            "a secret was found where none may be, or a sealed value where none is looked for"
+        );
     }
 }
 
@@ -371,5 +435,11 @@ async fn assert_not_stored(secrets: &Secrets, db: &Database) {
     }
     for (table, rows) in db.dump().await {
         assert_eq!(secrets.found_in(rows.join("\n").as_bytes()), None, "a secret stands in {table}");
+        let columns = sealed_columns().filter(|(known, _)| *known == table).count();
+        let unlisted = rows.iter().find(|row| sealed_values(row) > columns);
+        assert_eq!(
+            unlisted, None,
+            "{table} has a column with sealed values that is not among those of the server keys"
+        );
     }
 }

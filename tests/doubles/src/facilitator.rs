@@ -4,7 +4,8 @@
 //! is scripted by its nonce.
 
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -34,9 +35,14 @@ pub const NETWORK_V1: &str = "base-sepolia";
 /// Somebody else.
 pub const OTHER: &str = "0x0000000000000000000000000000000000000bad";
 
-/// An address of its own: it gives its port back and takes it again, and by then a connection that somebody made from the
-/// usual address can have it. Only Linux has it without being asked.
-const ADDRESS: &str = if cfg!(target_os = "linux") { "127.0.0.3:0" } else { "127.0.0.1:0" };
+/// An address of its own for each: it gives its port back and takes it again, and by then a connection or another double that
+/// has the address could have it. Only Linux has them without being asked.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [.., second, third] = std::process::id().to_be_bytes();
+    let own = Ipv4Addr::new(127, second | 128, third, NEXT.fetch_add(1, Ordering::Relaxed));
+    (if cfg!(target_os = "linux") { own } else { Ipv4Addr::LOCALHOST }, 0).into()
+}
 
 /// What happens to a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +147,7 @@ impl Facilitator {
             released: Notify::new(),
             reached: Notify::new(),
         });
-        let address = serve(&shared, ADDRESS.parse().expect("an address")).await;
+        let address = serve(&shared, own_address()).await;
         Self { address, shared }
     }
 

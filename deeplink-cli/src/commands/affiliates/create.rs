@@ -4,7 +4,8 @@ use clap::Args;
 use deeplink_core::affiliate::CreateAffiliate;
 
 use crate::context::Context;
-use crate::error::Outcome;
+use crate::error::{Outcome, Stop};
+use crate::exit::Exit;
 use crate::help::help;
 use crate::output::{self, Format};
 
@@ -33,7 +34,13 @@ impl Create {
         // Before a key is needed: invalid input fails first.
         wanted.check()?;
         let client = ctx.client().await?;
-        let made = client.affiliates().create(&wanted).full().await.map_err(|error| ctx.stop(&error))?;
+        let made = client.affiliates().create(&wanted).full().await;
+        let made = made.map_err(|error| match ctx.stop(&error) {
+            Stop::Failed(failure) if failure.exit == Exit::Payment => {
+                failure.hint("dl affiliates delete makes room").into()
+            }
+            other => other,
+        })?;
         sheet.created(&String::from_utf8_lossy(&made.raw))?;
         if ctx.out.format == Format::Table {
             ctx.console.say(&format!("dl affiliates creds create {} creates a key for the partner", made.value.id));

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
 use crate::new_secret::{Kind, SecretOut};
+use crate::paging::{Fetched, Part};
 use crate::{escape, given, ids, output};
 
 /// Manage the credentials of an affiliate
@@ -61,12 +62,13 @@ impl Creds {
             Action::List { affiliate } => {
                 let sheet = ctx.out.sheet(&output::CREDENTIALS)?;
                 given::affiliate_id(&affiliate)?;
-                let call = ctx.client().await?.affiliates().credentials(&affiliate).list().full();
-                let found = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
-                if sheet.whole(&found.raw)? == 0 {
-                    ctx.console.say(&format!("no credentials yet; dl affiliates creds create {affiliate} creates one"));
-                }
-                Ok(())
+                let credentials = ctx.client().await?.affiliates().credentials(&affiliate);
+                let fetch = async |size, cursor| {
+                    let page = Fetched::of(credentials.list(), size, cursor).await;
+                    page.map_err(|error| ctx.stop_among(&error, "affiliates"))
+                };
+                let none = format!("no credentials yet; dl affiliates creds create {affiliate} creates one");
+                Part::default().print(ctx, &sheet, &none, fetch).await
             }
             Action::Create { affiliate, out } => {
                 let sheet = ctx.out.sheet(&output::NEW_CREDENTIAL)?;
@@ -84,7 +86,7 @@ impl Creds {
                 let question = match ids.as_slice() {
                     [id] if ctx.will_ask() => {
                         let call = ctx.client().await?.affiliates().credentials(&affiliate).list();
-                        let listed = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?.credentials;
+                        let listed = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
                         let found = listed.into_iter().find(|key| key.id.as_str() == id);
                         let list = format!("affiliates creds list {affiliate}");
                         let key = found.ok_or_else(|| ids::unknown("no credential", id, &list))?;

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
 use crate::output;
+use crate::paging::{Fetched, Part};
 
 /// List the apps
 #[derive(Debug, Args)]
@@ -15,11 +16,9 @@ pub(crate) struct List {}
 impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::APPS)?;
-        let apps = ctx.client().await?.apps().list().full().await.map_err(|error| ctx.stop(&error))?;
-        sheet.array(&apps.raw)?;
-        if apps.value.is_empty() {
-            ctx.console.say("no apps yet; dl apps add --help shows how to register one");
-        }
-        Ok(())
+        let apps = ctx.client().await?.apps();
+        let fetch = async |size, cursor| Fetched::of(apps.list(), size, cursor).await.map_err(|error| ctx.stop(&error));
+        let none = "no apps yet; dl apps add --help shows how to register one";
+        Part::default().print(ctx, &sheet, none, fetch).await
     }
 }

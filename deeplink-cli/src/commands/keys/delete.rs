@@ -39,7 +39,7 @@ impl Delete {
         if !ctx.will_ask() {
             return Ok(format!("anything that uses the key {} is refused at once.", self.id));
         }
-        let keys = ctx.client().await?.keys().list().await.map_err(|error| ctx.stop(&error))?.keys;
+        let keys = ctx.client().await?.keys().list().await.map_err(|error| ctx.stop(&error))?;
         let found = keys.into_iter().find(|key| key.id.as_str() == self.id).ok_or_else(|| {
             let hint = "dl keys list shows what this account has";
             let what = format!("this account has no key {}", self.id);

@@ -23,11 +23,11 @@ impl List {
         let found = ctx.key().await?;
         let own = found.key.shown_prefix();
         let client = ctx.client_for(&ctx.base_url()?, Auth::SecretKey(found.key), Reads::Held)?;
-        let keys = client.keys().list().full().await.map_err(|error| ctx.stop(&error))?;
+        let keys = client.keys().list().first_page().full().await.map_err(|error| ctx.stop(&error))?;
         let mark = |key: &output::Record<'_>| {
             let in_use = key.cell("key_prefix").is_some_and(|prefix| prefix == own);
             format!(",\"in_use\":{in_use}")
         };
-        sheet.whole_marked(&keys.raw, mark).map(drop)
+        sheet.whole_marked(&keys.raw, mark)
     }
 }

@@ -96,7 +96,7 @@ fn check_source(found: &ResolvedKey) -> Outcome {
 
 /// The id of the key in use.
 async fn id_of(ctx: &Context, client: &Client, prefix: &str) -> Outcome<SecretKeyId> {
-    let keys = client.keys().list().await.map_err(|error| ctx.stop(&error))?.keys;
+    let keys = client.keys().list().await.map_err(|error| ctx.stop(&error))?;
     let own = keys.into_iter().find(|key| key.key_prefix == prefix).map(|key| key.id);
     own.ok_or_else(|| Failure::new(Exit::NotFound, "the service does not list the key in use").into())
 }

@@ -38,9 +38,6 @@ pub(crate) struct Export {
     /// Resume an export that was stopped
     #[arg(long, requires = "out")]
     resume: bool,
-    /// Put ' before cells that a spreadsheet would take for a formula; importing does not undo it
-    #[arg(long)]
-    spreadsheet_safe: bool,
     #[command(flatten)]
     filter: Filter,
 }
@@ -52,6 +49,7 @@ impl Export {
             Some(Format::Jsonl) => true,
             Some(_) => return Err(Failure::usage("an export is csv or jsonl").hint("-o csv, or -o jsonl").into()),
         };
+        let safe = ctx.global.spreadsheet_safe;
         let mut pages = Pages {
             ctx,
             client: ctx.client().await?,
@@ -62,7 +60,7 @@ impl Export {
         };
         match self.out.as_deref().filter(|path| !is_stdin(path)) {
             None => {
-                let mut writer = self.writer(Stdout(&ctx.out), jsonl, false);
+                let mut writer = writer(Stdout(&ctx.out), jsonl, safe);
                 while let Some(links) = pages.next().await? {
                     put(&mut writer, &links).map_err(|error| broken(&error, Path::new("stdout")))?;
                 }
@@ -71,12 +69,6 @@ impl Export {
         }
         ctx.console.say(&format!("{} exported", counted(pages.links, "link")));
         Ok(())
-    }
-
-    fn writer<W: Write>(&self, out: W, jsonl: bool, resumed: bool) -> LinkWriter<W> {
-        let writer = if jsonl { LinkWriter::jsonl(out) } else { LinkWriter::csv(out) };
-        let writer = writer.spreadsheet_safe(self.spreadsheet_safe);
-        if resumed { writer.resumed() } else { writer }
     }
 
     /// Writes `path.part` and, after each page, a checkpoint; at the end the file gets its name.
@@ -90,7 +82,11 @@ impl Export {
             (pages.cursor, pages.links) = (Some(checkpoint.cursor), checkpoint.links);
         }
         let length = Rc::new(Cell::new(length));
-        let mut writer = self.writer(Counted { file, length: Rc::clone(&length) }, jsonl, resumed);
+        let out = Counted { file, length: Rc::clone(&length) };
+        let mut writer = writer(out, jsonl, pages.ctx.global.spreadsheet_safe);
+        if resumed {
+            writer = writer.resumed();
+        }
         while let Some(links) = pages.next().await? {
             put(&mut writer, &links).map_err(|error| broken(&error, &part))?;
             if let Some(cursor) = &pages.cursor {
@@ -106,6 +102,11 @@ impl Export {
             _ => Ok(()),
         }
     }
+}
+
+fn writer<W: Write>(out: W, jsonl: bool, spreadsheet_safe: bool) -> LinkWriter<W> {
+    let writer = if jsonl { LinkWriter::jsonl(out) } else { LinkWriter::csv(out) };
+    writer.spreadsheet_safe(spreadsheet_safe)
 }
 
 /// Writes a page; the header comes with the first one, even if it is empty.

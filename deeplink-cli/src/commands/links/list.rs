@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::help::help;
 use crate::output;
-use crate::paging::Paging;
+use crate::paging::{Fetched, Paging};
 
 /// Which links are meant.
 #[derive(Debug, Clone, Default, Args)]
@@ -76,9 +76,8 @@ impl List {
             if let Some(cursor) = cursor {
                 list = list.cursor(cursor);
             }
-            let page = list.first_page().full().await.map_err(|error| ctx.stop(&error))?;
-            Ok((page.raw.to_vec(), page.value.next_cursor))
+            Fetched::by(list.first_page()).await.map_err(|error| ctx.stop(&error))
         };
-        self.paging.print(ctx, &sheet, "no links; dl links create URL creates one", fetch).await
+        self.paging.part().print(ctx, &sheet, "no links; dl links create URL creates one", fetch).await
     }
 }

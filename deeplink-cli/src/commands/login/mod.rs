@@ -24,7 +24,7 @@ use crate::store::StoreName;
      without pressing Continue in the browser, because it works only once. A first sign-in opens an account. The key is sent to \
      this service only. It is kept in the keyring, or without one in a file that only you can read; \
      DL_KEYRING=off never uses the keyring, DL_KEYRING=require uses nothing else. With --with-key, a key that you \
-     have is kept once the service has accepted it.",
+     have is kept once the service has accepted it, such as the one that the page shows which confirms a dl signup.",
     &[
     "dl login --email you@example.com --base-url https://dl.example.com",
     "dl login --email you@example.com --link-stdin < link.txt",

@@ -27,7 +27,7 @@ impl Delete {
         let ids = ids::read(ctx, &self.ids, given::publishable_key_id).await?;
         let question = match ids.as_slice() {
             [id] if ctx.will_ask() => {
-                let keys = ctx.client().await?.publishable_keys().list().await.map_err(|error| ctx.stop(&error))?.keys;
+                let keys = ctx.client().await?.publishable_keys().list().await.map_err(|error| ctx.stop(&error))?;
                 let found = keys.into_iter().find(|key| key.id.as_str() == id);
                 let key = found.ok_or_else(|| ids::unknown("no publishable key", id, "pk list"))?;
                 let (prefix, domain) = (escape::one_line(&key.key_prefix), escape::one_line(&key.domain));

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
 use crate::output;
+use crate::paging::{Fetched, Part};
 
 /// List the publishable keys
 #[derive(Debug, Args)]
@@ -15,10 +16,9 @@ pub(crate) struct List {}
 impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::PUBLISHABLE_KEYS)?;
-        let keys = ctx.client().await?.publishable_keys().list().full().await.map_err(|error| ctx.stop(&error))?;
-        if sheet.whole(&keys.raw)? == 0 {
-            ctx.console.say("no publishable keys yet; dl pk create go.example.com creates one for a verified domain");
-        }
-        Ok(())
+        let keys = ctx.client().await?.publishable_keys();
+        let fetch = async |size, cursor| Fetched::of(keys.list(), size, cursor).await.map_err(|error| ctx.stop(&error));
+        let none = "no publishable keys yet; dl pk create go.example.com creates one for a verified domain";
+        Part::default().print(ctx, &sheet, none, fetch).await
     }
 }

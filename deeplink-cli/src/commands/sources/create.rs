@@ -3,6 +3,7 @@
 use clap::Args;
 use deeplink_core::source::CreateSource;
 
+use super::address_of;
 use crate::context::Context;
 use crate::error::{Outcome, Stop};
 use crate::exit::Exit;
@@ -38,7 +39,7 @@ impl Create {
             }
             other => other,
         })?;
-        ctx.hide_source(&made.value.webhook_url);
-        sink.take(&sheet, &made.raw, made.value.webhook_url.expose())
+        let address = address_of(ctx, &made.value)?;
+        sink.take(&sheet, &made.raw, address.expose())
     }
 }

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
 use crate::output::{self, Record};
+use crate::paging::{Fetched, Part};
 
 /// List the sources
 #[derive(Debug, Args)]
@@ -23,15 +24,21 @@ pub(crate) struct List {
 impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::SOURCES)?;
-        let found = ctx.client().await?.sources().list().full().await.map_err(|error| ctx.stop(&error))?;
-        let body = String::from_utf8_lossy(&found.raw);
+        let sources = ctx.client().await?.sources();
+        let fetch = async |size, cursor| {
+            let mut page = Fetched::of(sources.list(), size, cursor).await.map_err(|error| ctx.stop(&error))?;
+            page.raw = self.shown(&page.raw).into_bytes();
+            Ok(page)
+        };
+        Part::default().print(ctx, &sheet, "no sources yet; dl sources create NAME creates one", fetch).await
+    }
+
+    /// A page with the addresses as they are to be shown.
+    fn shown(&self, page: &[u8]) -> String {
+        let body = String::from_utf8_lossy(page);
         let record = Record::read(&body).unwrap_or_default();
         let sources: Vec<_> =
             record.items("sources").iter().map(|source| shown(source.get(), self.reveal).into_owned()).collect();
-        let body = record.with("sources", &format!("[{}]", sources.join(",")));
-        if sheet.whole(body.as_bytes())? == 0 {
-            ctx.console.say("no sources yet; dl sources create NAME creates one");
-        }
-        Ok(())
+        record.with("sources", &format!("[{}]", sources.join(",")))
     }
 }

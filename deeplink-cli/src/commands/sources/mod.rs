@@ -9,8 +9,11 @@ mod send;
 
 use std::borrow::Cow;
 
-use deeplink_core::source::SourceUrl;
+use deeplink_core::source::{SourceDetail, SourceUrl};
 
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::exit::Exit;
 use crate::output::Record;
 
 commands! {
@@ -23,6 +26,18 @@ commands! {
         Rotate(rotate::Rotate),
         Send(Box<send::Send>),
     }
+}
+
+/// A source's address, masked in all later output.
+fn address_of<'a>(ctx: &Context, source: &'a SourceDetail) -> Outcome<&'a SourceUrl> {
+    let Some(url) = &source.webhook_url else {
+        let failure = Failure::new(Exit::Failure, format!("the service cannot read the address of {}", source.id));
+        let hint =
+            format!("programs that have it can still post to it; dl sources rotate {} makes a new one", source.id);
+        return Err(failure.field("webhook_url").hint(hint).into());
+    };
+    ctx.hide_source(url);
+    Ok(url)
 }
 
 /// A source as the service showed it, its address cut unless it is to be seen.

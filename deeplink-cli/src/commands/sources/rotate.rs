@@ -3,6 +3,7 @@
 use clap::Args;
 use deeplink_core::source::CreateSource;
 
+use super::address_of;
 use crate::context::Context;
 use crate::error::{Outcome, Stop};
 use crate::help::help;
@@ -61,9 +62,9 @@ impl Rotate {
                 other => other.hinting(&create),
             }
         })?;
-        ctx.hide_source(&made.value.webhook_url);
+        let address = address_of(ctx, &made.value)?;
         ctx.console.say(&format!("{} is now {}", self.id, made.value.id));
-        sink.take(&sheet, &made.raw, made.value.webhook_url.expose())
+        sink.take(&sheet, &made.raw, address.expose())
     }
 }
 

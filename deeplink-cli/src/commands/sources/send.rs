@@ -4,6 +4,7 @@ use clap::Args;
 use deeplink_client::Auth;
 use deeplink_core::source::SourceUrl;
 
+use super::address_of;
 use crate::base_url::BaseUrl;
 use crate::commands::conversion::{self, Conversion};
 use crate::context::Context;
@@ -44,10 +45,9 @@ impl Send {
             Some(url) => url,
             None => {
                 let found = ctx.client().await?.sources().get(&self.source).await;
-                found.map_err(|error| ctx.stop_among(&error, "sources"))?.webhook_url
+                address_of(ctx, &found.map_err(|error| ctx.stop_among(&error, "sources"))?)?.clone()
             }
         };
-        ctx.hide_source(&url);
         let client = ctx.client_for(&host_of(&url)?, Auth::None, Reads::Held)?;
         let sent = client.sources().send(&url, &convert).full().await;
         let sent = sent.map_err(|error| match ctx.stop(&error) {

@@ -6,16 +6,21 @@ use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
 use crate::output;
+use crate::paging::{Fetched, Part};
 
 /// List the people, invited ones included
 #[derive(Debug, Args)]
 #[command(after_help = help("", &["dl team list", "dl team list --fields id,email,status -o csv"]))]
-pub(crate) struct List {}
+pub(crate) struct List {
+    #[command(flatten)]
+    part: Part,
+}
 
 impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::USERS)?;
-        let users = ctx.client().await?.team().list().full().await.map_err(|error| ctx.stop(&error))?;
-        sheet.whole(&users.raw).map(drop)
+        let team = ctx.client().await?.team();
+        let fetch = async |size, cursor| Fetched::of(team.list(), size, cursor).await.map_err(|error| ctx.stop(&error));
+        self.part.print(ctx, &sheet, "nobody is in the team; dl team invite EMAIL invites somebody", fetch).await
     }
 }

@@ -27,7 +27,7 @@ impl Remove {
         let ids = ids::read(ctx, &self.ids, given::user_id).await?;
         let question = match ids.as_slice() {
             [id] if ctx.will_ask() => {
-                let users = ctx.client().await?.team().list().await.map_err(|error| ctx.stop(&error))?.users;
+                let users = ctx.client().await?.team().list().await.map_err(|error| ctx.stop(&error))?;
                 let found = users.into_iter().find(|user| user.id.as_str() == id);
                 let user = found.ok_or_else(|| ids::unknown("nobody", id, "team list"))?;
                 format!("Remove {} ({id}) from the team?", escape::one_line(&user.email))

@@ -6,7 +6,7 @@ use deeplink_core::webhook::DeliveryStatus;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::help::help;
-use crate::paging::Paging;
+use crate::paging::{Fetched, Paging};
 use crate::{given, output};
 
 /// List what was sent to a webhook, newest first
@@ -48,9 +48,8 @@ impl Deliveries {
             if let Some(cursor) = cursor {
                 pages = pages.cursor(cursor);
             }
-            let page = pages.first_page().full().await.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
-            Ok((page.raw.to_vec(), page.value.next_cursor))
+            Fetched::by(pages.first_page()).await.map_err(|error| ctx.stop_among(&error, "webhooks"))
         };
-        self.paging.print(ctx, &sheet, "no deliveries; dl webhooks test sends one", fetch).await
+        self.paging.part().print(ctx, &sheet, "no deliveries; dl webhooks test sends one", fetch).await
     }
 }

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
 use crate::output;
+use crate::paging::{Fetched, Part};
 
 /// List the webhooks and the health of their deliveries
 #[derive(Debug, Args)]
@@ -15,10 +16,9 @@ pub(crate) struct List {}
 impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::WEBHOOKS)?;
-        let found = ctx.client().await?.webhooks().list().full().await.map_err(|error| ctx.stop(&error))?;
-        if sheet.whole(&found.raw)? == 0 {
-            ctx.console.say("no webhooks yet; dl webhooks create creates one");
-        }
-        Ok(())
+        let webhooks = ctx.client().await?.webhooks();
+        let fetch =
+            async |size, cursor| Fetched::of(webhooks.list(), size, cursor).await.map_err(|error| ctx.stop(&error));
+        Part::default().print(ctx, &sheet, "no webhooks yet; dl webhooks create creates one", fetch).await
     }
 }

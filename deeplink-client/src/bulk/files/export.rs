@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use deeplink_core::formula;
 use deeplink_core::link::{AgentContext, LinkDetail, SocialPreview};
 
 use super::cells::escape;
@@ -53,7 +54,7 @@ impl<W: Write> LinkWriter<W> {
         Self { form: Form::Jsonl(out), spreadsheet_safe: false, begun: false }
     }
 
-    /// Puts `'` before cells that a spreadsheet would take for a formula. An import does not undo it.
+    /// Puts `'` before cells that a spreadsheet would take for a formula; see [`formula::defuse`]. An import takes it off again.
     #[must_use]
     pub fn spreadsheet_safe(mut self, safe: bool) -> Self {
         self.spreadsheet_safe = safe;
@@ -85,10 +86,8 @@ impl<W: Write> LinkWriter<W> {
                 out.write_all(b"\n")
             }
             Form::Csv(csv) => {
-                let safe = self.spreadsheet_safe;
                 for cell in cells(link) {
-                    let formula = safe && cell.starts_with(['=', '+', '-', '@']);
-                    csv.write_field(if formula { format!("'{cell}") } else { cell })?;
+                    csv.write_field(formula::written(&cell, self.spreadsheet_safe).as_ref())?;
                 }
                 csv.write_record(None::<&[u8]>)?;
                 Ok(())

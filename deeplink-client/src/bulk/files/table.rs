@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use deeplink_core::error::{ErrorCode, Invalid};
+use deeplink_core::formula;
 use deeplink_core::link::CreateLink;
 
 use super::cells::Draft;
@@ -173,7 +174,7 @@ impl TableRows {
         let mut draft = Draft::new(&self.mapping.template);
         for (column, field) in self.fields.iter().enumerate().filter(|(_, field)| is_content(field)) {
             let text = self.record.get(column).unwrap_or_default();
-            draft.cell(field, &text).map_err(|invalid| (Some(column), invalid))?;
+            draft.cell(field, formula::restore(&text)).map_err(|invalid| (Some(column), invalid))?;
         }
         self.mapping.finish(draft).map_err(|invalid| (None, invalid))
     }

@@ -57,7 +57,7 @@ async fn the_account_and_its_service() {
             "account.key",
             |scene| {
                 scene.instead(
-                    |request| request.target == "/v1/apps",
+                    |request| request.target.starts_with("/v1/apps?"),
                     Reply::new(403, "application/json", r#"{"error":"no","code":"forbidden_scope"}"#),
                 );
             },

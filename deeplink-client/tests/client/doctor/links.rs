@@ -194,7 +194,8 @@ async fn the_button_of_a_page() {
     // An affiliate's key does not show what the button of a phone depends on; a page without tags is wrong all the same.
     let mut scoped = rich();
     let forbidden = Reply::new(403, "application/json", r#"{"error":"no","code":"forbidden_scope"}"#);
-    scoped.instead(|request| matches!(request.target.as_str(), "/v1/apps" | "/v1/domains"), forbidden);
+    let lists = |request: &Request| ["/v1/apps?", "/v1/domains?"].iter().any(|list| request.target.starts_with(list));
+    scoped.instead(lists, forbidden);
     scoped.instead(by_iphone, told(page(Some("https://open.example.com/spring-42"))));
     scoped.instead(by_android, told("<html></html>".to_owned()));
     let found = resolves(scoped).await;

@@ -13,6 +13,7 @@ use super::{Home, NOW, Other, click_at};
 use crate::clicks::{Click, Retention};
 use crate::db::clicks::{self, AppendPosition, By, Hash, Head, Kinds, NewClick, NewText, Scope};
 use crate::db::{Db, on};
+use crate::shares::Share;
 
 const HOUR: i64 = 3_600_000;
 
@@ -33,7 +34,7 @@ pub(super) async fn fold(db: &Db, limit: i64, months: bool) -> Folded {
     let batch = clicks::next_fold(&mut reader.conn(), i64::MAX, limit, months).await.expect("a batch");
     drop(reader);
     let Some(batch) = batch.map(Arc::new) else { return Folded::Nothing };
-    let stored = db.write((), move |tx, ()| {
+    let stored = db.write(Share::Service, (), move |tx, ()| {
         let batch = Arc::clone(&batch);
         async move { clicks::store_fold(tx, &batch).await }.boxed()
     });
@@ -292,7 +293,7 @@ async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps:
                 let latest = clicks.iter().map(|made| made.at).max().map_or(now, |at| at.max(now));
                 let to = AppendPosition { after: clicks::position_at(START + latest), gap: 0 };
                 let head = Arc::clone(head);
-                db.write((), move |tx, ()| {
+                db.write(Share::Service, (), move |tx, ()| {
                     let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
                     async move { clicks::insert(tx, &head, to, &rows).await }.boxed()
                 })
@@ -319,7 +320,7 @@ async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps:
 }
 
 async fn store_referers(db: &Db) {
-    db.write((), |tx, ()| {
+    db.write(Share::Service, (), |tx, ()| {
         async move {
             let texts = REFERERS.iter().enumerate();
             let texts: Vec<_> = texts.map(|(nth, (text, _))| NewText { hash: hash(nth), text }).collect();
@@ -364,7 +365,7 @@ async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
     let texts: Vec<(Hash, String)> =
         (0..500).map(|nth| (hash(nth), format!("https://h{nth:03}.example.com/"))).collect();
     let known = Arc::new(texts);
-    db.write((), move |tx, ()| {
+    db.write(Share::Service, (), move |tx, ()| {
         let known = Arc::clone(&known);
         async move {
             let texts: Vec<_> = known.iter().map(|(hash, text)| NewText { hash: *hash, text }).collect();
@@ -387,7 +388,7 @@ async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
         };
         let rows: Arc<[NewClick]> = hosts.map(click).collect();
         let head = Arc::clone(&head);
-        db.write((), move |tx, ()| {
+        db.write(Share::Service, (), move |tx, ()| {
             let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
             let to = AppendPosition { after: clicks::position_at(at), gap: 0 };
             async move { clicks::insert(tx, &head, to, &rows).await }.boxed()

@@ -11,6 +11,7 @@ use super::{Home, NOW, click_at};
 use crate::clicks::{Click, Retention};
 use crate::db::clicks::{self, AppendPosition, Head, NewClick};
 use crate::db::on;
+use crate::shares::Share;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retention_takes_old_clicks_and_the_texts_that_only_they_named() {
@@ -188,7 +189,7 @@ async fn folded_clicks_count_to_the_month_of_their_account() {
             .map(|(link, at, kind)| NewClick { link, at, kind, platform: 0, agent: None, referer: None })
             .collect();
         let head = Arc::clone(&head);
-        db.write((), move |tx, ()| {
+        db.write(Share::Service, (), move |tx, ()| {
             let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
             let to = AppendPosition { after: clicks::position_at(NOW), gap: 0 };
             async move { clicks::insert(tx, &head, to, &rows).await }.boxed()

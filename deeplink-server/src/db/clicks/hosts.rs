@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+pub(crate) use deeplink_core::visitor::OTHER;
 use deeplink_core::visitor::Platform;
 use sqlx::AssertSqlSafe;
 
@@ -9,8 +10,6 @@ use super::super::{Conn, DbError, on};
 
 /// Hosts that a day of a link names.
 pub(crate) const MAX_HOSTS: i64 = 200;
-/// What the others are counted as.
-pub(crate) const OTHER: &str = "other";
 
 /// A link, a day and a host.
 pub(super) type Named = (i64, i64, String);

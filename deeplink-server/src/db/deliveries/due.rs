@@ -80,11 +80,13 @@ struct Row {
     failing_since: Option<i64>,
 }
 
-/// A tenant's active webhooks.
+/// A tenant's active webhooks; none while the account is suspended, so that its deliveries wait.
 pub(crate) async fn active_webhooks(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<ActiveWebhook>, DbError> {
     const SQL: &str = "
         SELECT id, url, sealed, sealed_before, before_until, turn, is_full, failing_since FROM webhooks
-        WHERE tenant_id = $1 AND active = TRUE ORDER BY id";
+        WHERE tenant_id = $1 AND active = TRUE
+            AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = $1 AND t.suspended_at IS NOT NULL)
+        ORDER BY id";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
     let read = |row: Row| {
         Ok(ActiveWebhook {
@@ -112,6 +114,8 @@ pub(crate) struct PendingWebhook {
     pub(crate) last_due_at: Timestamp,
     /// Whether another node has the lease.
     pub(crate) is_leased_elsewhere: bool,
+    /// Whether the account is suspended.
+    pub(crate) is_suspended: bool,
 }
 
 #[derive(FromRow)]
@@ -122,6 +126,7 @@ struct PendingRow {
     due_at: i64,
     last_due_at: i64,
     is_leased_elsewhere: bool,
+    is_suspended: bool,
 }
 
 /// Webhooks with pending deliveries, in the order of their ids after `after`. It takes a step of the index for each webhook
@@ -147,7 +152,9 @@ pub(crate) async fn pending_webhooks(
             (SELECT MAX(d.due_at) FROM deliveries d WHERE d.state = 0 AND d.webhook_id = found.id) AS last_due_at,
             EXISTS (SELECT 1 FROM delivery_leases l WHERE l.holder <> $3 AND l.expires_at > $4 AND l.expires_at <= $5
                 AND l.tenant_id = (SELECT d.tenant_id FROM deliveries d
-                    WHERE d.state = 0 AND d.webhook_id = found.id LIMIT 1)) AS is_leased_elsewhere
+                    WHERE d.state = 0 AND d.webhook_id = found.id LIMIT 1)) AS is_leased_elsewhere,
+            EXISTS (SELECT 1 FROM webhooks w JOIN tenants t ON t.id = w.tenant_id
+                WHERE w.id = found.id AND t.suspended_at IS NOT NULL) AS is_suspended
         FROM found WHERE found.id IS NOT NULL LIMIT $2";
     let rows: Vec<PendingRow> = on!(db, c => sqlx::query_as(SQL)
         .bind(after).bind(count).bind(holder).bind(now.as_millis()).bind(latest_plausible(now))
@@ -161,6 +168,7 @@ pub(crate) async fn pending_webhooks(
             due_at: Timestamp::from_millis(row.due_at),
             last_due_at: Timestamp::from_millis(row.last_due_at),
             is_leased_elsewhere: row.is_leased_elsewhere,
+            is_suspended: row.is_suspended,
         })
     };
     rows.into_iter().map(read).collect()

@@ -7,7 +7,7 @@ use deeplink_core::funnel::{ConversionSum, Credit, Funnel};
 use deeplink_core::id::TenantId;
 use sqlx::AssertSqlSafe;
 
-use super::sets::{padded, placeholders};
+use super::sets::{padded, padded_length, placeholders};
 use super::{Conn, DbError, on};
 
 /// What is counted.
@@ -66,9 +66,11 @@ pub(crate) async fn positions(
 ) -> Result<BTreeMap<String, i64>, DbError> {
     let Some(last) = link_ids.last() else { return Ok(BTreeMap::new()) };
     // As many parameters as a set of numbers would have.
-    let size = padded(&vec![0; link_ids.len()]).len();
-    let sql =
-        format!("SELECT link_id, position FROM links WHERE tenant_id = $1 AND link_id IN ({})", placeholders(2, size));
+    let size = padded_length(link_ids.len());
+    let sql = format!(
+        "SELECT link_id, position FROM links WHERE tenant_id = $1 AND deleted_at IS NULL AND link_id IN ({})",
+        placeholders(2, size)
+    );
     let found: Vec<(String, i64)> = on!(db, c => {
         let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(tenant.as_str());
         for id in link_ids.iter().chain(std::iter::repeat_n(last, size - link_ids.len())) {

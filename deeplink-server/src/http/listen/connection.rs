@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 
 use super::exchange::{Exchanges, RequestBody};
 use super::socket::{Socket, Transport};
-use super::state::{Command, ConnectionState};
+use super::state::{Command, ConnectionState, MAX_STREAMS};
 use super::tls::{self, Certificates};
 
 /// Maximum size of a request head, and of the read buffer of an HTTP/1 connection.
@@ -36,7 +36,7 @@ impl Protocols {
         builder
             .http2()
             .timer(TokioTimer::new())
-            .max_concurrent_streams(128)
+            .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(16 * 1024)
             // Resetting streams at once costs the client nothing (rapid reset): 20 in a row end the connection.
             .max_pending_accept_reset_streams(20)
@@ -54,7 +54,7 @@ impl Protocols {
     pub(super) async fn serve<T, S, B>(self: Arc<Self>, stream: T, service: S, state: Arc<ConnectionState>)
     where
         T: Transport + Send + 'static,
-        S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
+        S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Send + Sync + 'static,
         S::Future: Send + 'static,
         B: Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -88,7 +88,7 @@ impl Protocols {
         service: S,
         state: Arc<ConnectionState>,
     ) where
-        S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
+        S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Send + Sync + 'static,
         S::Future: Send + 'static,
         B: Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,

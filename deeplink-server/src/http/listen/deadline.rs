@@ -14,10 +14,15 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::Limits;
+use super::share::Share;
 use super::state::{Command, ConnectionState};
+use super::unread::AllUnread;
 
 /// Interval of sweeps. A limit is enforced at most two of these late, and never early.
 pub(super) const TICK: Duration = Duration::from_millis(250);
+
+/// A server is crowded while fewer than one place in so many is free.
+const NEARLY_ALL: usize = 16;
 
 /// State shared by all connections of a listener.
 #[derive(Debug)]
@@ -25,7 +30,11 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     now_ms: AtomicU64,
     stopping: AtomicBool,
-    crowded: AtomicBool,
+    /// A connection cannot be accepted, or waits for a place.
+    waiting: AtomicBool,
+    /// 0, or the time since which all or nearly all places are taken.
+    crowded_since: AtomicU64,
+    pub(super) unread: AllUnread,
     connections: Mutex<Vec<Arc<ConnectionState>>>,
     arrived: Notify,
 }
@@ -36,15 +45,17 @@ impl Shared {
             limits,
             now_ms: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
-            crowded: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+            crowded_since: AtomicU64::new(0),
+            unread: AllUnread::default(),
             connections: Mutex::default(),
             arrived: Notify::new(),
         })
     }
 
-    /// Adds a new connection.
-    pub(super) fn add(self: &Arc<Self>) -> Arc<ConnectionState> {
-        let state = Arc::new(ConnectionState::new(Arc::clone(self)));
+    /// Adds a new connection of an address.
+    pub(super) fn add(self: &Arc<Self>, share: Arc<Share>) -> Arc<ConnectionState> {
+        let state = Arc::new(ConnectionState::new(Arc::clone(self), share));
         let mut connections = lock(&self.connections);
         if connections.is_empty() {
             self.arrived.notify_one();
@@ -58,14 +69,31 @@ impl Shared {
         self.now_ms.load(Relaxed)
     }
 
-    /// Whether a connection is waiting because the maximum is reached.
+    /// Whether slow clients must make way for others.
     pub(super) fn is_crowded(&self) -> bool {
-        self.crowded.load(Relaxed)
+        self.crowded_since().is_some()
     }
 
-    /// Sets whether a connection is waiting because the maximum is reached.
-    pub(super) fn set_crowded(&self, crowded: bool) {
-        self.crowded.store(crowded, Relaxed);
+    /// Since when.
+    pub(super) fn crowded_since(&self) -> Option<u64> {
+        Some(self.crowded_since.load(Relaxed)).filter(|since| *since > 0)
+    }
+
+    /// Sets whether a connection cannot be accepted, or waits for a place.
+    pub(super) fn set_waiting(&self, waiting: bool) {
+        self.waiting.store(waiting, Relaxed);
+        if waiting && !self.is_crowded() {
+            self.crowded_since.store(self.now_ms(), Relaxed);
+        }
+    }
+
+    /// Notes whether all or nearly all places are taken, with so many connections open.
+    fn note_crowding(&self, open: usize) {
+        let max = self.limits.connections;
+        let is_crowded = self.waiting.load(Relaxed) || open + max / NEARLY_ALL >= max;
+        if is_crowded != self.is_crowded() {
+            self.crowded_since.store(if is_crowded { self.now_ms() } else { 0 }, Relaxed);
+        }
     }
 
     /// Whether every response ends its connection.
@@ -90,7 +118,8 @@ impl Shared {
             let passed = mem::replace(&mut last, Instant::now()).elapsed().min(2 * TICK);
             let now = self.now_ms() + millis(passed);
             self.now_ms.store(now, Relaxed);
-            self.send_commands(|state| state.overdue(now));
+            let open = self.send_commands(|state| state.overdue(now));
+            self.note_crowding(open);
         }
     }
 

@@ -8,7 +8,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use http::header::CONNECTION;
+use futures_util::future::BoxFuture;
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -25,13 +26,13 @@ const MAX_HEADERS: usize = 100;
 
 /// Wraps the application's service for one connection.
 pub(super) struct Exchanges<S> {
-    service: S,
+    service: Arc<S>,
     state: Arc<ConnectionState>,
 }
 
 impl<S> Exchanges<S> {
     pub(super) fn new(service: S, state: Arc<ConnectionState>) -> Self {
-        Self { service, state }
+        Self { service: Arc::new(service), state }
     }
 
     /// The refusal of a request by its framing, and whether the connection ends with it, so that nothing that follows can
@@ -64,16 +65,39 @@ where
 {
     type Response = Response<Reply<B>>;
     type Error = Infallible;
-    type Future = Answer<S::Future>;
+    type Future = Answer<S>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let exchange = Exchange::begin(&self.state);
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let mut exchange = Exchange::begin(&self.state);
         let (refusal, last) = self.check_framing(&request);
-        let coming = match refusal {
-            Some(_) => None,
-            None => Some(self.service.call(request.map(|body| RequestBody::new(body, &self.state)))),
-        };
-        Answer { coming, refusal: refusal.unwrap_or_default(), last, exchange: Some(exchange) }
+        let mut turn = None;
+        if self.state.speaks_http2() && refusal.is_none() {
+            turn = self.state.wait_for_stream();
+            exchange.has_stream = turn.is_none();
+            if self.state.is_anonymous() {
+                request.extensions_mut().insert(StreamLimit(Arc::clone(&self.state)));
+            }
+        }
+        let (mut waiting, mut coming) = (None, None);
+        if refusal.is_none() {
+            let request = request.map(|body| RequestBody::new(body, &self.state));
+            match turn {
+                Some(turn) => waiting = Some(Box::new(Waiting { turn, service: Arc::clone(&self.service), request })),
+                None => coming = Some(self.service.call(request)),
+            }
+        }
+        Answer { waiting, coming, refusal: refusal.unwrap_or_default(), last, exchange: Some(exchange) }
+    }
+}
+
+/// The limit of requests at once of an HTTP/2 connection whose caller is not known, for whoever finds out who calls.
+#[derive(Debug, Clone)]
+pub(crate) struct StreamLimit(Arc<ConnectionState>);
+
+impl StreamLimit {
+    /// Ends the limit: a request of the connection was authenticated.
+    pub(crate) fn lift(&self) {
+        self.0.set_known();
     }
 }
 
@@ -82,12 +106,14 @@ where
 struct Exchange {
     state: Arc<ConnectionState>,
     answered: bool,
+    /// It counts among the HTTP/2 requests that have begun.
+    has_stream: bool,
 }
 
 impl Exchange {
     fn begin(state: &Arc<ConnectionState>) -> Self {
         state.begin_exchange();
-        Self { state: Arc::clone(state), answered: false }
+        Self { state: Arc::clone(state), answered: false, has_stream: false }
     }
 }
 
@@ -95,28 +121,52 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         self.state.answered(self.answered);
         self.state.end_exchange();
+        if self.has_stream {
+            self.state.end_stream();
+        }
     }
+}
+
+/// A request until it may begin. The application has not seen it yet: what it keeps of a request is much larger.
+struct Waiting<S> {
+    turn: BoxFuture<'static, bool>,
+    service: Arc<S>,
+    request: Request<RequestBody>,
 }
 
 pin_project! {
     /// The pending response of the application's service.
-    pub(super) struct Answer<F> {
+    pub(super) struct Answer<S>
+    where
+        S: Service<Request<RequestBody>>,
+    {
+        waiting: Option<Box<Waiting<S>>>,
         #[pin]
-        coming: Option<F>,
+        coming: Option<S::Future>,
         refusal: StatusCode,
         last: bool,
         exchange: Option<Exchange>,
     }
 }
 
-impl<F, B> Future for Answer<F>
+impl<S, B> Future for Answer<S>
 where
-    F: Future<Output = Result<Response<B>, Infallible>>,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
 {
     type Output = Result<Response<Reply<B>>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let me = self.project();
+        let mut me = self.project();
+        if let Some(waiting) = me.waiting {
+            let may_begin = ready!(waiting.turn.as_mut().poll(cx));
+            match (me.waiting.take(), me.exchange.as_mut()) {
+                (Some(waiting), Some(exchange)) if may_begin => {
+                    exchange.has_stream = true;
+                    me.coming.set(Some(waiting.service.call(waiting.request)));
+                }
+                _ => *me.refusal = StatusCode::SERVICE_UNAVAILABLE,
+            }
+        }
         let answer = match me.coming.as_pin_mut() {
             Some(coming) => Some(ready!(coming.poll(cx))?),
             None => None,
@@ -127,7 +177,7 @@ where
             *me.last |= exchange.state.is_closing();
         }
         let mut response = match answer {
-            Some(answer) => answer.map(|body| Reply { body: Some(body), exchange }),
+            Some(answer) => answer.map(|body| Reply { body: Some(body), text: None, exchange }),
             None => refused(*me.refusal, exchange),
         };
         if *me.last {
@@ -137,16 +187,31 @@ where
     }
 }
 
+/// What has waited too long behind other requests of its connection is told so; for the others the status says it.
 fn refused<B>(status: StatusCode, exchange: Option<Exchange>) -> Response<Reply<B>> {
-    let mut response = Response::new(Reply { body: None, exchange });
+    let mut response = Response::new(Reply { body: None, text: None, exchange });
     *response.status_mut() = status;
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.body_mut().text = Some(Bytes::from_static(TOO_MANY));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(RETRY_AFTER, 1.into());
+    }
     response
 }
+
+const TOO_MANY: &[u8] =
+    b"{\"error\":\"too many concurrent requests on a connection that has not authenticated; send fewer and try again\",\
+    \"code\":\"overloaded\"}";
 
 /// A response body. The exchange ends with it.
 #[derive(Debug)]
 pub(super) struct Reply<B> {
     body: Option<B>,
+    /// Instead of a body, what we say ourselves.
+    text: Option<Bytes>,
     exchange: Option<Exchange>,
 }
 
@@ -155,7 +220,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Reply<B> {
     type Error = B::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Chunk>, B::Error>>> {
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let Some(body) = &mut self.body else {
+            let text = self.text.take().map(|text| Ok(Frame::data(Chunk::new(text, self.exchange.as_ref()))));
+            return Poll::Ready(text);
+        };
         let frame = ready!(Pin::new(body).poll_frame(cx));
         Poll::Ready(
             frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| Chunk::new(bytes, self.exchange.as_ref())))),
@@ -163,11 +231,12 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Reply<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.body.as_ref().map_or(self.text.is_none(), Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        let own = || SizeHint::with_exact(self.text.as_ref().map_or(0, |text| text.len() as u64));
+        self.body.as_ref().map_or_else(own, Body::size_hint)
     }
 }
 
@@ -271,7 +340,7 @@ impl RequestBody {
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
         let Some(state) = &self.state else { return Poll::Pending };
         let wait = self.wait.get_or_insert_with(|| Box::new(Wait::new(state.limits().body_total)));
-        ready!(wait.poll_timeout(state.limits().body_idle, cx));
+        ready!(wait.poll_timeout(state.body_idle(), cx));
         state.set_slow();
         Poll::Ready(BodyError::TimedOut)
     }

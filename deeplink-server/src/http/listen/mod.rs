@@ -1,26 +1,30 @@
 //! The listener: accepts connections, limits their number and their times, and stops without losing a request.
 //!
 //! `axum::serve` has no deadline for a request head, and hyper's own does not cover a socket that never sends.
-//! `deadline` enforces ours, `socket` and `exchange` report to `state`, `framing` detects what hyper's parser hides.
+//! `deadline` enforces ours, `socket` and `exchange` report to `state`, `framing` detects what hyper's parser hides. `gate` and
+//! `share` keep one address from taking all connections, `unread` keeps clients that do not read from taking all memory.
 //! Nothing here knows routes.
 
 mod connection;
 mod deadline;
 mod exchange;
+mod files;
 mod frames;
 mod framing;
+mod gate;
+mod share;
 mod socket;
 mod state;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod unread;
 
 use std::convert::Infallible;
 use std::error::Error;
 use std::future;
 use std::io;
-use std::net::SocketAddr;
-use std::pin::pin;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,28 +32,29 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::service::Service;
+use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch::Receiver};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::sync::watch::Receiver;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::connection::Protocols;
-use self::deadline::Shared;
+pub(crate) use self::exchange::StreamLimit;
 pub use self::exchange::{BodyError, RequestBody};
+pub use self::files::OpenFiles;
 pub use self::framing::is_refused_method;
+use self::gate::{Gate, Place};
+pub(crate) use self::share::Share;
 pub use self::tls::Certificates;
+pub use self::unread::{Excess, Unread};
 
-/// Interval of rounds of a graceful stop.
-const STOP_ROUND_INTERVAL: Duration = Duration::from_millis(50);
-/// Pause after a failed accept, doubled each time up to the maximum.
-const MIN_ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-const MAX_ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// The listen backlog; the kernel lowers it to its own limit.
 const BACKLOG: u32 = 4_096;
 /// File descriptors reserved for the database, the spill file and outgoing connections.
-const RESERVED_FILES: usize = 64;
-/// More than there can be file descriptors, and within what the semaphore can count.
-const MAX_CONNECTIONS: u32 = 1 << 24;
+const RESERVED_FILES: u64 = 64;
+/// More than there can be file descriptors, and within what a semaphore can count.
+const MAX_CONNECTIONS: usize = 1 << 24;
+/// One address has at most one part in so many of the connections, and of the answers that wait to be read.
+const SHARES: usize = 8;
 
 /// Limits of connections.
 #[derive(Debug, Clone)]
@@ -64,12 +69,21 @@ pub struct Limits {
     pub body_idle: Duration,
     /// For a whole request body.
     pub body_total: Duration,
+    /// For a request behind those that an HTTP/2 connection of strangers may have in progress, or behind answers that its
+    /// address has not accepted.
+    pub stream_wait: Duration,
     /// While the client accepts no byte of a response.
     pub write_stall: Duration,
     /// Between two requests.
     pub keep_alive_idle: Duration,
     /// For requests in progress on a graceful stop.
     pub drain: Duration,
+    /// Bytes of answers that clients have not accepted yet, of all connections; of one address an eighth.
+    pub unread: usize,
+    /// The same of one connection: at so many, its next request waits.
+    pub unread_per_connection: usize,
+    /// Networks of reverse proxies, whose connections carry many clients and count against no share.
+    pub trusted: Vec<IpNet>,
 }
 
 impl Default for Limits {
@@ -80,10 +94,38 @@ impl Default for Limits {
             head: Duration::from_secs(10),
             body_idle: Duration::from_secs(15),
             body_total: Duration::from_secs(30),
+            stream_wait: Duration::from_secs(2),
             write_stall: Duration::from_secs(30),
             keep_alive_idle: Duration::from_secs(75),
             drain: Duration::from_secs(6),
+            unread: 32 << 20,
+            unread_per_connection: 1 << 20,
+            trusted: Vec::new(),
         }
+    }
+}
+
+impl Limits {
+    /// The same, with no more connections than a process can have that may open so many files.
+    pub fn within(self, files: u64) -> Self {
+        let places = usize::try_from(files.saturating_sub(RESERVED_FILES)).unwrap_or(usize::MAX);
+        Self { connections: self.connections.min(places).clamp(1, MAX_CONNECTIONS), ..self }
+    }
+
+    /// The same, where every peer is trusted and has no share.
+    pub fn without_shares(self) -> Self {
+        let any = [IpAddr::from([0_u8; 4]), IpAddr::from([0_u8; 16])].map(|any| IpNet::new_assert(any, 0));
+        Self { trusted: any.to_vec(), ..self }
+    }
+
+    /// Connections that one address may have open, unless it is trusted.
+    pub fn connections_per_address(&self) -> usize {
+        (self.connections / SHARES).max(1)
+    }
+
+    /// Bytes of answers that one address may not have accepted yet, unless it is trusted.
+    fn unread_per_address(&self) -> usize {
+        self.unread / SHARES
     }
 }
 
@@ -161,7 +203,7 @@ struct Accepted {
 /// Serves until `stop` changes (a dropped sender means a graceful stop), then returns the number of connections that were
 /// cut.
 ///
-/// `service` makes the service of one connection from the address of its peer.
+/// `service` makes the service of one connection from the address of its peer and the answers that the peer has not read.
 pub async fn serve<M, S, B>(
     listeners: impl Into<Listeners>,
     limits: Limits,
@@ -169,8 +211,8 @@ pub async fn serve<M, S, B>(
     service: M,
 ) -> usize
 where
-    M: Fn(SocketAddr) -> S,
-    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Send + 'static,
+    M: Fn(SocketAddr, Unread) -> S,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Send + Sync + 'static,
     S::Future: Send + 'static,
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -179,21 +221,22 @@ where
     let gate = Gate::new(limits);
     let _sweep = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&gate.shared).sweep()));
     let protocols = Arc::new(Protocols::new());
-    let admit = |Accepted { stream, peer, certificates }: Accepted, permit: OwnedSemaphorePermit| {
+    let admit = |Accepted { stream, peer, certificates }: Accepted, place: Place| {
         // Responses are written at once, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let protocols = Arc::clone(&protocols);
-        let (service, state) = (service(peer), gate.shared.add());
+        let state = gate.shared.add(place.share());
+        let service = service(peer, Unread::new(Arc::clone(&state)));
         // Two kinds of tasks, because one for both would cost memory for plain connections.
         if let Some(certificates) = certificates {
             tokio::spawn(async move {
                 protocols.serve_secured(stream, certificates, service, state).await;
-                drop(permit);
+                drop(place);
             });
         } else {
             tokio::spawn(async move {
                 protocols.serve(stream, service, state).await;
-                drop(permit);
+                drop(place);
             });
         }
     };
@@ -201,14 +244,14 @@ where
         tokio::select! {
             biased;
             () = stop_requested(&mut stop, Stop::Gracefully) => break,
-            (connection, permit) = gate.next(&listeners) => admit(connection, permit),
+            (connection, place) = gate.next(&listeners) => admit(connection, place),
         }
     }
     gate.shared.set_stopping();
     // Connections in the backlog are served too: dropping the listener would reset them.
     for connection in listeners.into_backlog() {
-        if let Ok(permit) = Arc::clone(&gate.permits).try_acquire_owned() {
-            admit(connection, permit);
+        if let Some(place) = gate.place_at_once(&connection) {
+            admit(connection, place);
         }
     }
     gate.drain(&mut stop).await
@@ -230,89 +273,4 @@ fn drain_backlog(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
         Some((TcpStream::from_std(stream).ok()?, peer))
     };
     std::iter::from_fn(accept).collect()
-}
-
-/// Limits the number of connections.
-struct Gate {
-    shared: Arc<Shared>,
-    permits: Arc<Semaphore>,
-    max: u32,
-}
-
-impl Gate {
-    fn new(limits: Limits) -> Self {
-        let available = open_files().map_or(usize::MAX, |files| files.saturating_sub(RESERVED_FILES).max(1));
-        let max = u32::try_from(limits.connections.min(available)).unwrap_or(u32::MAX).min(MAX_CONNECTIONS);
-        Self { shared: Shared::new(limits), permits: Arc::new(Semaphore::new(max as usize)), max }
-    }
-
-    /// The next connection, with a permit.
-    async fn next(&self, listeners: &Listeners) -> (Accepted, OwnedSemaphorePermit) {
-        let connection = self.accept(listeners).await;
-        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
-            return (connection, permit);
-        }
-        self.shared.set_crowded(true);
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        self.shared.set_crowded(false);
-        match permit {
-            Ok(permit) => (connection, permit),
-            // The semaphore is never closed.
-            Err(_) => future::pending().await,
-        }
-    }
-
-    async fn accept(&self, listeners: &Listeners) -> Accepted {
-        let mut pause = MIN_ACCEPT_PAUSE;
-        loop {
-            match listeners.accept().await {
-                Ok(connection) => return connection,
-                Err(error) if is_about_the_client(&error) => {}
-                // Out of descriptors or memory: both are freed when connections end, so idle ones are ended sooner.
-                Err(error) => {
-                    if pause == MIN_ACCEPT_PAUSE {
-                        tracing::warn!(%error, "cannot accept connections; will retry");
-                    }
-                    self.shared.set_crowded(true);
-                    sleep(pause).await;
-                    self.shared.set_crowded(false);
-                    pause = (2 * pause).min(MAX_ACCEPT_PAUSE);
-                }
-            }
-        }
-    }
-
-    /// Waits for all connections to end, and cuts those that do not in time.
-    async fn drain(&self, stop: &mut Receiver<Stop>) -> usize {
-        let began = Instant::now();
-        let end = began + self.shared.limits.drain;
-        let mut all_permits = pin!(self.permits.acquire_many(self.max));
-        loop {
-            self.shared.wind_down(began.elapsed());
-            tokio::select! {
-                biased;
-                _ = &mut all_permits => return 0,
-                () = stop_requested(stop, Stop::AtOnce) => break,
-                () = sleep_until(end) => break,
-                () = sleep(STOP_ROUND_INTERVAL) => {}
-            }
-        }
-        let cut = self.shared.cut_all();
-        // They end at their next poll.
-        let _ = timeout(MAX_ACCEPT_PAUSE, all_permits).await;
-        cut
-    }
-}
-
-/// Whether accepting failed for this one client only.
-fn is_about_the_client(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-/// The limit of open files of this process, if known.
-fn open_files() -> Option<usize> {
-    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
 }

@@ -8,12 +8,23 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
 use super::Limits;
 use super::deadline::{Shared, TICK, lock, millis};
 use super::framing::Framing;
+use super::share::Share;
+use super::unread::{AllUnread, Counter};
 
-/// Idle timeout while other connections are waiting because the maximum is reached.
+/// Idle timeout while all or nearly all places are taken.
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// For a request head then, from its first byte or from the moment in which it came to that; and between two reads of a body.
+pub(super) const CROWDED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// For a client that accepts nothing, while nearly all is used up that answers may take.
+const PRESSING_WRITE_STALL: Duration = Duration::from_secs(2);
 /// How long data that a client is still sending is read and discarded after our side was closed: closing at once would reset
 /// the connection, and the client could lose the response.
 pub(super) const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -21,6 +32,10 @@ pub(super) const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const RECENT_USE: Duration = Duration::from_secs(1);
 /// … and gets this long for it. The response then has `Connection: close`.
 const RECENT_USE_GRACE: Duration = Duration::from_millis(300);
+/// Maximum requests in progress on one HTTP/2 connection.
+pub(super) const MAX_STREAMS: u32 = 128;
+/// The same until one of them was authenticated. Later ones wait, because the number that was offered cannot be raised.
+const MAX_ANONYMOUS_STREAMS: usize = 16;
 /// Maximum requests that one HTTP/2 connection may abandon, beyond those it let finish.
 pub(super) const MAX_ABANDONED: u32 = 256;
 
@@ -50,6 +65,9 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct ConnectionState {
     shared: Arc<Shared>,
+    pub(super) share: Arc<Share>,
+    /// Bytes of answers that the client has not accepted yet.
+    pub(super) unread: Counter,
     /// The phase in the low two bits, above it the millisecond in which it began.
     phase: AtomicU64,
     /// Requests in progress.
@@ -58,6 +76,10 @@ pub(super) struct ConnectionState {
     http2: AtomicBool,
     /// 0, or the time since which the socket accepts no bytes.
     blocked_since: AtomicU64,
+    /// HTTP/2: requests that may begin now.
+    streams: Semaphore,
+    /// A request was authenticated.
+    known: AtomicBool,
     /// HTTP/2: body chunks queued and not sent, and the time of the last progress.
     unsent: AtomicU32,
     sent_at: AtomicU64,
@@ -74,15 +96,21 @@ pub(super) struct ConnectionState {
 }
 
 impl ConnectionState {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, share: Arc<Share>) -> Self {
         let now = shared.now_ms();
+        // A proxy's requests are of many clients.
+        let is_known = share.is_trusted;
         Self {
             shared,
+            share,
+            unread: Counter::default(),
             phase: AtomicU64::new(pack(Phase::Silent, now)),
             exchanges: AtomicU32::new(0),
             half_head: AtomicBool::new(false),
             http2: AtomicBool::new(false),
             blocked_since: AtomicU64::new(0),
+            streams: Semaphore::new(if is_known { MAX_STREAMS as usize } else { MAX_ANONYMOUS_STREAMS }),
+            known: AtomicBool::new(is_known),
             unsent: AtomicU32::new(0),
             sent_at: AtomicU64::new(0),
             abandoned: AtomicU32::new(0),
@@ -98,6 +126,17 @@ impl ConnectionState {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.shared.limits
+    }
+
+    /// What is unread on all connections.
+    pub(super) fn all_unread(&self) -> &AllUnread {
+        &self.shared.unread
+    }
+
+    /// Between two reads of a body.
+    pub(super) fn body_idle(&self) -> Duration {
+        let idle = self.limits().body_idle;
+        if self.shared.is_crowded() { idle.min(CROWDED_HEAD_TIMEOUT) } else { idle }
     }
 
     // Reports of the socket.
@@ -168,6 +207,42 @@ impl ConnectionState {
     pub(super) fn end_exchange(&self) {
         if self.exchanges.fetch_sub(1, Relaxed) == 1 {
             self.enter(if self.half_head.load(Relaxed) { Phase::Head } else { Phase::Idle });
+        }
+    }
+
+    /// Waits until another HTTP/2 request may begin, and tells whether it may: bodies of requests that wait can fill the
+    /// window that the others' bodies need, so nobody waits for long. `None`: it may begin now.
+    pub(super) fn wait_for_stream(self: &Arc<Self>) -> Option<BoxFuture<'static, bool>> {
+        if let Ok(permit) = self.streams.try_acquire() {
+            permit.forget();
+            return None;
+        }
+        let state = Arc::clone(self);
+        let wait = async move {
+            // The semaphore is never closed.
+            let Ok(Ok(permit)) = timeout(state.limits().stream_wait, state.streams.acquire()).await else {
+                return false;
+            };
+            permit.forget();
+            true
+        };
+        Some(wait.boxed())
+    }
+
+    /// A request that had begun has ended.
+    pub(super) fn end_stream(&self) {
+        self.streams.add_permits(1);
+    }
+
+    /// Whether no request of the connection was authenticated yet.
+    pub(super) fn is_anonymous(&self) -> bool {
+        !self.known.load(Relaxed)
+    }
+
+    /// A request was authenticated: from now on as many may be in progress as were offered.
+    pub(super) fn set_known(&self) {
+        if !self.known.swap(true, Relaxed) {
+            self.streams.add_permits(MAX_STREAMS as usize);
         }
     }
 
@@ -252,15 +327,18 @@ impl ConnectionState {
         let limits = self.limits();
         // Stored times may be a tick old, so an extra tick keeps this from being early.
         let past = |since: u64, limit: Duration| now.saturating_sub(since) >= millis(limit + TICK);
+        let is_pressing = self.all_unread().is_pressing(limits.unread);
+        let stall = if is_pressing { limits.write_stall.min(PRESSING_WRITE_STALL) } else { limits.write_stall };
         let blocked_since = self.blocked_since.load(Relaxed);
-        if blocked_since > 0 && past(blocked_since, limits.write_stall) {
+        if blocked_since > 0 && past(blocked_since, stall) {
             return Some(Command::Close);
         }
         let unsent = self.unsent.load(Relaxed);
-        if unsent > 0 && past(self.sent_at.load(Relaxed), limits.write_stall) {
+        if unsent > 0 && past(self.sent_at.load(Relaxed), stall) {
             return Some(Command::Close);
         }
-        let crowded = self.shared.is_crowded();
+        let crowded_since = self.shared.crowded_since();
+        let crowded = crowded_since.is_some();
         let shut_since = self.shut_since.load(Relaxed);
         if shut_since > 0 {
             return (crowded || past(shut_since, LINGER_TIMEOUT)).then_some(Command::Close);
@@ -270,9 +348,13 @@ impl ConnectionState {
         }
         let idle = if crowded { limits.keep_alive_idle.min(CROWDED_IDLE_TIMEOUT) } else { limits.keep_alive_idle };
         let (phase, since) = self.phase();
+        // What began before counts from the moment of crowding: nobody is cut for time that was theirs.
+        let head_past = |limit: Duration| {
+            past(since, limit) || crowded_since.is_some_and(|crowded| past(since.max(crowded), CROWDED_HEAD_TIMEOUT))
+        };
         match phase {
-            Phase::Silent => past(since, limits.first_byte).then_some(Command::Close),
-            Phase::Head => past(since, limits.head).then_some(Command::Close),
+            Phase::Silent => head_past(limits.first_byte).then_some(Command::Close),
+            Phase::Head => head_past(limits.head).then_some(Command::Close),
             // A client that ignores GOAWAY is cut once it has all its responses.
             Phase::Idle if self.command() == Command::Drain => {
                 let since = since.max(self.draining_since.load(Relaxed));

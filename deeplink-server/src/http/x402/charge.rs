@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use deeplink_core::id::TenantId;
-use deeplink_core::secret::sha256_hex;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
@@ -17,6 +15,7 @@ use crate::db::wallets::{self, Wallet};
 use crate::db::{Conn, WriteWork};
 use crate::error::{ApiError, Stop};
 use crate::http::once::to_json;
+use crate::shares::Share;
 use crate::state::App;
 use crate::vault::Vault;
 
@@ -28,13 +27,12 @@ impl Caller {
     }
 
     /// Whose share of what is limited by account a request takes. A wallet without an account has another id in each run;
-    /// for its share it has one of its own, which stands for nothing else.
-    pub(crate) fn share(&self) -> TenantId {
-        let of_wallet = |charge: &Arc<Charge>| {
-            let hash = sha256_hex(&format!("{}\n{}", charge.namespace, charge.address));
-            format!("tnt_{}", &hash[..24]).parse().ok()
-        };
-        self.charge().and_then(of_wallet).unwrap_or_else(|| self.tenant.clone())
+    /// so the share is its own.
+    pub(crate) fn share(&self) -> Share {
+        match self.charge() {
+            Some(charge) => Share::Wallet(format!("{}\n{}", charge.namespace, charge.address)),
+            None => Share::from(&self.tenant),
+        }
     }
 
     /// Stops a request of which only the form is judged. What follows reads, writes or calls.
@@ -80,7 +78,7 @@ impl App {
     /// Writes what a request without an `Idempotency-Key` changes, as [`App::write`] does, with what it is paid with.
     pub(crate) async fn write_for<C, T, F, A>(
         self: &Arc<Self>,
-        charge: Option<Arc<Charge>>,
+        caller: Arc<Caller>,
         context: C,
         work: F,
         committed: A,
@@ -91,10 +89,12 @@ impl App {
         F: WriteWork<C, T, ApiError>,
         A: FnOnce(&Arc<Self>, &C, &T) + Send + 'static,
     {
-        let Some(charge) = charge else { return self.write(context, work, committed).await };
+        let share = caller.share();
+        let Some(charge) = caller.charge().cloned() else { return self.write(share, context, work, committed).await };
         charge.form_is_valid()?;
         let now = self.clock.now();
         let written = self.write(
+            share,
             (charge, self.vault.clone(), context, work),
             move |tx, (charge, vault, context, work)| {
                 async move {
@@ -124,6 +124,8 @@ fn reply_of(made: &impl Serialize) -> Result<Reply, ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use deeplink_core::id::TenantId;
+
     use super::*;
     use crate::caller::Actor;
 
@@ -133,11 +135,11 @@ mod tests {
             let tenant: TenantId = tenant.parse().expect("an id");
             let (namespace, address) = ("eip155".to_owned(), address.to_owned());
             let charge = Charge { namespace, address, tenant: tenant.clone(), run: ChargeRun::Trial };
-            Caller { by: Actor::Wallet(Arc::new(charge)), tenant, affiliate: None }.share()
+            Caller { by: Actor::Wallet(Arc::new(charge)), tenant, affiliate: None, is_suspended: false }.share()
         };
         let [one, other] = ["tnt_000000000000000000000001", "tnt_000000000000000000000002"];
         assert_eq!(share(one, "0xa"), share(other, "0xa"));
         assert_ne!(share(one, "0xa"), share(one, "0xb"));
-        assert_ne!(share(one, "0xa").as_str(), one);
+        assert_ne!(share(one, "0xa"), Share::from(&one.parse().expect("an id")));
     }
 }

@@ -32,14 +32,15 @@ use sha2::{Digest, Sha256};
 use tracing::Instrument;
 
 use self::offer::{Offer, said, unavailable};
+use super::anonymous::{Anonymous, BodyShare};
 use super::auth::Wallet as WalletCaller;
 use super::client_ip::{Peer, check_limit};
 use super::extract::{BODY_LIMIT, BULK_BODY_LIMIT};
 use super::once::key_of;
 use crate::caller::{Actor, Caller, Charge, ChargeRun};
-use crate::db::DbError;
 use crate::db::payments::{self, StoredPayment};
 use crate::db::wallets::{self, Wallet};
+use crate::db::{DbError, suspensions};
 use crate::error::{ApiError, Record, Stop};
 use crate::outbound::facilitator::{Facilitator, Verified};
 use crate::state::{App, Shared};
@@ -178,9 +179,12 @@ impl Checkout {
             None
         };
         let key = key_of(request.headers())?.map(str::to_owned);
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let share = BodyShare::of(&parts.extensions);
+        // It counts once, and not in each run.
+        parts.extensions.remove::<Anonymous>();
         let limit = if paid.name == "LINKS_BULK" { BULK_BODY_LIMIT } else { BODY_LIMIT };
-        let body = buffered(body, limit).await?;
+        let body = buffered(body, limit, share).await?;
         let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
         let request = format!("{}\n{target}\n{}", parts.method, hex::encode(Sha256::digest(&body)));
         let request = sha256_hex(&request);
@@ -280,12 +284,25 @@ impl Checkout {
 
     /// Runs the request once.
     async fn attempt(&self, payer: &str, tenant: &TenantId, run: ChargeRun) -> Response {
+        // What is paid for already is done.
+        let is_suspended = match run {
+            ChargeRun::Trial => match self.is_suspended(tenant).await {
+                Ok(is_suspended) => is_suspended,
+                Err(error) => return error.into_answer(),
+            },
+            ChargeRun::Form | ChargeRun::Paid(_) => false,
+        };
         let namespace = self.offer.network.namespace().to_owned();
         let charge = Charge { namespace, address: payer.to_owned(), tenant: tenant.clone(), run };
-        let caller = Caller { by: Actor::Wallet(Arc::new(charge)), tenant: tenant.clone(), affiliate: None };
+        let by = Actor::Wallet(Arc::new(charge));
+        let caller = Caller { by, tenant: tenant.clone(), affiliate: None, is_suspended };
         let mut parts = self.parts.clone();
         parts.extensions.insert(WalletCaller(Arc::new(caller)));
         self.next.clone().run(Request::from_parts(parts, Body::from(self.body.clone()))).await
+    }
+
+    async fn is_suspended(&self, tenant: &TenantId) -> Result<bool, DbError> {
+        suspensions::is_suspended(&mut self.app.db.read().await?.conn(), tenant).await
     }
 
     async fn tenant_of(&self, payer: &str) -> Result<Option<TenantId>, DbError> {
@@ -366,17 +383,19 @@ fn message(offer: &Offer, payment: Payment, required: &Requirement) -> String {
 }
 
 /// Reads a body up to one byte more than the operation takes: the operation refuses one that is longer.
-async fn buffered(body: Body, limit: usize) -> Result<Bytes, Answered> {
+async fn buffered(body: Body, limit: usize, mut share: BodyShare) -> Result<Bytes, Answered> {
     let mut body = std::pin::pin!(body);
     let mut read = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::bad_request("the body broke off"))?;
         if let Ok(data) = frame.into_data() {
-            read.extend_from_slice(&data[..data.len().min(limit + 1 - read.len())]);
+            let data = &data[..data.len().min(limit + 1 - read.len())];
+            share.take(data.len())?;
+            read.extend_from_slice(data);
             if read.len() > limit {
                 break;
             }
         }
     }
-    Ok(read.freeze())
+    Ok(share.hold(read))
 }

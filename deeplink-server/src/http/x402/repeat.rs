@@ -18,6 +18,7 @@ use crate::db::payments::{self, State, StoredPayment, Use};
 use crate::db::wallets::{self, Wallet};
 use crate::error::{ApiError, Stop};
 use crate::http::once::replied;
+use crate::shares::Share;
 
 /// How long a read can be repeated.
 const READ_MILLIS: i64 = MAX_TIMEOUT_SECONDS.cast_signed() * 1_000;
@@ -68,16 +69,17 @@ impl Checkout {
         let (now, tenant) = (self.app.clock.now(), self.new_tenant());
         let namespace = self.offer.network.namespace().to_owned();
         let row = (self.id.clone(), self.request.clone(), tx_hash.to_owned(), namespace, payer.to_owned(), tenant);
-        let stored = self.app.db.write(row, move |tx, (id, request, tx_hash, namespace, address, tenant)| {
-            async move {
-                if !payments::hold(tx, id).await? {
-                    return Ok(false);
+        let stored =
+            self.app.db.write(Share::Payments, row, move |tx, (id, request, tx_hash, namespace, address, tenant)| {
+                async move {
+                    if !payments::hold(tx, id).await? {
+                        return Ok(false);
+                    }
+                    wallets::ensure(tx, Wallet { namespace, address }, tenant, now).await?;
+                    payments::done(tx, Use { id, request, is_read: true, tx_hash, reply: None }).await
                 }
-                wallets::ensure(tx, Wallet { namespace, address }, tenant, now).await?;
-                payments::done(tx, Use { id, request, is_read: true, tx_hash, reply: None }).await
-            }
-            .boxed()
-        });
+                .boxed()
+            });
         if stored.await? { Ok(response) } else { Err(in_progress().into()) }
     }
 

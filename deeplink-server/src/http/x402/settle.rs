@@ -18,6 +18,7 @@ use crate::db::payments::{self, Inserted, LEASE_MILLIS, MISMATCH, NewPayment, St
 use crate::error::ApiError;
 use crate::http::client_ip::check_limit;
 use crate::outbound::facilitator::{Facilitator, Place, Refused, Settled};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// How long after a failure a settlement is noted again.
@@ -99,7 +100,12 @@ impl Checkout {
         })?;
         let (now, until) = (self.app.clock.now(), lease_end());
         let (new, used) = (self.new_payment(&payer, message), judged.used);
-        match self.app.db.write(new, move |tx, new| payments::insert(tx, new, used, now).boxed()).await? {
+        match self
+            .app
+            .db
+            .write(Share::Payments, new, move |tx, new| payments::insert(tx, new, used, now).boxed())
+            .await?
+        {
             Inserted::New => {}
             // Another request with the same payment came first.
             Inserted::Known => {
@@ -132,7 +138,12 @@ impl Checkout {
         let facilitator = self.facilitator()?;
         let place = facilitator.place().map_err(|_| still_unclear())?;
         let (now, until) = (self.app.clock.now(), lease_end());
-        if !self.app.db.write(stored.id.clone(), move |tx, id| payments::lease(tx, id, now).boxed()).await? {
+        if !self
+            .app
+            .db
+            .write(Share::Payments, stored.id.clone(), move |tx, id| payments::lease(tx, id, now).boxed())
+            .await?
+        {
             return Err(in_progress().into());
         }
         let settled = settle_stored(&self.app, facilitator, place, stored, until).await?;
@@ -269,7 +280,7 @@ async fn settle(
         }
         Meaning::Refused(reason) => {
             let row = (what.id.to_owned(), reason.clone());
-            app.db.write(row, |tx, (id, reason)| payments::refuse(tx, id, reason).boxed()).await?;
+            app.db.write(Share::Payments, row, |tx, (id, reason)| payments::refuse(tx, id, reason).boxed()).await?;
             Ok(Settlement::Refused(reason))
         }
         Meaning::Unsent if what.before == Before::New => {
@@ -314,7 +325,8 @@ fn refusal(x402: &X402, what: &Settling<'_>, refused: Refused) -> Meaning {
 async fn note(app: &App, what: &Settling<'_>, transaction: &str) {
     loop {
         let row = (what.id.to_owned(), transaction.to_owned());
-        let noted = app.db.write(row, |tx, (id, tx_hash)| payments::credit(tx, id, tx_hash).boxed()).await;
+        let noted =
+            app.db.write(Share::Payments, row, |tx, (id, tx_hash)| payments::credit(tx, id, tx_hash).boxed()).await;
         let Err(error) = noted else { return };
         if Instant::now() + NOTE_AGAIN >= what.until {
             tracing::error!(payment = what.id, transaction, %error, "a settled payment could not be noted");
@@ -342,7 +354,7 @@ fn is_of(app: &App, x402: &X402, what: &Settling<'_>, network: &str, payer: Opti
 
 /// Removes the row of a payment that was not sent to be settled.
 async fn forget(app: &App, id: &str) -> Result<(), DbError> {
-    app.db.write(id.to_owned(), |tx, id| payments::delete_unsent(tx, id).boxed()).await
+    app.db.write(Share::Payments, id.to_owned(), |tx, id| payments::delete_unsent(tx, id).boxed()).await
 }
 
 async fn doubt(app: &App, what: &Settling<'_>, reason: &str) -> Result<(), DbError> {
@@ -356,7 +368,9 @@ async fn doubt(app: &App, what: &Settling<'_>, reason: &str) -> Result<(), DbErr
 async fn leave_in_doubt(app: &App, id: &str, reason: &str, retry_at: Option<Timestamp>) -> Result<(), DbError> {
     let now = app.clock.now();
     let row = (id.to_owned(), reason.to_owned());
-    app.db.write(row, move |tx, (id, reason)| payments::doubt(tx, id, reason, now, retry_at).boxed()).await
+    app.db
+        .write(Share::Payments, row, move |tx, (id, reason)| payments::doubt(tx, id, reason, now, retry_at).boxed())
+        .await
 }
 
 /// Settles a payment from its row, whose lease ends then.
@@ -386,7 +400,7 @@ pub(crate) async fn settle_again(app: &Shared, id: String) -> Result<(), ApiErro
     // Without a place it stays due.
     let Ok(place) = facilitator.place() else { return Ok(()) };
     let (now, until) = (app.clock.now(), lease_end());
-    let leased = app.db.write(id.clone(), move |tx, id| {
+    let leased = app.db.write(Share::Payments, id.clone(), move |tx, id| {
         async move {
             let leased = payments::lease(tx, id, now).await?;
             if leased {

@@ -9,7 +9,7 @@ use deeplink_core::id::TenantId;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::outbound::tenant_limit::TenantLimit;
+use crate::shares::limit::ShareLimit;
 
 /// Images that wait for the thread; no more, because each has a permit to be fetched.
 const MAX_WAITING: usize = super::MAX_FETCHES;
@@ -35,12 +35,12 @@ pub(super) enum DecoderError {
 pub(super) struct Decoder {
     thread: Mutex<Option<SyncSender<Work>>>,
     /// One per tenant, so that others wait for at most one slow image of a tenant.
-    turns: Arc<TenantLimit>,
+    turns: Arc<ShareLimit>,
 }
 
 impl Decoder {
     pub(super) fn new() -> Self {
-        Self { thread: Mutex::default(), turns: TenantLimit::new(MAX_WAITING, 1) }
+        Self { thread: Mutex::default(), turns: ShareLimit::new(MAX_WAITING, 1) }
     }
 
     /// Runs a task when the tenant's turn comes; drops it if that is too late.
@@ -50,7 +50,7 @@ impl Decoder {
         end: Instant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, DecoderError> {
-        let turn = self.turns.acquire(tenant, MAX_WAITING).ok_or(DecoderError::NoThread)?;
+        let turn = self.turns.acquire(tenant.into(), MAX_WAITING).ok_or(DecoderError::NoThread)?;
         let turn = timeout_at(end, turn).await.map_err(|_| DecoderError::Late)?;
         let (sender, receiver) = oneshot::channel();
         self.send(Box::new(move || {

@@ -25,7 +25,7 @@ use super::{Logo, NotALogo};
 use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::outbound::http::{Call, Failed, Http, Terms};
-use crate::outbound::tenant_limit::{Permit, TenantLimit};
+use crate::shares::limit::{Permit, ShareLimit};
 
 /// Concurrent fetches.
 const MAX_FETCHES: usize = 16;
@@ -72,7 +72,7 @@ pub(crate) struct Logos {
     http: Arc<Http>,
     clock: Clock,
     state: Mutex<State>,
-    fetches: Arc<TenantLimit>,
+    fetches: Arc<ShareLimit>,
     decoder: Decoder,
 }
 
@@ -88,7 +88,7 @@ impl Logos {
             http,
             clock,
             state: Mutex::default(),
-            fetches: TenantLimit::new(MAX_FETCHES, MAX_FETCHES_PER_TENANT),
+            fetches: ShareLimit::new(MAX_FETCHES, MAX_FETCHES_PER_TENANT),
             decoder: Decoder::new(),
         }
     }
@@ -170,7 +170,7 @@ impl Fetch {
 
     /// A permit, or none if every caller has gone.
     async fn permit(&self, terms: &Terms) -> Result<Option<Permit>, LogoError> {
-        let waiting = self.logos.fetches.acquire(&self.key.0, MAX_WAITING).ok_or(LogoError::Overloaded)?;
+        let waiting = self.logos.fetches.acquire((&self.key.0).into(), MAX_WAITING).ok_or(LogoError::Overloaded)?;
         let mut waiting = std::pin::pin!(timeout_at(terms.end(), waiting));
         loop {
             tokio::select! {

@@ -23,6 +23,7 @@ use crate::certificates::{Unusable, server_config};
 use crate::config::Tls;
 use crate::db::DbError;
 use crate::db::acme::{self, Challenge};
+use crate::shares::Share;
 use crate::state::App;
 
 /// How long an authority may take to check a challenge, and again to sign.
@@ -70,12 +71,14 @@ pub(super) async fn account(app: &App, tls: &Tls, asked: &RetryAfter) -> Result<
 
 async fn keep(app: &App, account: acme::Account) -> Result<(), DbError> {
     let now = app.clock.now();
-    app.db.write(account, move |tx, account| acme::keep_account(tx, account, now).boxed()).await
+    app.db.write(Share::Service, account, move |tx, account| acme::keep_account(tx, account, now).boxed()).await
 }
 
 /// Forgets an account that the ACME server does not know: the next try opens another.
 pub(super) async fn forget(app: &App, directory: &Url) -> Result<(), DbError> {
-    app.db.write(directory.to_string(), |tx, directory| acme::forget_account(tx, directory).boxed()).await
+    app.db
+        .write(Share::Service, directory.to_string(), |tx, directory| acme::forget_account(tx, directory).boxed())
+        .await
 }
 
 /// Orders a certificate for a name, proves that it leads here, and gives what was issued.
@@ -126,7 +129,7 @@ async fn prove(app: &App, order: &mut Order, name: &str) -> Result<(), OrderErro
             key_authorization: challenge.key_authorization().as_str().to_owned(),
             expires_at: app.clock.now().plus_millis(CHALLENGE_MILLIS),
         };
-        app.db.write(pending, |tx, pending| acme::insert_challenge(tx, pending).boxed()).await?;
+        app.db.write(Share::Service, pending, |tx, pending| acme::insert_challenge(tx, pending).boxed()).await?;
         challenge.set_ready().await.map_err(OrderError::of_order)?;
     }
     Ok(())

@@ -33,6 +33,7 @@ use crate::certificates::Certificates;
 use crate::config::Tls;
 use crate::db::certificates::{Due, NewCertificate};
 use crate::db::{DbError, acme, certificates, leases};
+use crate::shares::Share;
 use crate::state::App;
 
 /// Time between two scans for names that need a certificate.
@@ -142,7 +143,7 @@ impl Issuer {
         }
         if sweeps {
             self.sweep_at = now + SWEEP_MILLIS;
-            app.db.write(own.to_owned(), |tx, own| certificates::sweep(tx, own).boxed()).await?;
+            app.db.write(Share::Service, own.to_owned(), |tx, own| certificates::sweep(tx, own).boxed()).await?;
         }
         for due in due {
             if self.is_paused(app) || app.stopping.load(Ordering::Relaxed) || !self.acquire_lease(app).await? {
@@ -181,7 +182,7 @@ impl Issuer {
         let now = app.clock.now();
         let until = now.plus_millis(LEASE_MILLIS);
         app.db
-            .write(self.holder.clone(), move |tx, holder| {
+            .write(Share::Service, self.holder.clone(), move |tx, holder| {
                 leases::take(tx, leases::CERTIFICATES, holder, now, until).boxed()
             })
             .await
@@ -259,7 +260,7 @@ impl Issuer {
         let asked = self.asked_millis(MAX_RETRY_AFTER_SECONDS);
         let (failures, wait) = app
             .db
-            .write((name.to_owned(), problem.to_owned()), move |tx, (name, problem)| {
+            .write(Share::Service, (name.to_owned(), problem.to_owned()), move |tx, (name, problem)| {
                 async move {
                     let failures = certificates::failures(tx, name).await? + 1;
                     let wait = wait_after(failures).max(asked);
@@ -289,7 +290,7 @@ impl Issuer {
         };
         let stored = app
             .db
-            .write((new, self.holder.clone()), move |tx, (new, holder)| {
+            .write(Share::Service, (new, self.holder.clone()), move |tx, (new, holder)| {
                 async move {
                     let until = now.plus_millis(LEASE_MILLIS);
                     let has_lease = leases::take(tx, leases::CERTIFICATES, holder, now, until).await?;
@@ -314,8 +315,9 @@ impl Issuer {
 
     /// Lets another node go on at once.
     async fn release_lease(&self, app: &App) {
-        let give_back =
-            app.db.write(self.holder.clone(), |tx, holder| leases::give_back(tx, leases::CERTIFICATES, holder).boxed());
+        let give_back = app.db.write(Share::Service, self.holder.clone(), |tx, holder| {
+            leases::give_back(tx, leases::CERTIFICATES, holder).boxed()
+        });
         if let Err(error) = give_back.await {
             tracing::warn!(%error, "certificate lease could not be released; it will expire");
         }

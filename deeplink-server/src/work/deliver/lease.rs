@@ -45,9 +45,10 @@ impl Lease {
             }
         }
         let until = now.plus_millis(i64::try_from(DURATION.as_millis()).unwrap_or(0));
-        let taken = self.app.db.write((self.holder.clone(), self.tenant.clone()), move |tx, (holder, tenant)| {
-            deliveries::take_lease(tx, tenant, holder, now, until).boxed()
-        });
+        let taken =
+            self.app.db.write(&self.tenant, (self.holder.clone(), self.tenant.clone()), move |tx, (holder, tenant)| {
+                deliveries::take_lease(tx, tenant, holder, now, until).boxed()
+            });
         let is_taken = taken.await?;
         self.until = is_taken.then_some(began + DURATION);
         Ok(is_taken)
@@ -64,7 +65,7 @@ impl Lease {
 
     /// Notifies the node that has it of new deliveries.
     async fn notify(&self, holder: String) {
-        let sent = self.app.db.write((holder, self.tenant.clone()), |tx, (holder, tenant)| {
+        let sent = self.app.db.write(&self.tenant, (holder, self.tenant.clone()), |tx, (holder, tenant)| {
             notices::delivery_waits(tx, tenant, holder).boxed()
         });
         if let Err(error) = sent.await {
@@ -78,9 +79,10 @@ impl Lease {
         if self.until.take().is_none() {
             return;
         }
-        let released = self.app.db.write((self.holder.clone(), self.tenant.clone()), |tx, (holder, tenant)| {
-            deliveries::release_leases(tx, holder, Some(tenant)).boxed()
-        });
+        let released =
+            self.app.db.write(&self.tenant, (self.holder.clone(), self.tenant.clone()), |tx, (holder, tenant)| {
+                deliveries::release_leases(tx, holder, Some(tenant)).boxed()
+            });
         if let Err(error) = released.await {
             tracing::debug!(%error, "delivery lease could not be released; it will expire");
         }

@@ -38,6 +38,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::concurrency::ConcurrencyLimit;
 use crate::db::deliveries;
 use crate::notifier::Notification;
+use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// Queries for due deliveries at one time, so that deliveries do not take the database's readers away from requests.
@@ -127,7 +128,8 @@ pub(super) async fn run(app: Weak<App>) {
     drop(context);
     drop((&mut storing).await);
     if !app.db.is_sqlite() {
-        let released = app.db.write(holder, |tx, holder| deliveries::release_leases(tx, holder, None).boxed());
+        let released =
+            app.db.write(Share::Service, holder, |tx, holder| deliveries::release_leases(tx, holder, None).boxed());
         if let Err(error) = released.await {
             tracing::warn!(%error, "delivery leases could not be released; they will expire");
         }

@@ -14,6 +14,7 @@ use super::concurrency::ReceiverLimit;
 use super::target::Target;
 use crate::db::DbError;
 use crate::db::deliveries::{self, ActiveWebhook, DueDelivery};
+use crate::shares::Share;
 use crate::vault::Vault;
 
 /// Deliveries that are read at once: few at first, and more for a webhook that takes them quickly.
@@ -205,7 +206,8 @@ impl WebhookQueue {
         self.count_at = Instant::now() + COUNT_INTERVAL + Duration::from_secs(if self.is_full { 0 } else { seconds });
         let is_full = pending >= if self.is_full { deliveries::LOW_WATER_MARK } else { MAX_PENDING };
         if is_full != self.is_full {
-            let set = context.app.db.write(id, move |tx, id| deliveries::set_full(tx, id, is_full).boxed());
+            let set =
+                context.app.db.write(Share::Service, id, move |tx, id| deliveries::set_full(tx, id, is_full).boxed());
             set.await?;
             self.is_full = is_full;
             if is_full {

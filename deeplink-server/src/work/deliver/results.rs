@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use crate::db::deliveries::{self, DeliveryState, DeliveryUpdate, Health, MAX_UPDATES};
 use crate::db::{Conn, DbError, mails, users};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
@@ -80,7 +81,9 @@ async fn store(app: &Shared, recent: &mut RecentHealth, batch: &mut Vec<Delivery
     loop {
         let job = (Shared::clone(app), Arc::clone(&updates), Arc::clone(&health));
         let written = if health.iter().any(|(_, health)| health.may_pause) {
-            app.db.write(job, |tx, (app, updates, health)| store_all(app, tx, updates, health).boxed()).await
+            app.db
+                .write(Share::Service, job, |tx, (app, updates, health)| store_all(app, tx, updates, health).boxed())
+                .await
         } else {
             // A result that a power failure loses only means that the delivery is sent again, so it needs no fsync.
             app.clicks.write(job, |tx, (app, updates, health)| store_all(app, tx, updates, health).boxed()).await

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::db::DbError;
 use crate::db::deliveries::{self, PendingWebhook};
+use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// Time between two scans.
@@ -76,7 +77,9 @@ async fn scan(
     drop(reader);
     let is_full = i64::try_from(pending.len()) == Ok(SCAN_PAGE_SIZE);
     let last = pending.last().filter(|_| is_full).map(|last| last.webhook.to_string()).unwrap_or_default();
-    for one in pending.iter().filter(|one| one.is_active && one.due_at <= now && !one.is_leased_elsewhere) {
+    let may_be_sent =
+        |one: &&PendingWebhook| one.is_active && one.due_at <= now && !one.is_leased_elsewhere && !one.is_suspended;
+    for one in pending.iter().filter(may_be_sent) {
         // A closed channel means that the service stops.
         let _ = found.send(one.tenant.clone()).await;
     }
@@ -105,7 +108,7 @@ async fn clean_up_all(app: &App, cleanups: Vec<(WebhookId, Cleanup)>) -> Result<
 
 /// Cleans up some deliveries of a webhook. `true` when there may be more.
 async fn clean_up_some(app: &App, webhook: &WebhookId, cleanup: Cleanup) -> Result<bool, DbError> {
-    let write = app.db.write(webhook.clone(), move |tx, webhook| match cleanup {
+    let write = app.db.write(Share::Service, webhook.clone(), move |tx, webhook| match cleanup {
         Cleanup::CancelPending => deliveries::cancel(tx, webhook).boxed(),
         Cleanup::Reschedule(now) => deliveries::reschedule_too_far(tx, webhook, now).boxed(),
     });

@@ -7,7 +7,7 @@ use deeplink_core::domain::DomainName;
 use deeplink_core::id::MailId;
 use deeplink_core::secret::{ConfirmationCode, Token};
 use deeplink_core::time::Timestamp;
-use deeplink_core::user::Email;
+use deeplink_core::user::{CONFIRM_PATH, Email};
 use lettre::message::header::{ContentTransferEncoding, ContentType};
 use lettre::message::{Body, Mailbox, MultiPart, SinglePart};
 use lettre::{Address, Message};
@@ -140,9 +140,10 @@ impl Mail {
 
     fn render(&self, base: &str, host: &str) -> askama::Result<Rendered> {
         let callback = |token: &str| format!("{base}/v1/auth/callback?token={token}");
+        let confirm = |token: &str| format!("{base}{CONFIRM_PATH}?token={token}");
         let (subject, text, html) = match &self.content {
             Content::Signup { token, until } => {
-                let (link, until) = (&callback(token), &day(*until));
+                let (link, until) = (&confirm(token), &day(*until));
                 let text = SignupText { host, link, until }.render()?;
                 (format!("Your new account on {host}"), text, SignupHtml { host, link, until }.render()?)
             }
@@ -306,7 +307,8 @@ mod tests {
         for (mail, _) in each() {
             let Rendered { subject, text, html } = mail.render(base, "links.example.com").expect("it is written");
             let alone = match &mail.content {
-                Content::Signup { .. } | Content::Signin { .. } => format!("{base}/v1/auth/callback?token={token}"),
+                Content::Signup { .. } => format!("{base}/account/confirm?token={token}"),
+                Content::Signin { .. } => format!("{base}/v1/auth/callback?token={token}"),
                 Content::Invite { .. } => format!("{base}/v1/auth/verify?token={token}"),
                 Content::Code { code, .. } => code.clone(),
                 Content::DomainLost { verification_token, .. } => verification_token.clone(),

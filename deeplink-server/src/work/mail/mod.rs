@@ -6,7 +6,7 @@
 mod message;
 pub(crate) mod smtp;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
@@ -21,6 +21,8 @@ use self::smtp::Smtp;
 use crate::config::MailTransport;
 use crate::db::DbError;
 use crate::db::mails::{self, Waiting};
+use crate::private;
+use crate::shares::Share;
 use crate::state::App;
 
 /// How long no other node tries a claimed email.
@@ -86,7 +88,7 @@ async fn release(app: &App) -> Result<(), DbError> {
         return Ok(());
     }
     let now = app.clock.now();
-    app.db.write((), move |tx, ()| mails::release(tx, now).boxed()).await
+    app.db.write(Share::Service, (), move |tx, ()| mails::release(tx, now).boxed()).await
 }
 
 /// Sends the emails that are due; `true` when there may be more.
@@ -97,7 +99,7 @@ async fn round(app: &App, smtp: Option<&Smtp>) -> Result<bool, DbError> {
         return Ok(false);
     }
     let lease = now.plus_millis(LEASE_MILLIS);
-    let claimed = app.db.write((), move |tx, ()| mails::claim(tx, now, lease).boxed()).await?;
+    let claimed = app.db.write(Share::Service, (), move |tx, ()| mails::claim(tx, now, lease).boxed()).await?;
     let any = !claimed.is_empty();
     // Concurrently, so that one that hangs delays no other, and all are done before the lease ends.
     let sent = stream::iter(claimed).map(|waiting| async move {
@@ -110,6 +112,9 @@ async fn round(app: &App, smtp: Option<&Smtp>) -> Result<bool, DbError> {
 }
 
 async fn send(app: &App, smtp: Option<&Smtp>, waiting: &Waiting) -> Result<(), SendError> {
+    if waiting.is_void() {
+        return Ok(());
+    }
     if waiting.expires_at <= app.clock.now().as_millis() {
         return Err(SendError::Expired);
     }
@@ -151,12 +156,9 @@ async fn settle(app: &App, waiting: Waiting, outcome: Result<(), SendError>) -> 
     let again = now.plus_millis(1_000 * retry_delay(waiting.attempts)).as_millis().min(waiting.expires_at);
     let again = Timestamp::from_millis(again);
     app.db
-        .write(
-            waiting.id,
-            move |tx, id| {
-                if done { mails::delete(tx, id).boxed() } else { mails::put_off(tx, id, again).boxed() }
-            },
-        )
+        .write(Share::Service, waiting.id, move |tx, id| {
+            if done { mails::delete(tx, id).boxed() } else { mails::put_off(tx, id, again).boxed() }
+        })
         .await
 }
 
@@ -169,13 +171,9 @@ fn retry_delay(attempts: i64) -> i64 {
 /// Writes a file that appears complete or not at all, readable by its owner only: it can hold a sign-in link.
 fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
+    private::create_dir(folder)?;
     let part = path.with_extension("part");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&part)?;
+    let mut file = private::options().write(true).create(true).truncate(true).open(&part)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&part, path)?;

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::*;
 
 const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const HELD: &[u8] = b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n";
 
 async fn answers_within(stream: &mut TcpStream, time: Duration) -> bool {
     timeout(time, stream.read_u8()).await.is_ok_and(|byte| byte.is_ok())
@@ -167,8 +168,11 @@ async fn t3_more_connections_than_descriptors() {
         let connecting = TcpStream::connect(starved.address);
         clients.spawn(async move {
             // Where the kernel's queue is short, some of these are not even connected.
-            let _stream = connecting.await;
-            pending::<()>().await;
+            if let Ok(mut stream) = connecting.await {
+                // A crowded server ends what is silent, but no request.
+                drop(stream.write_all(HELD).await);
+                pending::<()>().await;
+            }
         });
     }
     timeout(MOMENT, starved.until_steady()).await.expect("no more connections");

@@ -6,7 +6,7 @@ use super::*;
 
 fn connection() -> (Arc<Shared>, ConnectionState) {
     let shared = Shared::new(Limits::default());
-    (Arc::clone(&shared), ConnectionState::new(shared))
+    (Arc::clone(&shared), ConnectionState::new(shared, Arc::default()))
 }
 
 fn answered(state: &ConnectionState) {

@@ -7,6 +7,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
@@ -82,6 +83,76 @@ async fn t2_requests_share_a_connection() {
     }
     assert_eq!(offered, Some(128));
     assert_eq!(server.paths().len(), 50);
+}
+
+/// The limits of clients that are no trusted proxies.
+fn strangers() -> Limits {
+    Limits { trusted: Vec::new(), ..limits() }
+}
+
+/// R5: the connection of a trusted proxy carries requests of many clients, so none of them waits for another to be known.
+#[tokio::test]
+async fn r5_a_connection_of_a_proxy_has_all_its_requests_at_once() {
+    let server = Server::start(limits());
+    let requests: Vec<u8> = (0..40).flat_map(|number| request(2 * number + 1, "/held")).collect();
+    let _stream = connect(&server, &requests).await;
+    let begun = async {
+        while server.paths().len() < 40 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(MOMENT, begun).await.expect("all begin");
+}
+
+/// R5: what has waited for long behind other requests of strangers is refused with our record and does not begin: their
+/// bodies may be waiting for the window that its own has filled.
+#[tokio::test]
+async fn r5_a_request_waits_for_others_of_its_connection_for_a_while_only() {
+    let server = Server::start(Limits { stream_wait: Duration::from_millis(50), write_stall: MOMENT, ..strangers() });
+    let requests: Vec<u8> = (0..20).flat_map(|number| request(2 * number + 1, "/held")).collect();
+    let mut stream = connect(&server, &requests).await;
+    let mut refused = Vec::new();
+    while refused.len() < 4 {
+        if let (DATA, id, payload) = next(&mut stream).await.expect("an answer") {
+            let record: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+            let error =
+                "too many concurrent requests on a connection that has not authenticated; send fewer and try again";
+            assert_eq!(record, serde_json::json!({ "error": error, "code": "overloaded" }));
+            refused.push(id);
+        }
+    }
+    refused.sort_unstable();
+    assert_eq!((refused, server.paths().len()), (vec![33, 35, 37, 39], 16));
+}
+
+/// R5: until a request of a connection was authenticated, sixteen are served at once; the others wait, and none is lost.
+#[tokio::test]
+async fn r5_a_connection_of_strangers_has_sixteen_requests_at_once() {
+    let server = Server::start(Limits { stream_wait: 4 * MOMENT, write_stall: MOMENT, ..strangers() });
+    let requests: Vec<u8> = (0..40).flat_map(|number| request(2 * number + 1, "/held")).collect();
+    let mut stream = connect(&server, &requests).await;
+    let begun = async |count| {
+        let reached = async {
+            while server.paths().len() != count {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let paths = || server.paths().len();
+        assert!(timeout(MOMENT, reached).await.is_ok(), "{} have begun, not {count}", paths());
+    };
+    begun(16).await;
+    // Whatever was sent was read by the time that a later ping is answered.
+    stream.write_all(&frame(PING, 0, 0, &[7; 8])).await.unwrap();
+    while !matches!(next(&mut stream).await.expect("a ping"), (PING, 0, _)) {}
+    begun(16).await;
+    server.seen.go.notify_one();
+    begun(17).await;
+    // One request that is authenticated ends the limit of its connection.
+    let mut stream = connect(&server, &request(1, "/known")).await;
+    while next(&mut stream).await.expect("an answer").0 != HEADERS {}
+    let requests: Vec<u8> = (1..41).flat_map(|number| request(2 * number + 1, "/held")).collect();
+    stream.write_all(&requests).await.unwrap();
+    begun(17 + 1 + 40).await;
 }
 
 /// T2: streams opened and reset in a row end the connection.

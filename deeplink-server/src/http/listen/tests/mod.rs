@@ -5,6 +5,7 @@ mod commands;
 mod deadlines;
 mod framing;
 mod http2;
+mod shares;
 mod stopping;
 mod tls;
 
@@ -26,7 +27,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{BodyError, Limits, Listeners, RequestBody, Stop, bind, is_refused_method, serve};
+use super::{BodyError, Limits, Listeners, RequestBody, Stop, StreamLimit, Unread, bind, is_refused_method, serve};
 
 /// A limit may be enforced this late.
 const LATE: Duration = Duration::from_secs(1);
@@ -66,6 +67,7 @@ fn limits() -> Limits {
         write_stall: Duration::from_secs(1),
         keep_alive_idle: Duration::from_millis(1_200),
         drain: Duration::from_secs(2),
+        ..Limits::default().without_shares()
     }
 }
 
@@ -99,7 +101,7 @@ impl Server {
         let seen = Arc::new(Seen::default());
         let large = Bytes::from(vec![b'x'; 32 << 20]);
         let probes = Arc::clone(&seen);
-        let make = move |peer: SocketAddr| {
+        let make = move |peer: SocketAddr, _: Unread| {
             assert!(peer.ip().is_loopback());
             probes.open.fetch_add(1, Ordering::SeqCst);
             Probe { seen: Arc::clone(&probes), large: large.clone() }
@@ -151,9 +153,11 @@ impl hyper::service::Service<Request<RequestBody>> for Probe {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<RequestBody>) -> Self::Future {
-        self.seen.paths.lock().unwrap().push(request.uri().to_string());
         let (seen, large) = (Arc::clone(&self.seen), self.large.clone());
-        Box::pin(async move { Ok(answer(request, &seen, large).await) })
+        Box::pin(async move {
+            seen.paths.lock().unwrap().push(request.uri().to_string());
+            Ok(answer(request, &seen, large).await)
+        })
     }
 }
 
@@ -184,6 +188,12 @@ async fn answer(request: Request<RequestBody>, seen: &Seen, large: Bytes) -> Res
             text(StatusCode::OK, "held".to_owned())
         }
         "/hang" => pending().await,
+        "/known" => {
+            if let Some(limit) = request.extensions().get::<StreamLimit>() {
+                limit.lift();
+            }
+            text(StatusCode::OK, "known".to_owned())
+        }
         _ => {
             let mut response = text(StatusCode::FOUND, String::new());
             response.headers_mut().insert(LOCATION, HeaderValue::from_static("https://example.com/"));

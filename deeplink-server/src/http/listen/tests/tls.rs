@@ -232,7 +232,7 @@ impl Transport for Sponge {
 #[test]
 fn t1_bytes_that_tls_holds_back_count_as_unread() {
     let shared = Shared::new(Limits::default());
-    let state = Arc::new(ConnectionState::new(Arc::clone(&shared)));
+    let state = Arc::new(ConnectionState::new(Arc::clone(&shared), Arc::default()));
     let was_reset = Arc::new(AtomicBool::new(false));
     let mut socket = Socket::new(Sponge(Arc::clone(&was_reset)), Arc::clone(&state));
     let mut cx = Context::from_waker(Waker::noop());

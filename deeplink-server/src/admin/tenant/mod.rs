@@ -1,4 +1,9 @@
-//! `tenant`: the operator creates accounts, grants and shows plans, and forgets subscriptions.
+//! `tenant`: the operator finds, creates and suspends accounts, grants and shows plans, and forgets subscriptions.
+
+mod key;
+mod list;
+mod show;
+mod suspend;
 
 use std::fmt::Write;
 
@@ -19,11 +24,27 @@ use crate::db::accounts::{self, NewAccount};
 use crate::db::billing::BillingAccount;
 use crate::db::users::Standing;
 use crate::db::{Conn, Db, DbError, WriteError, billing, users};
+use crate::shares::Share;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Creates an account and prints its secret key; creates the database if needed
     Create(Create),
+    /// Lists all accounts, the oldest first
+    #[command(long_about = list::ABOUT)]
+    List(list::List),
+    /// Shows an account: its state, its people and how much it has
+    #[command(long_about = show::ABOUT)]
+    Show(show::Show),
+    /// Makes a secret key for an account and prints it once
+    #[command(long_about = key::ABOUT)]
+    Key(key::Key),
+    /// Stops an account: its links are disabled, and nothing of it can be changed
+    #[command(long_about = suspend::ABOUT_SUSPEND)]
+    Suspend(suspend::Target),
+    /// Ends the suspension of an account; everything is as it was before
+    #[command(long_about = suspend::ABOUT_RESUME)]
+    Resume(suspend::Target),
     /// Grants an account a plan that it does not pay for, or ends the grant
     Comp(Comp),
     /// Shows an account's plan and what it has used of it
@@ -73,6 +94,14 @@ pub(super) struct Unsubscribe {
     account: Account,
 }
 
+/// The account that a command is about.
+#[derive(Debug, clap::Args)]
+struct Named {
+    /// ID of the account, or the mail address of one of its people
+    #[arg(long, value_name = "TENANT_ID|ADDRESS", value_parser = account)]
+    tenant: Account,
+}
+
 fn address(text: &str) -> Result<Email, Invalid> {
     text.parse()
 }
@@ -97,9 +126,16 @@ impl Account {
     async fn find(self, db: &mut Conn<'_>) -> Result<TenantId, Failure> {
         match self {
             Self::Id(tenant) => Ok(tenant),
-            Self::Of(email) => users::account_of(db, &email).await?.ok_or_else(|| {
-                Failure::Refused(format!("not_found: nobody with the address {email} is in an account"))
-            }),
+            Self::Of(email) => match users::accounts_of(db, &email).await?.as_slice() {
+                [] => Err(Failure::Refused(format!("not_found: nobody with the address {email} is in an account"))),
+                [tenant] => Ok(tenant.clone()),
+                several => {
+                    let list = several.iter().map(TenantId::as_str).collect::<Vec<_>>().join("\n  ");
+                    Err(Failure::Refused(format!(
+                        "several accounts were opened with {email}, and none has proved it; choose one by its ID:\n  {list}"
+                    )))
+                }
+            },
         }
     }
 }
@@ -107,8 +143,13 @@ impl Account {
 pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Result<(), Failure> {
     match command {
         Command::Create(create) => self::create(create, config, clock).await,
+        Command::List(list) => list::run(list, config, clock).await,
+        Command::Show(show) => show::run(show, config, clock).await,
+        Command::Key(key) => key::run(key, config, clock).await,
+        Command::Suspend(target) => suspend::run(target, true, config, clock).await,
+        Command::Resume(target) => suspend::run(target, false, config, clock).await,
         Command::Comp(comp) => grant(comp, config).await,
-        Command::Plan(plan) => show(plan, config, clock).await,
+        Command::Plan(plan) => show_plan(plan, config, clock).await,
         Command::Unsubscribe(unsubscribe) => forget(unsubscribe, config).await,
     }
 }
@@ -118,7 +159,7 @@ async fn create(create: Create, config: &Config, clock: &Clock) -> Result<(), Fa
     let opened = account.opened();
     let db = open_shared(config).await?;
     let stored = db
-        .write(account, |tx, account| {
+        .write(Share::Service, account, |tx, account| {
             async move { if accounts::open(tx, account).await? { Ok(()) } else { Err(Refusal::Exists) } }.boxed()
         })
         .await;
@@ -130,8 +171,7 @@ async fn create(create: Create, config: &Config, clock: &Clock) -> Result<(), Fa
         Refusal::Database(error) => error.into(),
     })?;
     if create.json {
-        let json = serde_json::to_string(&opened).map_err(|error| Failure::Refused(error.to_string()))?;
-        output::print(&format!("{json}\n"));
+        output::print_json(&opened)?;
     } else {
         let key = opened.api_key.expose();
         output::print(&format!("tenant_id  {}\nuser_id    {}\napi_key    {key}\n", opened.tenant_id, opened.user_id));
@@ -159,8 +199,9 @@ async fn grant(comp: Comp, config: &Config) -> Result<(), Failure> {
 
 async fn grant_in(db: &Db, account: Account, tier: Option<&Tier>) -> Result<TenantId, Failure> {
     let tenant = account.find(&mut db.read().await?.conn()).await?;
-    let granted = db
-        .write((tenant.clone(), tier.cloned()), |tx, (tenant, tier)| billing::grant(tx, tenant, tier.as_ref()).boxed());
+    let granted = db.write(Share::Service, (tenant.clone(), tier.cloned()), |tx, (tenant, tier)| {
+        billing::grant(tx, tenant, tier.as_ref()).boxed()
+    });
     let found: Result<bool, DbError> = granted.await;
     if found? { Ok(tenant) } else { Err(missing(&tenant)) }
 }
@@ -175,7 +216,7 @@ async fn forget(unsubscribe: Unsubscribe, config: &Config) -> Result<(), Failure
 
 async fn forget_in(db: &Db, account: Account) -> Result<BillingAccount, Failure> {
     let tenant = account.find(&mut db.read().await?.conn()).await?;
-    let forgotten = db.write(tenant.clone(), |tx, tenant| billing::unsubscribe(tx, tenant).boxed());
+    let forgotten = db.write(Share::Service, tenant.clone(), |tx, tenant| billing::unsubscribe(tx, tenant).boxed());
     let found: Result<Option<BillingAccount>, DbError> = forgotten.await;
     found?.ok_or_else(|| missing(&tenant))
 }
@@ -198,14 +239,13 @@ fn told(account: &BillingAccount) -> String {
     )
 }
 
-async fn show(plan: Plan, config: &Config, clock: &Clock) -> Result<(), Failure> {
+async fn show_plan(plan: Plan, config: &Config, clock: &Clock) -> Result<(), Failure> {
     let db = open_shared(config).await?;
     let status = status_in(&db, plan.account, config, clock).await;
     db.close().await;
     let status = status?;
     if plan.json {
-        let json = serde_json::to_string(&status).map_err(|error| Failure::Refused(error.to_string()))?;
-        output::print(&format!("{json}\n"));
+        output::print_json(&status)?;
     } else {
         output::print(&described(&status));
     }

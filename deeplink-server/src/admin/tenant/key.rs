@@ -1,0 +1,74 @@
+//! `tenant key`: a new secret key for an account whose people have lost theirs.
+
+use deeplink_core::id::{SecretKeyId, TenantId};
+use deeplink_core::secret::{Random, SecretKey};
+use futures_util::FutureExt;
+use serde::Serialize;
+
+use super::super::{Failure, open_shared, output};
+use super::{Named, missing};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::db::keys::{self, NewKey};
+use crate::db::{Db, DbError, account_list};
+use crate::shares::Share;
+
+pub(super) const ABOUT: &str = "\
+Makes a secret key for an account and prints it once
+
+For people who have lost their keys. The new key works at once, and the account's other keys still work; its people see it in \
+their list of keys.
+
+Example:
+  deeplink-server tenant key --tenant someone@example.com";
+
+#[derive(Debug, clap::Args)]
+pub(in crate::admin) struct Key {
+    #[command(flatten)]
+    named: Named,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    tenant_id: &'a TenantId,
+    key_id: &'a SecretKeyId,
+    api_key: &'a str,
+}
+
+pub(super) async fn run(key: Key, config: &Config, clock: &Clock) -> Result<(), Failure> {
+    let db = open_shared(config).await?;
+    let made = make(&db, key.named, clock).await;
+    db.close().await;
+    let made = made?;
+    let (tenant_id, key_id, api_key) = (&made.tenant, &made.id, made.key.expose());
+    if key.json {
+        output::print_json(&Json { tenant_id, key_id, api_key })?;
+    } else {
+        output::print(&format!("tenant_id  {tenant_id}\nkey_id     {key_id}\napi_key    {api_key}\n"));
+    }
+    output::print_error("Store the key now; it cannot be shown again.");
+    Ok(())
+}
+
+/// Makes a key. The limit on the number of keys is for the account's people; a key that is lost must not need room.
+async fn make(db: &Db, named: Named, clock: &Clock) -> Result<NewKey, Failure> {
+    let now = clock.now();
+    let tenant = named.tenant.find(&mut db.read().await?.conn()).await?;
+    let random = &mut Random::system();
+    let (id, key) = (SecretKeyId::new(now, random), SecretKey::generate(random));
+    let new = NewKey { id, tenant, affiliate: None, key, created_by: None, created_at: now };
+    let stored = db.write(Share::Service, new.clone(), move |tx, new| {
+        async move {
+            if account_list::find(tx, &new.tenant, now).await?.is_none() {
+                return Ok(false);
+            }
+            keys::insert(tx, new).await?;
+            Ok::<_, DbError>(true)
+        }
+        .boxed()
+    });
+    if stored.await? { Ok(new) } else { Err(missing(&new.tenant)) }
+}

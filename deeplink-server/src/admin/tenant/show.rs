@@ -1,0 +1,114 @@
+//! `tenant show`: one account.
+
+use std::fmt::Write;
+
+use deeplink_core::time::Timestamp;
+use deeplink_core::user::{UserDetail, UserStatus};
+use serde::Serialize;
+
+use super::super::{Failure, open_shared, output};
+use super::list::{Row, state};
+use super::{Named, missing};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::db::pages::Span;
+use crate::db::tenants::{self, Usage};
+use crate::db::{Db, account_list, suspensions, users};
+
+pub(super) const ABOUT: &str = "\
+Shows an account: its state, its people and how much it has
+
+Examples:
+  deeplink-server tenant show --tenant someone@example.com
+  deeplink-server tenant show --tenant tnt_0123456789abcdef01234567 --json";
+
+#[derive(Debug, clap::Args)]
+pub(in crate::admin) struct Show {
+    #[command(flatten)]
+    named: Named,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is shown of an account.
+struct Shown {
+    account: account_list::Account,
+    /// Why its state was changed last.
+    reason: Option<String>,
+    usage: Usage,
+    people: Vec<UserDetail>,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    account: Row<'a>,
+    reason: Option<&'a str>,
+    domains: i64,
+    keys: i64,
+    webhooks: i64,
+    people: &'a [UserDetail],
+}
+
+pub(super) async fn run(show: Show, config: &Config, clock: &Clock) -> Result<(), Failure> {
+    let db = open_shared(config).await?;
+    let shown = find(&db, show.named, clock.now()).await;
+    db.close().await;
+    let shown = shown?;
+    if show.json {
+        let Usage { domains, keys, webhooks, .. } = shown.usage;
+        let (account, reason) = (Row::of(&shown.account), shown.reason.as_deref());
+        output::print_json(&Json { account, reason, domains, keys, webhooks, people: &shown.people })
+    } else {
+        output::print(&described(&shown));
+        Ok(())
+    }
+}
+
+async fn find(db: &Db, named: Named, now: Timestamp) -> Result<Shown, Failure> {
+    let mut reader = db.read().await?;
+    let tenant = named.tenant.find(&mut reader.conn()).await?;
+    let account = account_list::find(&mut reader.conn(), &tenant, now).await?.ok_or_else(|| missing(&tenant))?;
+    Ok(Shown {
+        account,
+        reason: suspensions::last_reason(&mut reader.conn(), &tenant).await?,
+        usage: tenants::usage(&mut reader.conn(), &tenant, now).await?,
+        people: users::list(&mut reader.conn(), &tenant, &Span::newest(i64::MAX)).await?,
+    })
+}
+
+/// An account as lines of a name and a value.
+fn described(shown: &Shown) -> String {
+    let Shown { account, reason, usage, people } = shown;
+    let since = account.suspended_at.map(|since| format!(", since {since}")).unwrap_or_default();
+    let mut lines = vec![
+        ("tenant_id", account.tenant.to_string()),
+        ("state", format!("{}{since}", state(account.suspended_at.is_some()))),
+    ];
+    lines.extend(reason.iter().map(|reason| ("reason", reason.clone())));
+    lines.extend([
+        ("created", account.created_at.to_string()),
+        ("plan", account.plan.to_string()),
+        ("links", account.links.to_string()),
+        ("domains", format!("{}, {} verified", usage.domains, usage.verified_domains)),
+        ("keys", usage.keys.to_string()),
+        ("webhooks", usage.webhooks.to_string()),
+    ]);
+    lines.extend(account.wallet.iter().map(|wallet| ("wallet", wallet.clone())));
+    lines.extend(people.iter().map(|person| {
+        let what = match (person.is_owner, &person.status) {
+            (true, UserStatus::Pending) => "owner, address not confirmed",
+            (true, _) => "owner",
+            (false, UserStatus::Pending) => "invited",
+            (false, _) => "member",
+        };
+        ("person", format!("{}, {what}", person.email))
+    }));
+    let mut text = String::new();
+    for (name, value) in lines {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<13} {value}");
+    }
+    text
+}

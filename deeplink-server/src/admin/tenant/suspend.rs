@@ -1,0 +1,82 @@
+//! `tenant suspend` and `tenant resume`: stop an account, and bring it back as it was.
+
+use deeplink_core::id::TenantId;
+use futures_util::FutureExt;
+use serde::Serialize;
+
+use super::super::link::reason;
+use super::super::{Failure, open_shared, output};
+use super::list::state;
+use super::{Named, missing};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::db::Db;
+use crate::db::suspensions::{self, Changed};
+use crate::shares::Share;
+
+pub(super) const ABOUT_SUSPEND: &str = "\
+Stops an account: its links are disabled, and nothing of it can be changed
+
+Visitors of its links are told that they are disabled, requests that would change something are refused (403 account_suspended), \
+and its webhooks are sent nothing. Reads are still answered, and its people can sign in and out. Nothing is deleted: \
+`tenant resume` brings everything back, and sends what webhooks have missed.
+
+Example:
+  deeplink-server tenant suspend --tenant someone@example.com --reason \"phishing\"";
+
+pub(super) const ABOUT_RESUME: &str = "\
+Ends the suspension of an account; everything is as it was before
+
+Example:
+  deeplink-server tenant resume --tenant someone@example.com --reason \"explained\"";
+
+#[derive(Debug, clap::Args)]
+pub(in crate::admin) struct Target {
+    #[command(flatten)]
+    named: Named,
+    /// Reason for the change; it is recorded, and `tenant show` shows it
+    #[arg(long, value_name = "TEXT", value_parser = reason, default_value = "none given")]
+    reason: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    tenant_id: &'a TenantId,
+    state: &'static str,
+    /// Whether it was in the other state before.
+    changed: bool,
+}
+
+pub(super) async fn run(target: Target, suspends: bool, config: &Config, clock: &Clock) -> Result<(), Failure> {
+    let json = target.json;
+    let db = open_shared(config).await?;
+    let set = set(&db, target, suspends, clock).await;
+    db.close().await;
+    let (tenant, changed) = set?;
+    let state = state(suspends);
+    if json {
+        return output::print_json(&Json { tenant_id: &tenant, state, changed });
+    }
+    output::print(&format!("{tenant} is {state}{}\n", if changed { "" } else { " already" }));
+    Ok(())
+}
+
+async fn set(db: &Db, target: Target, suspends: bool, clock: &Clock) -> Result<(TenantId, bool), Failure> {
+    let now = clock.now();
+    let tenant = target.named.tenant.find(&mut db.read().await?.conn()).await?;
+    let set = db.write(Share::Service, (tenant.clone(), target.reason), move |tx, (tenant, reason)| {
+        if suspends {
+            suspensions::suspend(tx, tenant, reason, now).boxed()
+        } else {
+            suspensions::resume(tx, tenant, reason, now).boxed()
+        }
+    });
+    match set.await? {
+        Changed::Yes => Ok((tenant, true)),
+        Changed::Already => Ok((tenant, false)),
+        Changed::NoAccount => Err(missing(&tenant)),
+    }
+}

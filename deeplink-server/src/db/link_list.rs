@@ -1,0 +1,205 @@
+//! Lists of links, newest first. Filters are judged on the entries of an index, and rows are read for the page alone.
+
+use deeplink_core::id::TenantId;
+use deeplink_core::link::{LinkFilter, LinkStatus};
+use deeplink_core::time::Timestamp;
+use sqlx::QueryBuilder;
+
+use super::links::{Link, Row, select_where};
+use super::{Conn, DbError, on};
+
+/// Bits of a position below its milliseconds.
+pub(crate) const POSITION_BITS: u32 = 21;
+
+/// The first position of a millisecond; the first or last of all for what is too early or late to have one.
+fn first_of(millis: i64) -> i64 {
+    millis.saturating_mul(1 << POSITION_BITS)
+}
+
+/// Up to `limit` links of a tenant that match the filter and are older than `before`, newest first. When a link was
+/// created is judged by its position: on a node whose clock was set back that is the later of the two times.
+pub(crate) async fn list(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    filter: &LinkFilter,
+    before: Option<i64>,
+    limit: u32,
+    now: Timestamp,
+) -> Result<Vec<Link>, DbError> {
+    let asked = Asked { tenant, filter, before, limit, now };
+    let rows: Vec<Row> = on!(db, c => asked.query("").build_query_as().fetch_all(c).await)?;
+    rows.into_iter().map(Link::try_from).collect()
+}
+
+struct Asked<'a> {
+    tenant: &'a TenantId,
+    filter: &'a LinkFilter,
+    before: Option<i64>,
+    limit: u32,
+    now: Timestamp,
+}
+
+impl Asked<'_> {
+    /// The statement, after `prefix`.
+    fn query<DB: sqlx::Database>(&self, prefix: &str) -> QueryBuilder<DB>
+    where
+        String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+        i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+    {
+        // A query of its own for the positions, so that an index alone answers it.
+        let mut query =
+            QueryBuilder::new(format!("{prefix}{}", select_where!("position IN (SELECT position FROM links")));
+        query.push(" WHERE deleted_at IS NULL AND tenant_id = ").push_bind(self.tenant.as_str().to_owned());
+        if let Some(affiliate) = &self.filter.affiliate_id {
+            query.push(" AND affiliate_id = ").push_bind(affiliate.clone());
+        }
+        self.push_bounds(&mut query);
+        self.push_status(&mut query);
+        if let Some(prefix) = self.filter.q.as_deref().filter(|prefix| !prefix.is_empty()) {
+            query.push(" AND link_id >= ").push_bind(prefix.to_owned());
+            if let Some(end) = after_prefix(prefix) {
+                query.push(" AND link_id < ").push_bind(end);
+            }
+        }
+        query.push(" ORDER BY position DESC LIMIT ").push_bind(i64::from(self.limit));
+        query.push(") ORDER BY position DESC");
+        query
+    }
+
+    fn push_bounds<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>)
+    where
+        i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+    {
+        let created_before = self.filter.created_before.map(|moment| first_of(moment.as_millis()));
+        if let Some(end) = self.before.into_iter().chain(created_before).min() {
+            query.push(" AND position < ").push_bind(end);
+        }
+        if let Some(after) = self.filter.created_after {
+            query.push(" AND position >= ").push_bind(first_of(after.as_millis().saturating_add(1)));
+        }
+    }
+
+    fn push_status<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>)
+    where
+        String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+        i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+    {
+        let now = self.now.as_millis();
+        match &self.filter.status {
+            None => query,
+            Some(LinkStatus::Active) => {
+                query.push(" AND status IS NULL AND (expires_at IS NULL OR expires_at > ").push_bind(now).push(")")
+            }
+            Some(LinkStatus::Expired) => query.push(" AND status IS NULL AND expires_at <= ").push_bind(now),
+            Some(set) => query.push(" AND status = ").push_bind(set.as_str().to_owned()),
+        };
+    }
+}
+
+/// The first text in byte order after all texts that start with `prefix`.
+fn after_prefix(prefix: &str) -> Option<String> {
+    let mut chars: Vec<char> = prefix.chars().collect();
+    while let Some(last) = chars.pop() {
+        // Surrogates are not characters, so U+D7FF is followed by U+E000.
+        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
+        if let Some(next) = next {
+            chars.push(next);
+            return Some(chars.into_iter().collect());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use deeplink_core::id::AffiliateId;
+    use deeplink_core::secret::Random;
+    use sqlx::{Connection, PgConnection};
+
+    use super::*;
+    use crate::db::tests::{Scratch, now};
+
+    /// Filters of lists are answered by an index or by bounds on `position`: no filter, alone or with an affiliate, reads a
+    /// row that is not on the page.
+    #[tokio::test]
+    async fn r3_filters_are_answered_by_indexes() {
+        let scratch = Scratch::new().await;
+        let tenant = scratch.tenant("a@example.com").await;
+        let other = scratch.tenant("b@example.com").await;
+        let affiliate = AffiliateId::new(now(), &mut Random::system());
+        // Enough for PostgreSQL to prefer an index, a quarter of it the account's and half of that the affiliate's.
+        scratch
+            .execute(format!(
+                "INSERT INTO affiliates (id, tenant_id, name, partner_key, status, created_at, updated_at)
+                 VALUES ('{affiliate}', '{tenant}', 'Partner', 'partner', 'active', 0, 0)"
+            ))
+            .await;
+        scratch
+            .execute(format!(
+                "WITH RECURSIVE numbers (number) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT number + 1 FROM numbers WHERE number < 40000)
+                 INSERT INTO links (tenant_id, link_id, position, claimed, metadata, affiliate_id, status, expires_at, created_at, updated_at)
+                 SELECT CASE WHEN number % 4 = 0 THEN '{tenant}' ELSE '{other}' END, 'link-' || number, {from} + number * {millisecond}, TRUE,
+                    'a text that makes a row longer than its entry in an index',
+                    CASE WHEN number % 8 = 0 THEN '{affiliate}' END, CASE WHEN number % 400 = 0 THEN 'flagged' END,
+                    CASE WHEN number % 3 = 0 THEN number END, 0, 0 FROM numbers",
+                from = first_of(now().as_millis()),
+                millisecond = first_of(1),
+            ))
+            .await;
+        if let Some(url) = scratch.db.postgres_url() {
+            // As PostgreSQL itself does from time to time: before that, an index alone does not say which rows are there.
+            let mut conn = PgConnection::connect(url).await.expect("a connection");
+            sqlx::raw_sql("VACUUM ANALYZE links").execute(&mut conn).await.expect("statistics");
+        }
+        let every = LinkFilter::new;
+        let middle = now().plus_millis(20_000);
+        let of_status = |status: LinkStatus| every().status(status);
+        for (filter, index) in [
+            (every(), "links_newest"),
+            (of_status(LinkStatus::Active), "links_newest"),
+            (of_status(LinkStatus::Expired), "links_newest"),
+            (of_status(LinkStatus::Flagged), "links_status"),
+            (of_status(LinkStatus::Disabled), "links_status"),
+            (every().created_after(middle), "links_newest"),
+            (every().created_before(middle), "links_newest"),
+            (of_status(LinkStatus::Flagged).created_before(middle), "links_status"),
+        ] {
+            for of in [None, Some(affiliate.as_str().to_owned())] {
+                let index = match (&of, index) {
+                    (None, index) => index,
+                    (Some(_), "links_newest") => "links_affiliate",
+                    (Some(_), _) => "links_affiliate_status",
+                };
+                let mut filter = filter.clone();
+                filter.affiliate_id = of;
+                let plan = plan(&scratch, &tenant, &filter).await;
+                let positions: Vec<_> = plan.iter().filter(|step| step.contains(&format!("{index} "))).collect();
+                let is_covering = |step: &str| step.contains("COVERING INDEX") || step.contains("Index Only Scan");
+                assert!(positions.len() == 1 && is_covering(positions[0]), "{index} {filter:?}\n{plan:#?}");
+                let is_scan = |step: &String| step.starts_with("SCAN") || step.contains("Seq Scan");
+                assert!(!plan.iter().any(is_scan), "{filter:?}\n{plan:#?}");
+            }
+        }
+    }
+
+    async fn plan(scratch: &Scratch, tenant: &TenantId, filter: &LinkFilter) -> Vec<String> {
+        let asked = Asked { tenant, filter, before: None, limit: 51, now: now() };
+        match scratch.db.read().await.expect("a reader").conn() {
+            Conn::Sqlite(conn) => {
+                let mut query = asked.query("EXPLAIN QUERY PLAN ");
+                let steps: Vec<(i64, i64, i64, String)> = query.build_query_as().fetch_all(conn).await.expect("a plan");
+                steps.into_iter().map(|step| step.3 + " ").collect()
+            }
+            Conn::Postgres(conn) => asked.query("EXPLAIN ").build_query_scalar().fetch_all(conn).await.expect("a plan"),
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_bounds_of_a_prefix_hold_exactly_what_starts_with_it(prefix in ".{1,4}", other in ".{0,6}") {
+            let end = after_prefix(&prefix);
+            let inside = other.as_str() >= prefix.as_str() && end.as_deref().is_none_or(|end| other.as_str() < end);
+            proptest::prop_assert_eq!(inside, other.starts_with(&prefix));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The writes that wait for the SQLite writer.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::jobs::Job;
+use super::{DbError, MAX_WAITING_WRITES, used_up};
+use crate::shares::{Share, Turns};
+
+/// A write, and until when it may be begun.
+struct Queued {
+    job: Box<dyn Job>,
+    deadline: Instant,
+}
+
+/// The queue. Nothing of it is run after its deadline.
+pub(super) struct Queue {
+    state: Mutex<State>,
+    news: Notify,
+}
+
+struct State {
+    turns: Turns<Queued>,
+    is_closed: bool,
+}
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        let state = State { turns: Turns::new(), is_closed: false };
+        Self { state: Mutex::new(state), news: Notify::new() }
+    }
+
+    /// Adds a write, unless its share of those that wait is used up.
+    pub(super) fn push(&self, share: Share, job: Box<dyn Job>, deadline: Instant) -> Result<(), DbError> {
+        let refusal = used_up(&share);
+        let mut state = self.state();
+        if state.is_closed {
+            return Err(DbError::Unavailable("the server is stopping".into()));
+        }
+        if !state.turns.push(share, MAX_WAITING_WRITES, Queued { job, deadline }) {
+            return Err(refusal);
+        }
+        drop(state);
+        self.news.notify_one();
+        Ok(())
+    }
+
+    /// Resolves when a write waits (`true`), or when none does and none will.
+    pub(super) async fn ready(&self) -> bool {
+        loop {
+            {
+                let state = self.state();
+                if state.turns.len() > 0 || state.is_closed {
+                    return state.turns.len() > 0;
+                }
+            }
+            self.news.notified().await;
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state().turns.len()
+    }
+
+    /// The next write in turn. What is overdue is refused instead.
+    pub(super) fn next(&self) -> Option<Box<dyn Job>> {
+        loop {
+            let Queued { job, deadline } = self.state().turns.next(|_| true)?;
+            if deadline > Instant::now() {
+                return Some(job);
+            }
+            job.answer(Err(DbError::Overloaded));
+        }
+    }
+
+    /// Refuses what is overdue.
+    pub(super) fn refuse_overdue(&self) {
+        let now = Instant::now();
+        let overdue = self.state().turns.take_over(|queued| queued.deadline <= now);
+        for Queued { job, .. } in overdue {
+            job.answer(Err(DbError::Overloaded));
+        }
+    }
+
+    /// Refuses everything.
+    pub(super) fn refuse_all(&self, error: impl Fn() -> DbError) {
+        let all = self.state().turns.take_over(|_| true);
+        for Queued { job, .. } in all {
+            job.answer(Err(error()));
+        }
+    }
+
+    /// Takes no more writes. Those that wait are still run.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.news.notify_one();
+    }
+
+    /// Whether nothing waits and nothing will.
+    pub(super) fn has_ended(&self) -> bool {
+        let state = self.state();
+        state.is_closed && state.turns.len() == 0
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,250 @@
+//! Writes share the writer fairly, on SQLite or, with `TEST_DATABASE_URL`, on PostgreSQL. Jobs say when they run and wait until
+//! they may end; where time matters it stands still but for what a test moves it on.
+
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+use deeplink_core::id::TenantId;
+use deeplink_core::secret::Random;
+use futures_util::FutureExt;
+use futures_util::future::{join_all, try_join_all};
+
+use super::tests::{Scratch, now};
+use super::*;
+use crate::config::TEST_DATABASE_TIMEOUT;
+
+type Write<'a> = Pin<Box<dyn Future<Output = Result<(), DbError>> + Send + 'a>>;
+
+/// Two accounts that write to one database.
+struct Scene {
+    scratch: Scratch,
+    a: TenantId,
+    b: TenantId,
+    /// Whose jobs have run, in order.
+    ran: Arc<Mutex<Vec<TenantId>>>,
+    /// How many jobs wait at the gate, and who may pass it.
+    arrived: Arc<Semaphore>,
+    gate: Arc<Semaphore>,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let mut random = Random::system();
+        let [a, b] = [(); 2].map(|()| TenantId::new(now(), &mut random));
+        let [arrived, gate] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+        Self { scratch: Scratch::new().await, a, b, ran: Arc::default(), arrived, gate }
+    }
+
+    /// How many writes of one account are under way at one time.
+    fn at_once(&self) -> usize {
+        if self.scratch.db.is_sqlite() { 1 } else { 4 }
+    }
+
+    /// A write that notes that it runs. It is queued, or refused at once.
+    fn write<'a>(&'a self, of: &'a TenantId) -> Result<Write<'a>, DbError> {
+        let job = (Arc::clone(&self.ran), of.clone());
+        let mut write: Write<'a> = Box::pin(self.scratch.db.write(of, job, |_, (ran, of)| {
+            async move {
+                ran.lock().expect("the order").push(of.clone());
+                Ok(())
+            }
+            .boxed()
+        }));
+        match (&mut write).now_or_never() {
+            None => Ok(write),
+            Some(Err(refusal)) => Err(refusal),
+            Some(Ok(())) => Ok(async { Ok(()) }.boxed()),
+        }
+    }
+
+    /// As many writes of an account as can be under way, which stay so until the gate is opened.
+    async fn hold(&self, of: &TenantId) -> Vec<tokio::task::JoinHandle<Result<(), DbError>>> {
+        let held = (0..self.at_once()).map(|_| {
+            let (db, of) = (self.scratch.db.clone(), of.clone());
+            let job = (Arc::clone(&self.arrived), Arc::clone(&self.gate));
+            tokio::spawn(async move {
+                let write = db.write(&of, job, |_, (arrived, gate)| {
+                    async move {
+                        arrived.add_permits(1);
+                        gate.acquire().await.expect("a gate").forget();
+                        Ok(())
+                    }
+                    .boxed()
+                });
+                write.await
+            })
+        });
+        let held = held.collect();
+        let arrived = u32::try_from(self.at_once()).expect("a number");
+        self.arrived.acquire_many(arrived).await.expect("a gate").forget();
+        held
+    }
+
+    fn open_gate(&self) {
+        self.gate.add_permits(self.at_once());
+    }
+
+    fn ran(&self, of: &TenantId) -> usize {
+        self.ran.lock().expect("the order").iter().filter(|ran| *ran == of).count()
+    }
+}
+
+/// However much one account writes, 256 of its writes wait and the others are refused at once; another account's write does
+/// not wait behind them: it is in SQLite's next batch, and beside them on PostgreSQL, where one account has 4 writers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r2_an_account_has_a_share_of_the_writers_and_others_keep_their_turn() {
+    let scene = Scene::new().await;
+    let held = scene.hold(&scene.a).await;
+    let (waiting, refused): (Vec<_>, Vec<_>) = (0..300).map(|_| scene.write(&scene.a)).partition(Result::is_ok);
+    assert_eq!((waiting.len(), refused.len()), (256, 44));
+    assert!(refused.iter().all(|refused| matches!(refused, Err(DbError::ShareUsedUp))));
+    let of_b = scene.write(&scene.b).expect("there is room for others");
+    if scene.scratch.db.is_sqlite() {
+        scene.open_gate();
+        of_b.await.expect("a write");
+        let place = scene.ran.lock().expect("the order").iter().position(|of| *of == scene.b);
+        assert!(place.expect("it ran") <= 1, "the accounts take turns: {place:?}");
+    } else {
+        of_b.await.expect("a write beside those that are held");
+        assert_eq!(scene.ran(&scene.a), 0, "no fifth writer");
+        scene.open_gate();
+    }
+    try_join_all(waiting.into_iter().map(Result::unwrap)).await.expect("all that waited are done");
+    for held in held {
+        held.await.expect("a task").expect("a write");
+    }
+    assert_eq!((scene.ran(&scene.a), scene.ran(&scene.b)), (256, 1), "what was refused did not run");
+    scene.write(&scene.a).expect("its share is free again").await.expect("a write");
+}
+
+/// Callers without an account have shares of their own and keep their turn too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r2_writes_without_an_account_keep_their_turn() {
+    let scene = Scene::new().await;
+    let held = scene.hold(&scene.a).await;
+    let of_a: Vec<_> = (0..200).map(|_| scene.write(&scene.a).expect("room")).collect();
+    let order = Arc::<Mutex<Vec<Share>>>::default();
+    let shares = [Share::SignUps, Share::SignIns, Share::Payments, Share::Clicks, Share::Service];
+    let others = shares.iter().map(|share| {
+        let job = (Arc::clone(&order), Arc::clone(&scene.ran), share.clone());
+        let write = scene.scratch.db.write(share.clone(), job, |_, (order, ran, share)| {
+            async move {
+                order.lock().expect("the order").push(share.clone());
+                Ok::<_, DbError>(ran.lock().expect("the order").len())
+            }
+            .boxed()
+        });
+        let mut write = Box::pin(write);
+        assert!((&mut write).now_or_never().is_none());
+        write
+    });
+    let others: Vec<_> = others.collect();
+    if scene.scratch.db.is_sqlite() {
+        scene.open_gate();
+    }
+    for after in try_join_all(others).await.expect("writes") {
+        assert!(after <= 1, "{after} of the account's were before it");
+    }
+    if !scene.scratch.db.is_sqlite() {
+        scene.open_gate();
+    }
+    try_join_all(of_a).await.expect("writes");
+    join_all(held).await;
+    assert_eq!(order.lock().expect("the order").len(), shares.len());
+}
+
+/// Time stands still from here on: a task that blocks keeps the runtime from moving it on. It ends with what is given back.
+fn stop_time() -> std::sync::mpsc::Sender<()> {
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    tokio::task::spawn_blocking(move || ended.recv());
+    tokio::time::pause();
+    end
+}
+
+/// A write that has waited for as long as it may is refused and does not run, whatever kept it waiting.
+#[tokio::test]
+async fn r2_what_has_waited_too_long_is_refused_and_does_not_run() {
+    let scene = Scene::new().await;
+    let _time = stop_time();
+    let held = scene.hold(&scene.a).await;
+    let waiting: Vec<_> = (0..100).map(|_| scene.write(&scene.a).expect("room")).collect();
+    // The write that is under way takes longer than any may wait.
+    tokio::time::advance(TEST_DATABASE_TIMEOUT + Duration::from_secs(1)).await;
+    let in_time = scene.scratch.db.is_sqlite().then(|| scene.write(&scene.b).expect("room"));
+    scene.open_gate();
+    for outcome in join_all(waiting).await {
+        assert!(matches!(outcome, Err(DbError::Overloaded)), "{outcome:?}");
+    }
+    if let Some(in_time) = in_time {
+        in_time.await.expect("its time has not passed");
+    }
+    join_all(held).await;
+    assert_eq!(scene.ran(&scene.a), 0, "503 means: not applied");
+    scene.write(&scene.a).expect("room").await.expect("writes go on");
+}
+
+/// However long the queue is, what is overdue is refused before the next batch of SQLite's, and not when its turn comes.
+#[tokio::test]
+async fn r2_what_is_overdue_is_refused_before_the_next_batch() {
+    let scene = Scene::new().await;
+    if !scene.scratch.db.is_sqlite() {
+        // There each waits by itself.
+        return;
+    }
+    let _time = stop_time();
+    let held = scene.hold(&scene.a).await;
+    let mut overdue: Vec<_> = (0..100).map(|_| scene.write(&scene.a).expect("room")).collect();
+    tokio::time::advance(TEST_DATABASE_TIMEOUT + Duration::from_secs(1)).await;
+    let in_time: Vec<_> = (0..100).map(|_| scene.write(&scene.b).expect("room")).collect();
+    scene.open_gate();
+    let mut in_time = in_time.into_iter();
+    in_time.next().expect("a write").await.expect("its time has not passed");
+    for write in &mut overdue {
+        let outcome = write.now_or_never().expect("an answer before a later batch");
+        assert!(matches!(outcome, Err(DbError::Overloaded)), "{outcome:?}");
+    }
+    try_join_all(in_time).await.expect("writes");
+    join_all(held).await;
+    assert_eq!((scene.ran(&scene.a), scene.ran(&scene.b)), (0, 100));
+}
+
+/// A batch of SQLite's takes no more writes once they have taken 50 ms. The others stay queued and are in the next one.
+#[tokio::test]
+async fn r2_a_batch_ends_after_50_ms_of_work() {
+    let scene = Scene::new().await;
+    if !scene.scratch.db.is_sqlite() {
+        // There a write is a transaction of its own.
+        return;
+    }
+    let _time = stop_time();
+    let held = scene.hold(&scene.b).await;
+    let (ran, committed) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<usize>>>::default());
+    let writes = (0..10).map(|_| {
+        let committed = Arc::clone(&committed);
+        let write = scene.scratch.db.write_then(
+            &scene.a,
+            Arc::clone(&ran),
+            |_, ran| {
+                async move {
+                    tokio::time::advance(Duration::from_millis(20)).await;
+                    ran.fetch_add(1, Ordering::SeqCst);
+                    Ok::<_, DbError>(())
+                }
+                .boxed()
+            },
+            move |ran: &Arc<AtomicUsize>, ()| {
+                committed.lock().expect("a list").push(ran.load(Ordering::SeqCst));
+            },
+        );
+        let mut write = Box::pin(write);
+        assert!((&mut write).now_or_never().is_none());
+        write
+    });
+    let writes: Vec<_> = writes.collect();
+    scene.open_gate();
+    try_join_all(writes).await.expect("writes");
+    join_all(held).await;
+    let committed = committed.lock().expect("a list");
+    assert_eq!(*committed, [3, 3, 3, 6, 6, 6, 9, 9, 9, 10], "each commits with those that ran in its batch");
+}

@@ -1,0 +1,137 @@
+//! Accounts that the operator suspended: their credentials may read only, their links show visitors that they are disabled,
+//! and their deliveries wait.
+
+use deeplink_core::id::TenantId;
+use deeplink_core::time::Timestamp;
+
+use super::{Conn, DbError, execute, notices, on, tenants};
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Changed {
+    /// It was made.
+    Yes,
+    /// The account is in that state already.
+    Already,
+    /// There is no such account.
+    NoAccount,
+}
+
+/// Suspends an account. Nothing else of it changes, so that [`resume`] brings everything back as it was.
+pub(crate) async fn suspend(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    reason: &str,
+    now: Timestamp,
+) -> Result<Changed, DbError> {
+    const SQL: &str = "UPDATE tenants SET suspended_at = $2 WHERE id = $1 AND suspended_at IS NULL";
+    let rows = execute!(db, SQL; tenant.as_str(), now.as_millis())?;
+    changed(db, rows, Change { tenant, status: "suspended", reason, now }).await
+}
+
+/// Ends the suspension of an account.
+pub(crate) async fn resume(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    reason: &str,
+    now: Timestamp,
+) -> Result<Changed, DbError> {
+    // The time of the suspension does not count among the days of failures after which a webhook is paused.
+    const LATER: &str = "
+        UPDATE webhooks SET failing_since = failing_since + $2 - (SELECT suspended_at FROM tenants WHERE id = $1)
+        WHERE tenant_id = $1 AND EXISTS (SELECT 1 FROM tenants WHERE id = $1 AND suspended_at IS NOT NULL)";
+    const SQL: &str = "UPDATE tenants SET suspended_at = NULL WHERE id = $1 AND suspended_at IS NOT NULL";
+    tenants::lock(db, tenant).await?;
+    execute!(db, LATER; tenant.as_str(), now.as_millis())?;
+    let rows = execute!(db, SQL; tenant.as_str())?;
+    changed(db, rows, Change { tenant, status: "active", reason, now }).await
+}
+
+struct Change<'a> {
+    tenant: &'a TenantId,
+    status: &'static str,
+    reason: &'a str,
+    now: Timestamp,
+}
+
+/// Records a change and notifies the nodes.
+async fn changed(db: &mut Conn<'_>, rows: u64, change: Change<'_>) -> Result<Changed, DbError> {
+    const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM tenants WHERE id = $1)";
+    const RECORD: &str = "
+        INSERT INTO tenant_status_changes (tenant_id, status, reason, changed_at) VALUES ($1, $2, $3, $4)";
+    let Change { tenant, status, reason, now } = change;
+    if rows == 0 {
+        let exists: bool = on!(db, c => sqlx::query_scalar(EXISTS).bind(tenant.as_str()).fetch_one(c).await)?;
+        return Ok(if exists { Changed::Already } else { Changed::NoAccount });
+    }
+    execute!(db, RECORD; tenant.as_str(), status, reason, now.as_millis())?;
+    notices::account_changed(db, tenant).await?;
+    Ok(Changed::Yes)
+}
+
+/// Whether an account is suspended; one that is not there is not.
+pub(crate) async fn is_suspended(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, DbError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM tenants WHERE id = $1 AND suspended_at IS NOT NULL)";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
+}
+
+/// Why the operator changed an account's state last; `None` if that never happened.
+pub(crate) async fn last_reason(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<String>, DbError> {
+    const SQL: &str = "
+        SELECT reason FROM tenant_status_changes WHERE tenant_id = $1 ORDER BY changed_at DESC LIMIT 1";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_optional(c).await)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::db::tests::{Scratch, now};
+
+    /// An account whose row is set twice is changed once; what it was set for last is kept; and the time for which a webhook was
+    /// sent nothing is not among the days of its failures.
+    #[tokio::test]
+    async fn r12_a_suspension_is_set_once_and_its_time_counts_for_nothing() {
+        let scratch = Scratch::new().await;
+        let tenant = scratch.tenant("a@example.com").await;
+        scratch
+            .execute(format!(
+                "INSERT INTO webhooks (id, tenant_id, url, kinds, active, sealed, clicks_after, failing_since, created_at,
+                    updated_at)
+                 VALUES ('whk_1', '{tenant}', 'https://example.com/', 1, TRUE, '', 0, {}, 0, 0)",
+                now().as_millis() - 500
+            ))
+            .await;
+        for (suspends, at, reason, changed) in [
+            (false, 0, "no need", Changed::Already),
+            (true, 0, "phishing", Changed::Yes),
+            (true, 1_000, "again", Changed::Already),
+            (false, 7_000, "explained", Changed::Yes),
+            (false, 8_000, "again", Changed::Already),
+        ] {
+            let (of, at) = (tenant.clone(), now().plus_millis(at));
+            let set = scratch.write(move |tx| {
+                let of = of.clone();
+                async move {
+                    if suspends { suspend(tx, &of, reason, at).await } else { resume(tx, &of, reason, at).await }
+                }
+                .boxed()
+            });
+            assert_eq!(set.await, changed, "{reason}");
+        }
+        let nobody = "tnt_000000000000000000000000".parse::<TenantId>().expect("an id");
+        let missing = scratch.write(move |tx| {
+            let nobody = nobody.clone();
+            async move { suspend(tx, &nobody, "a reason", now()).await }.boxed()
+        });
+        assert_eq!(missing.await, Changed::NoAccount);
+        let mut reader = scratch.db.read().await.expect("a reader");
+        assert_eq!(last_reason(&mut reader.conn(), &tenant).await.expect("an answer").as_deref(), Some("explained"));
+        let since: i64 = on!(&mut reader.conn(), c => {
+            sqlx::query_scalar("SELECT failing_since FROM webhooks").fetch_one(c).await
+        })
+        .expect("a moment");
+        assert_eq!(since, now().as_millis() + 6_500, "half a second before, and seven later");
+    }
+}

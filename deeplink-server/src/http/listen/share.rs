@@ -1,0 +1,153 @@
+//! What one address has of the things that all clients share: connections, memory for answers that it does not read, and
+//! memory for bodies of callers who are not known.
+//!
+//! An address is an IPv4 address or the /64 of an IPv6 one. Trusted proxies have no share of their own, because their
+//! connections carry the requests of many clients.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use ipnet::IpNet;
+
+use super::Limits;
+use super::deadline::lock;
+use super::unread::Counter;
+use crate::http::client_ip::{is_trusted, limit_key};
+
+/// What the connections of one address have in common.
+#[derive(Debug, Default)]
+pub(crate) struct Share {
+    /// Bytes of answers that the address has not accepted yet.
+    pub(super) unread: Counter,
+    /// Bytes of request bodies.
+    bodies: AtomicUsize,
+    /// A reverse proxy, or several: nothing is limited by it.
+    pub(super) is_trusted: bool,
+}
+
+impl Share {
+    /// That of trusted proxies.
+    pub(crate) fn of_proxies() -> Self {
+        Self { is_trusted: true, ..Self::default() }
+    }
+
+    /// Counts bytes of a request body, and tells whether the address may have them, with at most so many in all.
+    pub(crate) fn take_body(&self, bytes: usize, most: usize) -> bool {
+        let add = |had: usize| Some(had + bytes).filter(|has| self.is_trusted || *has <= most);
+        self.bodies.fetch_update(Relaxed, Relaxed, add).is_ok()
+    }
+
+    /// Counts bytes of a request body no longer.
+    pub(crate) fn give_body_back(&self, bytes: usize) {
+        self.bodies.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// The open connections by address.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    open: Mutex<HashMap<IpAddr, (usize, Arc<Share>)>>,
+    /// Connections that one address may have.
+    most: usize,
+    trusted: Vec<IpNet>,
+    of_proxies: Arc<Share>,
+}
+
+/// One connection of an address, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Entry {
+    addresses: Arc<Addresses>,
+    address: IpAddr,
+    pub(super) share: Arc<Share>,
+}
+
+impl Addresses {
+    pub(super) fn new(limits: &Limits) -> Arc<Self> {
+        Arc::new(Self {
+            open: Mutex::default(),
+            most: limits.connections_per_address(),
+            trusted: limits.trusted.clone(),
+            of_proxies: Arc::new(Share::of_proxies()),
+        })
+    }
+
+    /// Counts a connection; `None` if its address has its share.
+    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<Entry> {
+        let address = limit_key(peer);
+        let share = if is_trusted(peer.to_canonical(), &self.trusted) {
+            Arc::clone(&self.of_proxies)
+        } else {
+            let mut open = lock(&self.open);
+            let (count, share) = open.entry(address).or_default();
+            if *count >= self.most {
+                return None;
+            }
+            *count += 1;
+            Arc::clone(share)
+        };
+        Some(Entry { addresses: Arc::clone(self), address, share })
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if self.share.is_trusted {
+            return;
+        }
+        let mut open = lock(&self.addresses.open);
+        if let Some((count, _)) = open.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses() -> Arc<Addresses> {
+        let trusted = ["10.0.0.0/8", "2001:db8:ffff::/48"].map(|net| net.parse().unwrap()).to_vec();
+        Addresses::new(&Limits { connections: 16, trusted, ..Limits::default() })
+    }
+
+    /// One address has at most an eighth of the connections: an IPv4 address by itself, however it is written, and all
+    /// addresses of an IPv6 /64 together. Trusted proxies have as many as there are.
+    #[test]
+    fn r6_the_share_of_an_address() {
+        let addresses = addresses();
+        let enter = |peer: &str| addresses.enter(peer.parse().unwrap());
+        for same in [
+            ["203.0.113.9", "203.0.113.9", "::ffff:203.0.113.9"],
+            ["2001:db8:1:2::1", "2001:db8:1:2:ffff::", "2001:db8:1:2:3:4:5:6"],
+        ] {
+            let first = enter(same[0]).expect("a place");
+            let second = enter(same[1]).expect("a second place");
+            assert!(enter(same[2]).is_none(), "a third place for {}", same[2]);
+            drop(first);
+            assert!(enter(same[2]).is_some(), "no place for {}, though one is free", same[2]);
+            drop(second);
+        }
+        let neighbours = ["203.0.113.10", "2001:db8:1:3::1"].map(|peer| [enter(peer), enter(peer)]);
+        assert!(neighbours.iter().flatten().all(Option::is_some));
+        for proxy in ["10.1.2.3", "::ffff:10.1.2.3", "2001:db8:ffff::1"] {
+            let entries: Vec<_> = (0..20).map(|_| enter(proxy)).collect();
+            assert!(entries.iter().all(Option::is_some), "{proxy}");
+        }
+    }
+
+    /// What is over leaves nothing behind.
+    #[test]
+    fn addresses_without_connections_are_forgotten() {
+        let addresses = addresses();
+        let entries: Vec<_> =
+            (0..200).map(|last| addresses.enter(IpAddr::from([203, 0, 113, last])).unwrap()).collect();
+        assert_eq!(lock(&addresses.open).len(), 200);
+        drop(entries);
+        assert_eq!(lock(&addresses.open).len(), 0);
+    }
+}

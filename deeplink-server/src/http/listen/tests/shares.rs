@@ -1,0 +1,309 @@
+//! What one client may take of what all share: connections, time for a head while they are few, and memory for answers.
+
+use axum::body::Body;
+use http_body::Body as _;
+use tokio::net::TcpSocket;
+
+use super::super::deadline::{Shared, TICK};
+use super::super::share::Share;
+use super::super::state::{Command, ConnectionState};
+use super::super::unread::SMALL;
+use super::super::{Excess, SHARES};
+use super::*;
+
+const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A connection from another loopback address, which only Linux has without being asked.
+async fn connect_from(last: u8, server: &Server) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
+    socket.connect(server.address).await.unwrap()
+}
+
+/// Beyond its share of the connections, new ones of an address are closed at once and told so, others' are served, and an
+/// address gets a place back when one of its connections ends.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn r6_one_address_cannot_take_all_connections() {
+    let server = Server::start(Limits { connections: 16, trusted: Vec::new(), keep_alive_idle: MOMENT, ..limits() });
+    let mut inside = Vec::new();
+    for _ in 0..2 {
+        let mut stream = connect_from(7, &server).await;
+        stream.write_all(HEAD).await.unwrap();
+        assert!(read_answer(&mut stream).await.0.starts_with("http/1.1 302"));
+        inside.push(stream);
+    }
+    let mut third = connect_from(7, &server).await;
+    let (head, body) = read_answer(&mut third).await;
+    assert!(head.starts_with("http/1.1 503") && head.contains("\r\nretry-after: 1\r\n"), "{head}");
+    assert!(body.contains("\"code\":\"overloaded\""), "{body}");
+    assert_eq!(read_to_end(third).await.0, "");
+    let mut other = connect_from(8, &server).await;
+    other.write_all(HEAD).await.unwrap();
+    assert!(read_answer(&mut other).await.0.starts_with("http/1.1 302"));
+    assert_eq!(server.open(), 3);
+
+    inside.pop();
+    server.until_open(2).await;
+    let again = async {
+        loop {
+            let mut stream = connect_from(7, &server).await;
+            stream.write_all(HEAD).await.unwrap();
+            if read_answer(&mut stream).await.0.starts_with("http/1.1 302") {
+                break;
+            }
+        }
+    };
+    timeout(MOMENT, again).await.expect("a place is free again");
+}
+
+/// The connections of trusted proxies are limited by nothing but the number of all.
+#[tokio::test]
+async fn r6_trusted_proxies_have_no_share() {
+    let trusted = vec!["127.0.0.0/8".parse().unwrap()];
+    let server = Server::start(Limits { connections: 16, trusted, keep_alive_idle: MOMENT, ..limits() });
+    let mut inside = Vec::new();
+    for _ in 0..12 {
+        let mut stream = server.send(HEAD).await;
+        assert!(read_answer(&mut stream).await.0.starts_with("http/1.1 302"));
+        inside.push(stream);
+    }
+}
+
+/// Connections without sockets, and their sweep.
+struct Connections {
+    shared: Arc<Shared>,
+    _sweep: tokio_util::task::AbortOnDropHandle<()>,
+}
+
+impl Connections {
+    fn new(limits: Limits) -> Self {
+        let shared = Shared::new(limits);
+        let sweep = tokio::spawn(Arc::clone(&shared).sweep());
+        Self { shared, _sweep: tokio_util::task::AbortOnDropHandle::new(sweep) }
+    }
+
+    fn add(&self, share: &Arc<Share>) -> Arc<ConnectionState> {
+        self.shared.add(Arc::clone(share))
+    }
+
+    /// With a part of a head.
+    fn half_head(&self) -> Arc<ConnectionState> {
+        let state = self.add(&Arc::default());
+        state.half_head(true);
+        state
+    }
+}
+
+/// How long until a connection is closed.
+async fn until_closed(state: &ConnectionState) -> Duration {
+    let began = Instant::now();
+    let closed = async {
+        while state.command() != Command::Close {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(4 * MOMENT, closed).await.expect("a close");
+    began.elapsed()
+}
+
+/// No sooner than its limit, and no more than a few sweeps later.
+#[track_caller]
+fn assert_is(time: Duration, limit: Duration) {
+    assert!((limit..=limit + 4 * TICK).contains(&time), "after {time:?}, not {limit:?}");
+}
+
+/// While all or nearly all places are taken a head has two seconds, which count from the moment in which it came to that;
+/// as long as places are free it has its ten.
+#[tokio::test(start_paused = true)]
+async fn r6_heads_have_two_seconds_while_places_are_few() {
+    let connections = Connections::new(Limits { connections: 32, ..Limits::default() });
+    let alone = connections.half_head();
+    assert_is(until_closed(&alone).await, Duration::from_secs(10));
+    alone.leave();
+
+    let early = connections.half_head();
+    let mut silent = vec![connections.add(&Arc::default())];
+    sleep(Duration::from_secs(4)).await;
+    let busy: Vec<_> = (0..28).map(|_| connections.half_head()).collect();
+    for state in &busy {
+        state.begin_exchange();
+    }
+    // 30 of 32, and one in sixteen is two.
+    assert_is(until_closed(&early).await, Duration::from_secs(2));
+    early.leave();
+    silent.pop().unwrap().leave();
+
+    // With more places free it is as before.
+    sleep(2 * TICK).await;
+    let calm = connections.half_head();
+    assert_is(until_closed(&calm).await, Duration::from_secs(10));
+    assert!(busy.iter().all(|state| state.command() == Command::Continue), "who is served is not hurried");
+}
+
+/// While a connection waits for a place, or none can be accepted, the same.
+#[tokio::test(start_paused = true)]
+async fn r6_heads_have_two_seconds_while_others_wait() {
+    let connections = Connections::new(Limits::default());
+    let early = connections.half_head();
+    sleep(Duration::from_secs(4)).await;
+    connections.shared.set_waiting(true);
+    assert_is(until_closed(&early).await, Duration::from_secs(2));
+    let late = connections.half_head();
+    assert_is(until_closed(&late).await, Duration::from_secs(2));
+    connections.shared.set_waiting(false);
+    early.leave();
+    late.leave();
+    sleep(2 * TICK).await;
+    assert_is(until_closed(&connections.half_head()).await, Duration::from_secs(10));
+}
+
+fn answer(size: usize) -> Response<Body> {
+    Response::new(Body::from(vec![b'x'; size]))
+}
+
+fn budget(unread: usize, unread_per_connection: usize) -> Limits {
+    Limits { unread, unread_per_connection, ..Limits::default() }
+}
+
+/// The bytes of an answer count until they are dropped, wherever they are by then.
+#[tokio::test(start_paused = true)]
+async fn r4_unread_bytes_are_counted_until_they_are_dropped() {
+    let connections = Connections::new(budget(8 * SHARES * SMALL, SMALL));
+    let state = connections.add(&Arc::default());
+    let unread = Unread::new(Arc::clone(&state));
+    let held = || state.unread.get();
+    let mut answered = unread.admit(answer(3 * SMALL), true).unwrap();
+    assert_eq!((held(), answered.body().size_hint().exact()), (3 * SMALL, Some(3 * SMALL as u64)));
+    let chunk = answered.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!((chunk.len(), chunk[0]), (3 * SMALL, b'x'));
+    drop(answered);
+    assert_eq!(held(), 3 * SMALL, "a part of a connection has the bytes");
+    drop(chunk);
+    let counted = [state.all_unread().0.load(Ordering::SeqCst), state.share.unread.get(), state.unread.get()];
+    assert_eq!(counted, [0; 3], "of all, of the address, of the connection");
+
+    // What all answers share costs nothing, and the length of a stream is not known.
+    let document = Bytes::from(vec![b'x'; SMALL]);
+    let shared = unread.admit(Response::new(Body::from(document.clone())), true).unwrap();
+    let fixed = unread.admit(Response::new(Body::from(Bytes::from_static(&[b'x'; SMALL]))), true).unwrap();
+    let stream = futures_util::stream::iter([Ok::<_, Infallible>(document)]);
+    let stream = unread.admit(Response::new(Body::from_stream(stream)), true).unwrap();
+    assert_eq!(held(), 0);
+    for response in [shared, fixed, stream] {
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), SMALL);
+    }
+}
+
+/// A connection that has its budget of unread answers gets no further request handled until it reads.
+#[tokio::test(start_paused = true)]
+async fn r4_a_connection_that_does_not_read_waits() {
+    let connections = Connections::new(budget(usize::MAX, 2 * SMALL));
+    let unread = Unread::new(connections.add(&Arc::default()));
+    let mut held = vec![unread.admit(answer(SMALL), true).unwrap()];
+    unread.turn().await.unwrap();
+    held.push(unread.admit(answer(SMALL), true).unwrap());
+    let waiting = tokio::spawn({
+        let unread = unread.clone();
+        async move { unread.turn().await }
+    });
+    sleep(MOMENT).await;
+    assert!(!waiting.is_finished(), "nothing was read");
+    Unread::new(connections.add(&Arc::default())).turn().await.unwrap();
+    held.pop();
+    timeout(MOMENT, waiting).await.expect("the client has read").unwrap().unwrap();
+
+    // Behind a trusted proxy others would wait for who does not read.
+    let unread = Unread::new(connections.add(&Arc::new(Share::of_proxies())));
+    held.push(unread.admit(answer(9 * SMALL), true).unwrap());
+    unread.turn().await.unwrap();
+}
+
+/// An address that has its share of what may be unread, in small answers on many connections, gets no further request
+/// handled until one of its connections reads; after a while it is told so. Others do not wait.
+#[tokio::test(start_paused = true)]
+async fn r4_an_address_that_does_not_read_waits() {
+    const MOST: usize = 100;
+    let connections = Connections::new(budget(SHARES * MOST * SMALL, usize::MAX));
+    let fill = |share: &Arc<Share>| {
+        let full: Vec<_> = (0..MOST).map(|_| Unread::new(connections.add(share))).collect();
+        full.iter().map(|unread| unread.admit(answer(SMALL), true).unwrap()).collect::<Vec<_>>()
+    };
+    let share = Arc::<Share>::default();
+    let mut held = fill(&share);
+    let waiting: Vec<_> = (0..MOST)
+        .map(|_| {
+            let unread = Unread::new(connections.add(&share));
+            tokio::spawn(async move { unread.turn().await })
+        })
+        .collect();
+    let last = Unread::new(connections.add(&share));
+    sleep(Duration::from_secs(1)).await;
+    assert!(waiting.iter().all(|turn| !turn.is_finished()), "nothing was read");
+    Unread::new(connections.add(&Arc::default())).turn().await.expect("others do not wait");
+    let proxy = Arc::new(Share::of_proxies());
+    held.extend(fill(&proxy));
+    Unread::new(connections.add(&proxy)).turn().await.expect("nor do those behind a proxy");
+    held.remove(0);
+    for turn in waiting {
+        turn.await.unwrap().expect("one of them has read");
+    }
+    last.turn().await.expect("there is room");
+
+    held.push(last.admit(answer(SMALL), true).unwrap());
+    let began = Instant::now();
+    assert_eq!(last.turn().await, Err(Excess::OfAddress));
+    assert_is(began.elapsed(), Limits::default().stream_wait);
+    // What was under way by then is dropped at twice the share, unless it cannot be asked for again.
+    held.extend((0..MOST).map(|_| last.admit(answer(SMALL), true).unwrap()));
+    assert_eq!(last.admit(answer(SMALL), true).unwrap_err(), Excess::OfAddress);
+    held.push(last.admit(answer(SMALL), false).unwrap());
+    held.clear();
+    assert_eq!(share.unread.get(), 0);
+}
+
+/// A large answer that exceeds what its address, or all, may have unread is dropped, unless its request cannot be repeated or
+/// it is alone; small ones are sent.
+#[tokio::test(start_paused = true)]
+async fn r4_answers_beyond_the_budget_are_refused() {
+    const LARGE: usize = 4 * SMALL;
+    let connections = Connections::new(budget(SHARES * 2 * LARGE, usize::MAX));
+    let share = Arc::<Share>::default();
+    let [first, second] = [0, 1].map(|_| Unread::new(connections.add(&share)));
+    let mut held = vec![first.admit(answer(LARGE), true).unwrap(), second.admit(answer(LARGE), true).unwrap()];
+    assert_eq!(second.admit(answer(LARGE), true).unwrap_err(), Excess::OfAddress);
+    held.push(second.admit(answer(SMALL), true).expect("a small one"));
+    held.push(second.admit(answer(LARGE), false).expect("one that cannot be asked for again"));
+    held.clear();
+    held.push(first.admit(answer(LARGE), true).expect("the address has read"));
+
+    let others: Vec<_> = (0..SHARES).map(|_| Unread::new(connections.add(&Arc::default()))).collect();
+    for other in &others {
+        held.push(other.admit(answer(2 * LARGE), true).unwrap_or_else(|_| answer(0)));
+    }
+    assert_eq!(others[0].admit(answer(LARGE), true).unwrap_err(), Excess::OfAddress);
+    let newcomer = Unread::new(connections.add(&Arc::default()));
+    assert_eq!(newcomer.admit(answer(2 * LARGE), true).unwrap_err(), Excess::OfAll);
+    held.push(newcomer.admit(answer(SMALL), true).expect("a small one"));
+    held.clear();
+    held.push(newcomer.admit(answer(999 * LARGE), true).expect("one that is alone"));
+}
+
+/// While nearly all is used up that answers may take, clients that accept nothing are cut after two seconds instead of thirty.
+#[tokio::test(start_paused = true)]
+async fn r4_stalled_clients_are_cut_sooner_while_much_is_unread() {
+    let connections = Connections::new(budget(SHARES * SMALL, usize::MAX));
+    let stalled = |size| {
+        let state = connections.add(&Arc::default());
+        let answer = Unread::new(Arc::clone(&state)).admit(answer(size), true).unwrap();
+        state.begin_exchange();
+        state.blocked(true);
+        (state, answer)
+    };
+    let (calm, answer) = stalled(6 * SMALL);
+    assert_is(until_closed(&calm).await, Duration::from_secs(30));
+    calm.leave();
+    let (pressed, _answer) = stalled(SMALL);
+    assert_is(until_closed(&pressed).await, Duration::from_secs(2));
+    drop(answer);
+}

@@ -1,0 +1,176 @@
+//! Answers that were made and that their clients have not accepted yet, in bytes.
+//!
+//! A client that asks and does not read makes the server keep what it asked for, over HTTP/2 in as many streams as a
+//! connection may have. So a connection or an address with much unread waits with its next request; a large answer is
+//! dropped when those of its address, or of all, take up what there is for them; and while that is nearly used up, stalled
+//! clients are cut sooner (`state`). Bytes count from when they are made until their memory is freed, and only where memory is theirs:
+//! documents that all answers share are free.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, stream};
+use http::Response;
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::share::Share;
+use super::state::ConnectionState;
+
+/// An answer up to this size is small: a redirect, a page, most of what the API says. It is sent whatever others have not
+/// read, and dropped only when its address has twice its share: many can be under way before one of them is counted.
+pub(super) const SMALL: usize = 16 << 10;
+
+/// Why a request was not handled, or its answer was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// The client's address has its share of what may be unread.
+    OfAddress,
+    /// All that may be unread is.
+    OfAll,
+}
+
+/// What the client of one connection has not read.
+#[derive(Debug, Clone)]
+pub struct Unread(Arc<ConnectionState>);
+
+impl Unread {
+    pub(super) fn new(state: Arc<ConnectionState>) -> Self {
+        Self(state)
+    }
+
+    /// What the client's address has.
+    pub(crate) fn share(&self) -> &Arc<Share> {
+        &self.0.share
+    }
+
+    /// Waits, before a request is handled, until the client has read enough of its earlier answers, and then, but not for
+    /// long, until the others at its address have. A client that reads nothing is cut by the time limit for that.
+    pub async fn turn(&self) -> Result<(), Excess> {
+        let (state, limits) = (&*self.0, self.0.limits());
+        if state.share.is_trusted {
+            return Ok(());
+        }
+        state.unread.below(limits.unread_per_connection).await;
+        let (of_address, most) = (&state.share.unread, limits.unread_per_address());
+        // No timer for nearly all requests.
+        if of_address.get() < most {
+            return Ok(());
+        }
+        timeout(limits.stream_wait, of_address.below(most)).await.map_err(|_| Excess::OfAddress)
+    }
+
+    /// Counts the body of an answer until its memory is freed. With `may_drop`, one that there is no room for is dropped: only
+    /// for requests that can be repeated, because the handler has run.
+    pub fn admit(
+        &self,
+        mut response: Response<axum::body::Body>,
+        may_drop: bool,
+    ) -> Result<Response<axum::body::Body>, Excess> {
+        let body = response.body_mut();
+        // The length of a stream is not known, and what a stream has made is sent before it makes more.
+        let Some(length @ 1..) = body.size_hint().exact() else { return Ok(response) };
+        let Some(Some(Ok(frame))) = body.frame().now_or_never() else { return Ok(response) };
+        let Ok(bytes) = frame.into_data() else { return Ok(response) };
+        let bytes = if bytes.is_unique() { self.count(bytes, may_drop)? } else { bytes };
+        *body = if bytes.len() as u64 == length {
+            bytes.into()
+        } else {
+            let rest = std::mem::take(body).into_data_stream();
+            axum::body::Body::from_stream(stream::iter([Ok(bytes)]).chain(rest))
+        };
+        Ok(response)
+    }
+
+    fn count(&self, bytes: Bytes, may_drop: bool) -> Result<Bytes, Excess> {
+        let (state, length) = (&*self.0, bytes.len());
+        let (limits, is_large) = (state.limits(), length > SMALL);
+        // One that is alone is sent whatever its size.
+        let exceeds = |before: usize, most: usize| may_drop && before > 0 && before.saturating_add(length) > most;
+        let of_all = state.all_unread().0.fetch_add(length, Relaxed);
+        let of_address = state.share.unread.add(length);
+        state.unread.add(length);
+        // Gives all of it back when it is dropped.
+        let counted = Counted { bytes, state: Arc::clone(&self.0) };
+        if is_large && exceeds(of_all, limits.unread) {
+            return Err(Excess::OfAll);
+        }
+        let most = limits.unread_per_address();
+        if !state.share.is_trusted && exceeds(of_address, if is_large { most } else { most.saturating_mul(2) }) {
+            return Err(Excess::OfAddress);
+        }
+        Ok(Bytes::from_owner(counted))
+    }
+}
+
+/// Bytes that are counted until nobody has them.
+struct Counted {
+    bytes: Bytes,
+    state: Arc<ConnectionState>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let (state, length, limits) = (&*self.state, self.bytes.len(), self.state.limits());
+        state.all_unread().0.fetch_sub(length, Relaxed);
+        state.share.unread.subtract(length, limits.unread_per_address());
+        state.unread.subtract(length, limits.unread_per_connection);
+    }
+}
+
+/// Bytes of answers that a client has not accepted yet, and a signal when there is room for more.
+#[derive(Debug, Default)]
+pub(super) struct Counter {
+    bytes: AtomicUsize,
+    has_room: Notify,
+}
+
+impl Counter {
+    pub(super) fn get(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Gives what there was before.
+    fn add(&self, bytes: usize) -> usize {
+        self.bytes.fetch_add(bytes, Relaxed)
+    }
+
+    /// Wakes those who wait for fewer than `most` only when it comes to that: they may be many.
+    fn subtract(&self, bytes: usize, most: usize) {
+        let before = self.bytes.fetch_sub(bytes, Relaxed);
+        if before >= most && before - bytes < most {
+            self.has_room.notify_waiters();
+        }
+    }
+
+    /// Waits until there are fewer than `most`, with which every subtraction must be made.
+    async fn below(&self, most: usize) {
+        while self.get() >= most {
+            // Made before the second look, so that nothing that is read in between goes unnoticed.
+            let has_room = self.has_room.notified();
+            if self.get() >= most {
+                has_room.await;
+            }
+        }
+    }
+}
+
+/// Bytes of answers that no client has accepted yet.
+#[derive(Debug, Default)]
+pub(super) struct AllUnread(pub(super) AtomicUsize);
+
+impl AllUnread {
+    /// Whether more than three quarters of what may be unread are.
+    pub(super) fn is_pressing(&self, most: usize) -> bool {
+        self.0.load(Relaxed) > most / 4 * 3
+    }
+}

@@ -1,0 +1,241 @@
+//! A concurrency limit with shares, so that one tenant whose name servers hang keeps nobody else from being served.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::{Share, Turns};
+
+/// Limits how much is done at one time, overall and for each share.
+#[derive(Debug)]
+pub(crate) struct ShareLimit {
+    per_share: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Permits that nobody has.
+    free: usize,
+    /// How many permits a share has; never 0.
+    held: HashMap<Share, usize>,
+    waiting: Turns<Waiting>,
+}
+
+/// One who waits for a permit, because all are taken, or those of the share.
+#[derive(Debug)]
+struct Waiting {
+    share: Share,
+    permit: oneshot::Sender<Permit>,
+}
+
+/// A permit, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit(Option<(Arc<ShareLimit>, Share)>);
+
+impl ShareLimit {
+    /// At most `all` permits at one time, of which one share has at most `per_share`.
+    pub(crate) fn new(all: usize, per_share: usize) -> Arc<Self> {
+        let state = State { free: all, held: HashMap::new(), waiting: Turns::new() };
+        Arc::new(Self { per_share, state: Mutex::new(state) })
+    }
+
+    /// A permit for this share, if there is one now.
+    pub(crate) fn try_acquire(self: &Arc<Self>, share: Share) -> Option<Permit> {
+        let is_taken = self.state().take(&share, self.per_share);
+        is_taken.then(|| self.permit(share))
+    }
+
+    /// A permit as soon as there is one for this share: first come, first served within a share, while the shares that are
+    /// not used up take turns. `None`, at once, if `waiting` of this share wait already.
+    pub(crate) fn acquire(
+        self: &Arc<Self>,
+        share: Share,
+        waiting: usize,
+    ) -> Option<impl Future<Output = Permit> + use<>> {
+        let (sender, permit) = oneshot::channel();
+        let mut state = self.state();
+        if state.take(&share, self.per_share) {
+            // The other end is here.
+            let _ = sender.send(self.permit(share));
+        } else {
+            state.waiting.forget(&share, |waiting| waiting.permit.is_closed());
+            let next = Waiting { share: share.clone(), permit: sender };
+            if !state.waiting.push(share, waiting, next) {
+                return None;
+            }
+        }
+        drop(state);
+        let limit = Arc::clone(self);
+        Some(async move {
+            // While the limit is there, nobody is forgotten who waits.
+            let _limit = limit;
+            let Ok(permit) = permit.await else { std::future::pending().await };
+            permit
+        })
+    }
+
+    fn permit(self: &Arc<Self>, share: Share) -> Permit {
+        Permit(Some((Arc::clone(self), share)))
+    }
+
+    /// Hands what is free to those who wait.
+    fn hand_out(self: &Arc<Self>, state: &mut State) {
+        while state.free > 0 {
+            let State { held, waiting, .. } = state;
+            let next = waiting.next(|share| held.get(share).is_none_or(|held| *held < self.per_share));
+            let Some(Waiting { share, permit }) = next else { return };
+            state.take(&share, self.per_share);
+            // Who has gone hands it back, here and not by dropping it, which would wait for this lock.
+            if let Err(mut unused) = permit.send(self.permit(share))
+                && let Some((_, share)) = unused.0.take()
+            {
+                state.give_back(&share);
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take(&mut self, share: &Share, per_share: usize) -> bool {
+        match self.held.get_mut(share) {
+            _ if self.free == 0 => return false,
+            Some(held) if *held >= per_share => return false,
+            Some(held) => *held += 1,
+            None => drop(self.held.insert(share.clone(), 1)),
+        }
+        self.free -= 1;
+        true
+    }
+
+    fn give_back(&mut self, share: &Share) {
+        self.free += 1;
+        if let Some(held) = self.held.get_mut(share) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(share);
+            }
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some((limit, share)) = self.0.take() {
+            let mut state = limit.state();
+            state.give_back(&share);
+            limit.hand_out(&mut state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use deeplink_core::id::TenantId;
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn tenant(n: u32) -> Share {
+        let id: TenantId = format!("tnt_{n:024x}").parse().expect("an id");
+        Share::from(&id)
+    }
+
+    /// Whether nobody has or waits for anything.
+    fn has_all(limit: &ShareLimit, all: usize) -> bool {
+        let state = limit.state();
+        state.held.is_empty() && state.free == all && state.waiting.len() == 0
+    }
+
+    #[tokio::test]
+    async fn who_waits_gets_the_permit_that_is_given_back() {
+        let limit = ShareLimit::new(2, 1);
+        let wait = |n| limit.acquire(tenant(n), 1).expect("room in the line");
+        let (first, second) = (wait(1).await, wait(2).await);
+        let (mut other, mut again) = (std::pin::pin!(wait(3)), std::pin::pin!(wait(1)));
+        assert!(other.as_mut().now_or_never().is_none() && again.as_mut().now_or_never().is_none());
+        assert!(limit.acquire(tenant(1), 1).is_none(), "one waits already");
+        drop(second);
+        assert!(again.as_mut().now_or_never().is_none(), "its share is taken");
+        let third = other.await;
+        assert!(again.as_mut().now_or_never().is_none(), "all are taken");
+        drop(first);
+        drop((again.await, third));
+        assert!(has_all(&limit, 2));
+    }
+
+    /// One is woken for each permit, in order of arrival; one that left the queue delays nobody.
+    #[tokio::test]
+    async fn whoever_came_first_is_served_first_and_nobody_else_is_woken() {
+        let limit = ShareLimit::new(4, 1);
+        let held = limit.try_acquire(tenant(1)).expect("a permit");
+        let order = Arc::<Mutex<Vec<usize>>>::default();
+        let polls = Arc::<AtomicUsize>::default();
+        let mut waiting: Vec<_> = (0..100)
+            .map(|number| {
+                let wait = limit.acquire(tenant(1), 200).expect("room in the line");
+                let (order, polls) = (Arc::clone(&order), Arc::clone(&polls));
+                let mut wait = Box::pin(wait);
+                tokio::spawn(std::future::poll_fn(move |context| {
+                    polls.fetch_add(1, Ordering::SeqCst);
+                    wait.as_mut().poll(context).map(|permit| {
+                        order.lock().expect("the order").push(number);
+                        drop(permit);
+                    })
+                }))
+            })
+            .collect();
+        while polls.load(Ordering::SeqCst) < 100 {
+            tokio::task::yield_now().await;
+        }
+        waiting.remove(7).abort();
+        tokio::task::yield_now().await;
+        drop(held);
+        for done in waiting {
+            done.await.expect("a permit");
+        }
+        let expected: Vec<_> = (0..100).filter(|number| *number != 7).collect();
+        assert_eq!(*order.lock().expect("the order"), expected);
+        assert!(polls.load(Ordering::SeqCst) <= 200, "{polls:?}");
+        assert!(has_all(&limit, 4));
+    }
+
+    #[test]
+    fn one_tenant_has_a_part_and_all_together_no_more_than_there_are() {
+        let limit = ShareLimit::new(5, 2);
+        let mut held: Vec<_> = (0..4).map(|n| limit.try_acquire(tenant(n / 2)).expect("a permit")).collect();
+        assert!(limit.try_acquire(tenant(0)).is_none(), "its share is taken");
+        held.push(limit.try_acquire(tenant(2)).expect("the last permit"));
+        assert!(limit.try_acquire(tenant(3)).is_none(), "none is left");
+        held.remove(0);
+        held.push(limit.try_acquire(tenant(0)).expect("what was given back"));
+        held.clear();
+        assert!(has_all(&limit, 5));
+    }
+
+    #[tokio::test]
+    async fn shares_take_turns_and_whoever_has_gone_takes_no_room() {
+        let limit = ShareLimit::new(2, 2);
+        let wait = |n| limit.acquire(tenant(n), 2);
+        let held = [limit.try_acquire(tenant(1)), limit.try_acquire(tenant(1))];
+        let (first, gone, other) = (wait(1).expect("room"), wait(1).expect("room"), wait(2).expect("room"));
+        assert!(wait(1).is_none(), "two wait already");
+        drop(gone);
+        let last = wait(1).expect("the place of the one that has gone");
+        drop(held);
+        let first = first.now_or_never().expect("a permit");
+        let other = other.now_or_never().expect("its turn comes before the first one's next");
+        let mut last = Box::pin(last);
+        assert!((&mut last).now_or_never().is_none(), "all are taken");
+        drop(first);
+        drop((last.now_or_never().expect("what was given back"), other));
+        assert!(has_all(&limit, 2));
+    }
+}

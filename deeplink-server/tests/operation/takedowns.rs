@@ -1,0 +1,96 @@
+//! Links that the operator takes down, beside a running server.
+
+use serde_json::{Value, json};
+
+use crate::process::{Home, PATIENCE, Server, ask};
+use deeplink_doubles::wait::eventually_blocking;
+
+const X: &str = "https://phish.example.com/login";
+
+/// What a request comes to: its status and its code.
+fn outcome(server: &Server, method: &str, path: &str, key: &str, body: &Value) -> (u16, String) {
+    let authorization = format!("Bearer {key}");
+    let headers = [("Content-Type", "application/json"), ("Authorization", &*authorization)];
+    let reply = ask(server.address, method, path, &headers, &body.to_string());
+    let code = serde_json::from_str(&reply.body).ok().and_then(|body: Value| Some(body["code"].as_str()?.to_owned()));
+    (reply.status, code.unwrap_or_default())
+}
+
+/// R12: whatever its tenant does to a link that the operator took down, the notice stays; the id is nobody's, and its
+/// destination is refused to the tenant alone, on create, in a batch and on change. `enable` lifts all of it.
+#[test]
+fn r12_a_takedown_stays_whatever_its_tenant_does() {
+    let home = Home::new();
+    let server = home.serve();
+    let (key, other) = (home.key("mallory@example.com"), home.key("other@example.com"));
+    let does = |method: &str, path: &str, key: &str, body: &Value| outcome(&server, method, path, key, body);
+    let create = |key: &str, body: &Value| does("POST", "/v1/links", key, body);
+    let (made, gone, taken) = ((201, String::new()), (204, String::new()), (409, "link_id_taken".to_owned()));
+    let refused = (400, "threat_detected".to_owned());
+    for (word, status) in [("flag", 200), ("disable", 410)] {
+        let bait = json!({"custom_id": word, "web_url": X});
+        assert_eq!(create(&key, &bait), made);
+        assert_eq!(server.tap(word), 302);
+        home.ok(&["link", word, word, "--reason", "phishing"]);
+        eventually_blocking("the notice shows", PATIENCE, || server.tap(word) == status);
+
+        // The sequence: delete it, and make it again.
+        assert_eq!(does("DELETE", &format!("/v1/links/{word}"), &key, &Value::Null), gone);
+        assert_eq!(does("GET", &format!("/v1/links/{word}"), &key, &Value::Null).0, 404);
+        let id_alone = json!({"custom_id": word});
+        assert_eq!((create(&key, &id_alone), create(&other, &id_alone)), (taken.clone(), taken.clone()));
+        assert_eq!(server.tap(word), status, "the notice is still there");
+
+        // Or lead there under another id.
+        let there = json!({"web_url": X});
+        assert_eq!((create(&key, &there), create(&other, &there)), (refused.clone(), made.clone()));
+        let batch = json!({"template": {"ios_deep_link": X}, "count": 2});
+        assert_eq!(does("POST", "/v1/links/bulk", &key, &batch), refused);
+        let rows = json!({"links": [{"web_url": format!("{X}#top")}]});
+        assert_eq!(does("POST", "/v1/links/bulk", &key, &rows), (400, "invalid_batch".to_owned()));
+        let harmless = server.link(&key);
+        assert_eq!(does("PUT", &format!("/v1/links/{harmless}"), &key, &there), refused);
+        assert_eq!(does("PUT", &format!("/v1/links/{harmless}"), &key, &json!({"metadata": {"a": 1}})).0, 200);
+        assert_eq!(create(&key, &json!({"web_url": "https://phish.example.com/"})), made, "another page of that host");
+
+        let told = home.ok(&["link", "enable", word, "--reason", "a mistake"]);
+        assert!(told.contains("its id is free again"), "{told}");
+        eventually_blocking("the notice is gone", PATIENCE, || server.tap(word) == 404);
+        assert_eq!((create(&key, &bait), server.tap(word)), (made.clone(), 302));
+        assert_eq!(does("DELETE", &format!("/v1/links/{word}"), &key, &Value::Null), gone);
+        assert_eq!(server.tap(word), 404);
+    }
+    server.stop();
+}
+
+/// R12: of two links to one destination that are taken down, enabling one leaves the destination refused; a link that leads to
+/// apps alone is refused by what it opens there; one that its tenant has not deleted works again.
+#[test]
+fn r12_each_takedown_refuses_and_is_lifted_by_itself() {
+    let home = Home::new();
+    let server = home.serve();
+    let key = home.key("mallory@example.com");
+    let create = |body: &Value| outcome(&server, "POST", "/v1/links", &key, body);
+    let status = |id: &str| server.get(&format!("/r/{id}")).status;
+    for link in [
+        json!({"custom_id": "one", "web_url": X, "ios_deep_link": "myapp://login"}),
+        json!({"custom_id": "two", "web_url": X}),
+        json!({"custom_id": "in-apps", "ios_deep_link": "evil://x", "android_deep_link": "evil://y"}),
+    ] {
+        assert_eq!(create(&link), (201, String::new()), "{link}");
+    }
+    for id in ["one", "two", "in-apps"] {
+        home.ok(&["link", "disable", id, "--reason", "phishing"]);
+        eventually_blocking("the notice shows", PATIENCE, || status(id) == 410);
+    }
+    assert_eq!(create(&json!({"android_deep_link": "evil://x"})), (400, "threat_detected".to_owned()));
+    assert_eq!(create(&json!({"web_url": X})), (400, "threat_detected".to_owned()));
+    assert_eq!(create(&json!({"ios_deep_link": "myapp://login"})).0, 201, "the app is not what was reported");
+    let told = home.ok(&["link", "enable", "one", "--reason", "a mistake"]);
+    assert!(told.starts_with("one of tnt_") && told.ends_with("is active\n"), "{told}");
+    eventually_blocking("it works again", PATIENCE, || status("one") == 200);
+    assert_eq!(create(&json!({"web_url": X})), (400, "threat_detected".to_owned()), "the other one is still down");
+    home.ok(&["link", "enable", "two", "--reason", "a mistake"]);
+    assert_eq!(create(&json!({"web_url": X})).0, 201);
+    server.stop();
+}

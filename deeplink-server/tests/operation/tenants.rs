@@ -1,0 +1,222 @@
+//! Accounts that the operator finds, helps and stops, beside a running server.
+
+use serde_json::{Value, json};
+
+use crate::process::{Ended, Home, PATIENCE, Server, ask};
+use deeplink_doubles::wait::eventually_blocking;
+
+const NOBODY: &str = "tnt_000000000000000000000000";
+
+fn read(printed: &str) -> Value {
+    serde_json::from_str(printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
+}
+
+/// Opens an account: its id and its key.
+fn account(home: &Home, email: &str) -> (String, String) {
+    let made = read(&home.ok(&["tenant", "create", "--email", email, "--json"]));
+    let text = |name: &str| made[name].as_str().expect("a text").to_owned();
+    (text("tenant_id"), text("api_key"))
+}
+
+/// Opens one as a stranger would, whose address nobody has proved: its id and its key.
+fn stranger(server: &Server, email: &str) -> (String, String) {
+    let made = server.post("/v1/auth/signup", None, &json!({"email": email}).to_string());
+    assert_eq!(made.status, 201, "{made:?}");
+    let made = made.json();
+    (made["tenant_id"].as_str().expect("an id").to_owned(), made["api_key"].as_str().expect("a key").to_owned())
+}
+
+fn get(server: &Server, path: &str, key: &str) -> u16 {
+    ask(server.address, "GET", path, &[("Authorization", &format!("Bearer {key}"))], "").status
+}
+
+/// What a new link comes to.
+fn create(server: &Server, key: &str) -> (u16, String) {
+    let reply = server.post("/v1/links", Some(key), r#"{"web_url":"https://example.com/"}"#);
+    (reply.status, reply.json()["code"].as_str().unwrap_or_default().to_owned())
+}
+
+fn failed(ended: &Ended, code: i32, says: &str) {
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+    assert!(ended.stderr.contains(says) && ended.stdout.is_empty(), "{says}: {ended:?}");
+}
+
+/// R12: `suspend` stops an account beside a running server and `resume` brings it back, once each however often they are given,
+/// with the reason; another account is not touched. Its people are helped to a key meanwhile.
+#[test]
+fn r12_an_account_is_suspended_and_resumed_beside_a_running_server() {
+    let home = Home::new();
+    let server = home.serve();
+    let (tenant, key) = account(&home, "mallory@example.com");
+    let (_, other) = account(&home, "other@example.com");
+    let (link, kept) = (server.link(&key), server.link(&other));
+    assert_eq!((server.tap(&link), server.tap(&kept)), (302, 302));
+    let refused = (403, "account_suspended".to_owned());
+
+    let told = home.ok(&["tenant", "suspend", "--tenant", "Mallory@example.com", "--reason", " phishing "]);
+    assert_eq!(told, format!("{tenant} is suspended\n"));
+    eventually_blocking("writes are refused", PATIENCE, || create(&server, &key) == refused);
+    eventually_blocking("the link is disabled", PATIENCE, || server.tap(&link) == 410);
+    assert_eq!((get(&server, "/v1/links", &key), create(&server, &other).0, server.tap(&kept)), (200, 201, 302));
+    let again = home.ok(&["tenant", "suspend", "--tenant", &tenant, "--reason", "another"]);
+    assert_eq!(again, format!("{tenant} is suspended already\n"));
+    let again = read(&home.ok(&["tenant", "suspend", "--tenant", &tenant, "--json"]));
+    assert_eq!(again, json!({"tenant_id": tenant, "state": "suspended", "changed": false}));
+    let shown = read(&home.ok(&["tenant", "show", "--tenant", &tenant, "--json"]));
+    assert_eq!((&shown["state"], &shown["reason"]), (&json!("suspended"), &json!("phishing")), "the first one's");
+    assert!(shown["suspended_at"].as_str().is_some_and(|since| since.ends_with('Z')), "{shown}");
+    let text = home.ok(&["tenant", "show", "--tenant", &tenant]);
+    assert!(text.contains("state         suspended, since 2") && text.contains("reason        phishing\n"), "{text}");
+    let listed = home.ok(&["tenant", "list"]);
+    let line = listed.lines().find(|line| line.starts_with(&tenant)).expect("a line");
+    assert!(line.contains(" suspended ") && line.ends_with("mallory@example.com"), "{listed}");
+
+    let made = read(&home.ok(&["tenant", "key", "--tenant", &tenant, "--json"]));
+    let second = made["api_key"].as_str().expect("a key");
+    assert_eq!((get(&server, "/v1/links", second), create(&server, second)), (200, refused.clone()), "it reads");
+
+    let told = read(&home.ok(&["tenant", "resume", "--tenant", &tenant, "--json"]));
+    assert_eq!(told, json!({"tenant_id": tenant, "state": "active", "changed": true}));
+    for key in [&*key, second] {
+        eventually_blocking("writes are done", PATIENCE, || create(&server, key).0 == 201);
+    }
+    eventually_blocking("the link works", PATIENCE, || server.tap(&link) == 302);
+    assert_eq!(home.ok(&["tenant", "resume", "--tenant", &tenant]), format!("{tenant} is active already\n"));
+    let shown = read(&home.ok(&["tenant", "show", "--tenant", &tenant, "--json"]));
+    assert_eq!((&shown["state"], &shown["suspended_at"]), (&json!("active"), &Value::Null));
+    server.stop();
+}
+
+/// The operator sees every account, the oldest first, and one of them with its people and how much it has.
+#[test]
+fn accounts_are_listed_and_shown() {
+    let home = Home::new();
+    home.ok(&["migrate"]);
+    assert_eq!(read(&home.ok(&["tenant", "list", "--json"])), json!([]));
+    assert_eq!(home.ok(&["tenant", "list"]).lines().count(), 1, "the heads of the columns");
+    let server = home.serve();
+    let (first, key) = account(&home, "first@example.com");
+    server.link(&key);
+    home.ok(&["tenant", "comp", &first, "--tier", "pro"]);
+    let (second, _) = stranger(&server, "second@example.com");
+
+    let all = read(&home.ok(&["tenant", "list", "--json"]));
+    let all = all.as_array().expect("accounts");
+    // On SQLite the first start made one more.
+    let [.., one, two] = all.as_slice() else { panic!("{all:?}") };
+    let shown = |account: &Value| {
+        ["tenant_id", "email", "wallet", "links", "plan", "state", "suspended_at"].map(|name| account[name].clone())
+    };
+    let null = Value::Null;
+    assert_eq!(
+        shown(one),
+        [json!(first), json!("first@example.com"), null.clone(), json!(1), json!("pro"), json!("active"), null.clone()]
+    );
+    assert_eq!(
+        (&two["tenant_id"], &two["email"], &two["plan"]),
+        (&json!(second), &json!("second@example.com"), &json!("free"))
+    );
+    let table = home.ok(&["tenant", "list"]);
+    let heads = table.lines().next().expect("heads");
+    for column in ["STATE", "PLAN", "MAIL OR WALLET"] {
+        let at = heads.find(column).expect("a column");
+        assert!(
+            table.lines().skip(1).all(|line| line.as_bytes()[at - 1] == b' ' && line.as_bytes()[at] != b' '),
+            "{table}"
+        );
+    }
+    assert_eq!(table.lines().count(), all.len() + 1);
+
+    let text = home.ok(&["tenant", "show", "--tenant", "first@example.com"]);
+    for line in [
+        "state         active",
+        "plan          pro",
+        "links         1",
+        "keys          1",
+        "person        first@example.com, owner",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    let json = read(&home.ok(&["tenant", "show", "--tenant", &second, "--json"]));
+    assert_eq!((&json["tenant_id"], &json["keys"], &json["reason"]), (&json!(second), &json!(1), &Value::Null));
+    assert_eq!(json["people"][0]["email"], "second@example.com");
+    let text = home.ok(&["tenant", "show", "--tenant", &second]);
+    assert!(text.ends_with("person        second@example.com, owner, address not confirmed\n"), "{text}");
+    server.stop();
+}
+
+/// A key that the operator makes works at once, beside the others, also where the account has as many as its people can make.
+#[test]
+fn a_key_that_the_operator_makes_works_at_once() {
+    let home = Home::new();
+    let server = home.serve();
+    let (tenant, first) = account(&home, "owner@example.com");
+    let mut keys = vec![first];
+    for _ in 0..6 {
+        let made = home.run(&["tenant", "key", "--tenant", "owner@example.com"]);
+        assert_eq!(made.code, Some(0), "{made:?}");
+        assert!(made.stderr.contains("cannot be shown again"), "{made:?}");
+        let names: Vec<_> = made.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(names, ["tenant_id", "key_id", "api_key"]);
+        let key = made.stdout.split_whitespace().last().expect("a key").to_owned();
+        assert_eq!(create(&server, &key).0, 201);
+        keys.push(key);
+    }
+    assert!(keys.iter().all(|key| get(&server, "/v1/links", key) == 200));
+    let shown = read(&home.ok(&["tenant", "show", "--tenant", &tenant, "--json"]));
+    assert_eq!(shown["keys"], 7);
+    server.stop();
+}
+
+/// An address that nobody has proved names the account that was opened with it, if it is one; of several the operator chooses
+/// by id. Once it is proved, it names the account of whoever proved it.
+#[test]
+fn an_address_names_one_account_or_none() {
+    let home = Home::new();
+    let server = home.serve();
+    let (one, key) = stranger(&server, "stranger@example.com");
+    let named = ["tenant", "suspend", "--tenant", "stranger@example.com"];
+    assert_eq!(home.ok(&named), format!("{one} is suspended\n"));
+    eventually_blocking("it is stopped", PATIENCE, || create(&server, &key).0 == 403);
+    home.ok(&["tenant", "resume", "--tenant", &one]);
+    let (two, _) = stranger(&server, "stranger@example.com");
+    let several = home.run(&named);
+    failed(&several, 1, &format!("choose one by its ID:\n  {one}\n  {two}"));
+    assert_eq!(home.ok(&["tenant", "show", "--tenant", &one]).matches("active").count(), 1);
+    let (owned, _) = account(&home, "stranger@example.com");
+    assert_eq!(home.ok(&named), format!("{owned} is suspended\n"));
+    server.stop();
+}
+
+#[test]
+fn an_account_that_is_not_there_is_said_so() {
+    let home = Home::new();
+    home.ok(&["migrate"]);
+    for command in ["show", "key", "suspend", "resume"] {
+        for (tenant, code, says) in [
+            (NOBODY, 1, "not_found: no account with id tnt_"),
+            ("nobody@example.com", 1, "not_found: nobody with the address nobody@example.com"),
+            ("nobody", 2, "--tenant"),
+            ("@", 2, "--tenant"),
+        ] {
+            failed(&home.run(&["tenant", command, "--tenant", tenant]), code, says);
+            failed(&home.run(&["tenant", command, "--tenant", tenant, "--json"]), code, says);
+        }
+        failed(&home.run(&["tenant", command]), 2, "--tenant");
+    }
+    let blank = ["tenant", "suspend", "--tenant", NOBODY, "--reason"];
+    for reason in ["", "  ", "a\u{7}b", &"x".repeat(501)] {
+        failed(&home.run(&[&blank[..], &[reason]].concat()), 2, "--reason");
+    }
+    failed(&home.run(&["tenant", "list", "everything"]), 2, "everything");
+}
+
+/// The help of each command says what it does in words, with an example.
+#[test]
+fn help_of_the_commands_has_an_example() {
+    let home = Home::new();
+    for command in ["list", "show", "key", "suspend", "resume"] {
+        let help = home.ok(&["tenant", command, "--help"]);
+        assert!(help.contains(&format!("\n  deeplink-server tenant {command}")), "{help}");
+    }
+}

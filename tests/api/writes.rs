@@ -1,0 +1,47 @@
+//! Writes: an account has a share of those that wait, and what it takes is taken from nobody else.
+
+use serde_json::json;
+
+use deeplink_testing::{Caller, Reply, spawn};
+
+fn create(caller: &Caller) -> impl Future<Output = Reply> + Send + use<> {
+    let caller = caller.clone();
+    async move { caller.post("/v1/links", &json!({"web_url": "https://example.com/"})).await }
+}
+
+/// An account's writes beyond its share are refused at once and told whose share it is and when to come back; those that
+/// wait are done, and so is another account's, before all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r2_writes_beyond_an_accounts_share_are_refused_at_once() {
+    const ASKED: usize = 300;
+    let world = spawn().await;
+    let held = world.db.hold(&world.a.tenant).await;
+    // Of PostgreSQL's writers one account has four.
+    let at_most = 256 + if world.db.is_postgres() { 4 } else { 0 };
+    let (said, mut heard) = tokio::sync::mpsc::channel(ASKED);
+    for _ in 0..ASKED {
+        let (create, said) = (create(&world.a), said.clone());
+        tokio::spawn(async move { said.send(create.await).await });
+    }
+    for _ in at_most..ASKED {
+        let refused = heard.recv().await.expect("an answer");
+        assert_eq!((refused.outcome().as_str(), refused.header("retry-after")), ("503 overloaded", "1"));
+        assert!(refused.text().contains("this account's share of waiting writes is used up"), "{}", refused.text());
+    }
+    assert!(heard.try_recv().is_err(), "the others wait");
+    let of_b = create(&world.b);
+    if world.db.is_postgres() {
+        assert_eq!(of_b.await.status, 201, "beside those that wait");
+        held.let_go().await;
+    } else {
+        // The whole file is held there.
+        let of_b = tokio::spawn(of_b);
+        held.let_go().await;
+        assert_eq!(of_b.await.expect("a task").status, 201);
+    }
+    for _ in 0..at_most {
+        assert_eq!(heard.recv().await.expect("an answer").status, 201);
+    }
+    let made = world.db.number(format!("SELECT count(*) FROM links WHERE tenant_id = '{}'", world.a.tenant)).await;
+    assert_eq!(made, i64::try_from(at_most).expect("a number"), "what was refused was not done");
+}
