@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::json;
 
 use crate::lifecycle::page_of;
-use deeplink_testing::{Ask, World, at_once, spawn_with};
+use deeplink_testing::{Ask, World, at_once, operations, spawn_with};
 
 const HOST: &str = "pages.example.com";
 
@@ -129,4 +129,26 @@ async fn r7_misses_are_of_the_clients_address() {
         assert_eq!(from("2001:db8:1:2:ffff::9", number + 7).await, 429, "{number}");
         assert_ne!(from(&format!("2001:db8:1:{}::9", number + 3), number + 14).await, 429, "{number}");
     }
+}
+
+/// Where an operation takes a credential or a domain, one that memory does not know is refused like that before anything
+/// else is looked at.
+#[tokio::test]
+async fn r7_every_operation_that_takes_a_credential_refuses_guesses() {
+    let world = spawn_with(|config| config.limits.misses_per_minute = 1).await;
+    assert_eq!(guess(&world, 0).send().await.outcome(), "404 not_found");
+    let mut refused = 0;
+    for operation in operations::all() {
+        let ask = world.nobody.ask(operation.method.clone(), &operation.at("nothing"));
+        let ask = match &*operation.id {
+            "apple_association" | "asset_links" => ask.header("host", HOST),
+            _ if operation.takes_session => ask.session(&format!("{refused:064x}")),
+            _ if operation.is_public => continue,
+            _ => ask.bearer(&format!("pk_guess-{refused}")),
+        };
+        let ask = if operation.has_body { ask.body("{}") } else { ask };
+        assert_eq!(ask.send().await.outcome(), "429 rate_limited", "{}", operation.id);
+        refused += 1;
+    }
+    assert!(refused > 70, "{refused}");
 }

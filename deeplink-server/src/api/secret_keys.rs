@@ -16,7 +16,7 @@ use crate::db::{Conn, notices};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::csrf;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, PageQuery, Paged};
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, PageQuery, Paged, Unavailable};
 use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::http::pages::Asked;
@@ -62,7 +62,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SecretK
     params(IdempotencyKey), request_body = IssueSecretKey,
     responses(
         (status = 201, description = "The key, shown only once", body = CreatedSecretKey, headers(("Location" = String), ("Idempotency-Replayed" = String))),
-        JsonBody,
+        Unavailable, JsonBody,
         (status = 400, description = "The request is malformed", body = ErrorBody),
         (status = 401, description = "Nobody is signed in, or a key was sent", body = ErrorBody),
         (status = 403, description = "Another site made this request (`csrf_rejected`)", body = ErrorBody),
