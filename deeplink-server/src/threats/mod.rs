@@ -15,7 +15,7 @@ use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::link::LinkPatch;
 use deeplink_core::patch::Patch;
 use deeplink_core::secret::sha256_hex;
-use url::{Host, Url};
+use url::{Host, Position, Url};
 
 /// Maximum size of a list in bytes: several million lines.
 const MAX_BYTES: u64 = 64 << 20;
@@ -126,14 +126,40 @@ pub(crate) fn is_web(destination: &str) -> bool {
     normal(destination).is_some()
 }
 
-/// What tells destinations apart that a tenant is refused: SHA-256 in hex of a web address in the list's form without its
-/// fragment, which no server sees, and of any other URL as it is.
+/// Identifies a destination that a tenant is refused: SHA-256 in hex. Spellings of one web address have one hash: http or
+/// https, with or without user name, empty query or fragment, and whatever is percent-encoded needlessly (RFC 3986, 6.2.2).
+/// A URL of another scheme is hashed as it is.
 pub(crate) fn destination_hash(destination: &str) -> String {
     let web = normal(destination).map(|mut url| {
         url.set_fragment(None);
-        String::from(url)
+        if url.query() == Some("") {
+            url.set_query(None);
+        }
+        let address = &url[Position::BeforeHost..];
+        format!("//{}", without_needless_encoding(address))
     });
     sha256_hex(web.as_deref().unwrap_or(destination))
+}
+
+/// Decodes what is percent-encoded although it is an unreserved character; other encodings get upper-case digits.
+fn without_needless_encoding(url: &str) -> String {
+    let mut parts = url.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte {
+            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => text.push(char::from(byte)),
+            Some(byte) => text.push_str(&format!("%{byte:02X}")),
+            None => {
+                text.push('%');
+                text.push_str(part);
+                continue;
+            }
+        }
+        text.push_str(&part[2..]);
+    }
+    text
 }
 
 /// The line up to the first `#` after white space; a `#` without is a fragment's.

@@ -158,3 +158,29 @@ proptest::proptest! {
         proptest::prop_assert!(hosts + urls + skipped.count <= bytes.split(|byte| *byte == b'\n').count());
     }
 }
+
+#[test]
+fn a_destination_has_one_hash_however_it_is_spelled() {
+    let hash = destination_hash("https://bad.example.com/login?next=%2Fa");
+    for spelling in [
+        "http://bad.example.com/login?next=%2Fa",
+        "https://BAD.example.com.:443/login?next=%2fa",
+        "https://bad.example.com/%6Cog%69n?next=%2Fa",
+        "https://you@bad.example.com/login?next=%2Fa#top",
+        "https://bad.example.com/./login?ne%78t=%2fa",
+    ] {
+        assert_eq!(destination_hash(spelling), hash, "{spelling}");
+    }
+    assert_eq!(destination_hash("http://bad.example.com"), destination_hash("https://bad.example.com/?"));
+    for other in [
+        "https://bad.example.com/login",
+        "https://bad.example.com/login?next=/a",
+        "https://bad.example.com:8443/login?next=%2Fa",
+        "https://bad.example.com/login?next=%2Fa%",
+        "https://www.bad.example.com/login?next=%2Fa",
+        "bad://bad.example.com/login?next=%2Fa",
+    ] {
+        assert_ne!(destination_hash(other), hash, "{other}");
+    }
+    assert_ne!(destination_hash("https://bad.example.com/%+f"), destination_hash("https://bad.example.com/%0F"));
+}
