@@ -5,7 +5,7 @@ use deeplink_core::link::{LinkStatus, is_link_id};
 use deeplink_core::text::find_control;
 use futures_util::FutureExt;
 
-use super::{Failure, open_shared, output};
+use super::{Failure, open_existing, output};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
@@ -54,7 +54,7 @@ pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Res
         Command::Disable(target) => (target, LinkStatus::Disabled),
         Command::Enable(target) => (target, LinkStatus::Active),
     };
-    let db = open_shared(config).await?;
+    let db = open_existing(config).await?;
     let outcome = set(&db, target, status, clock).await;
     db.close().await;
     output::print(&outcome?);

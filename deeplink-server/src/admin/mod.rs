@@ -146,6 +146,14 @@ async fn open_shared(config: &Config) -> Result<Db, Failure> {
     Ok(Db::open(config.database.as_str(), Access::Shared, config.database_timeout).await?)
 }
 
+/// The same for a command about what is stored already: it creates no database.
+async fn open_existing(config: &Config) -> Result<Db, Failure> {
+    match config.database.sqlite_path() {
+        Some(path) if !path.exists() => Err(OpenError::Missing(path.to_owned()).into()),
+        _ => open_shared(config).await,
+    }
+}
+
 async fn migrate(config: &Config) -> Result<(), Failure> {
     Db::open(config.database.as_str(), Access::Serve, config.database_timeout).await?.close().await;
     output::print(&format!("{} is up to date\n", config.database));

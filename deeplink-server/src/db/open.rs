@@ -62,6 +62,9 @@ pub enum OpenError {
     /// The URL has an unsupported scheme.
     #[error("DEEPLINK_DATABASE_URL must start with sqlite:// or postgres://")]
     Url,
+    /// The command needs a database that is there already.
+    #[error("there is no database at {}; --data-dir or --database-url names another place", .0.display())]
+    Missing(PathBuf),
     /// Another process serves the file.
     #[error("{path} is in use by process {holder}; stop that process or use another data directory")]
     InUse {
@@ -331,6 +334,9 @@ pub(super) async fn check_postgres(conn: &mut PgConnection) -> Result<(), OpenEr
 
 /// Backs up a SQLite database to a new file, also while a server is using it. The file is complete and synced on return.
 pub async fn backup(database: &Path, into: &Path) -> Result<(), OpenError> {
+    if !database.exists() {
+        return Err(OpenError::Missing(database.to_owned()));
+    }
     let options = sqlite_options(database).create_if_missing(false);
     let mut conn = SqliteConnection::connect_with(&options).await?;
     let part = with_suffix(into, ".part");

@@ -87,6 +87,24 @@ fn r12_an_account_is_suspended_and_resumed_beside_a_running_server() {
     server.stop();
 }
 
+/// A command about what is stored makes no database where there is none, and names the place it looked at.
+#[test]
+fn a_mistyped_data_folder_stays_empty() {
+    let home = Home::on_sqlite();
+    for args in [
+        &["tenant", "list"][..],
+        &["tenant", "show", "--tenant", "someone@example.com"],
+        &["tenant", "suspend", "--tenant", "someone@example.com"],
+        &["tenant", "plan", "someone@example.com"],
+        &["link", "flag", "spring-42", "--reason", "phishing"],
+        &["backup", "copy.db"],
+    ] {
+        let refused = home.run(args);
+        assert!(refused.code == Some(1) && refused.stderr.contains("there is no database at "), "{args:?} {refused:?}");
+    }
+    assert!(!home.data("deeplink.db").exists());
+}
+
 /// The operator sees every account, the oldest first, and one of them with its people and how much it has.
 #[test]
 fn accounts_are_listed_and_shown() {

@@ -5,7 +5,7 @@ use deeplink_core::secret::{Random, SecretKey};
 use futures_util::FutureExt;
 use serde::Serialize;
 
-use super::super::{Failure, open_shared, output};
+use super::super::{Failure, open_existing, output};
 use super::{Named, missing};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -39,7 +39,7 @@ struct Json<'a> {
 }
 
 pub(super) async fn run(key: Key, config: &Config, clock: &Clock) -> Result<(), Failure> {
-    let db = open_shared(config).await?;
+    let db = open_existing(config).await?;
     let made = make(&db, key.named, clock).await;
     db.close().await;
     let made = made?;

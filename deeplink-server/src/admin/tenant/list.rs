@@ -5,7 +5,7 @@ use std::fmt::Write;
 use deeplink_core::time::Timestamp;
 use serde::Serialize;
 
-use super::super::{Failure, open_shared, output};
+use super::super::{Failure, open_existing, output};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
@@ -63,7 +63,7 @@ pub(super) fn state(is_suspended: bool) -> &'static str {
 }
 
 pub(super) async fn run(list: List, config: &Config, clock: &Clock) -> Result<(), Failure> {
-    let db = open_shared(config).await?;
+    let db = open_existing(config).await?;
     let printed = print_all(&db, &list, clock.now()).await;
     db.close().await;
     printed

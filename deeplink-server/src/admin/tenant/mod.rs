@@ -16,7 +16,7 @@ use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 use futures_util::FutureExt;
 
-use super::{Failure, open_shared, output};
+use super::{Failure, open_existing, open_shared, output};
 use crate::api;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -186,7 +186,7 @@ fn missing(tenant: &TenantId) -> Failure {
 
 async fn grant(comp: Comp, config: &Config) -> Result<(), Failure> {
     let tier = comp.tier.filter(|_| !comp.end);
-    let db = open_shared(config).await?;
+    let db = open_existing(config).await?;
     let granted = grant_in(&db, comp.account, tier.as_ref()).await;
     db.close().await;
     let tenant = granted?;
@@ -207,7 +207,7 @@ async fn grant_in(db: &Db, account: Account, tier: Option<&Tier>) -> Result<Tena
 }
 
 async fn forget(unsubscribe: Unsubscribe, config: &Config) -> Result<(), Failure> {
-    let db = open_shared(config).await?;
+    let db = open_existing(config).await?;
     let forgotten = forget_in(&db, unsubscribe.account).await;
     db.close().await;
     output::print(&told(&forgotten?));
@@ -240,7 +240,7 @@ fn told(account: &BillingAccount) -> String {
 }
 
 async fn show_plan(plan: Plan, config: &Config, clock: &Clock) -> Result<(), Failure> {
-    let db = open_shared(config).await?;
+    let db = open_existing(config).await?;
     let status = status_in(&db, plan.account, config, clock).await;
     db.close().await;
     let status = status?;

@@ -6,7 +6,7 @@ use deeplink_core::time::Timestamp;
 use deeplink_core::user::{UserDetail, UserStatus};
 use serde::Serialize;
 
-use super::super::{Failure, open_shared, output};
+use super::super::{Failure, open_existing, output};
 use super::list::{Row, state};
 use super::{Named, missing};
 use crate::clock::Clock;
@@ -52,7 +52,7 @@ struct Json<'a> {
 }
 
 pub(super) async fn run(show: Show, config: &Config, clock: &Clock) -> Result<(), Failure> {
-    let db = open_shared(config).await?;
+    let db = open_existing(config).await?;
     let shown = find(&db, show.named, clock.now()).await;
     db.close().await;
     let shown = shown?;

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use serde::Serialize;
 
 use super::super::link::reason;
-use super::super::{Failure, open_shared, output};
+use super::super::{Failure, open_existing, output};
 use super::list::state;
 use super::{Named, missing};
 use crate::clock::Clock;
@@ -52,7 +52,7 @@ struct Json<'a> {
 
 pub(super) async fn run(target: Target, suspends: bool, config: &Config, clock: &Clock) -> Result<(), Failure> {
     let json = target.json;
-    let db = open_shared(config).await?;
+    let db = open_existing(config).await?;
     let set = set(&db, target, suspends, clock).await;
     db.close().await;
     let (tenant, changed) = set?;
