@@ -23,6 +23,8 @@ use super::tls::{self, Certificates};
 
 /// Maximum size of a request head, and of the read buffer of an HTTP/1 connection.
 const MAX_HEAD: usize = 16 * 1024;
+/// Bytes that a client may send on an HTTP/2 connection, and in one request of it, before they are read.
+const WINDOW: u32 = 128 * 1024;
 
 /// The HTTP options of all connections.
 #[derive(Debug, Clone)]
@@ -41,9 +43,9 @@ impl Protocols {
             // Resetting streams at once costs the client nothing (rapid reset): 20 in a row end the connection.
             .max_pending_accept_reset_streams(20)
             .max_local_error_reset_streams(128)
-            // Bounds memory per client: bodies are at most 1 MiB, and read as they arrive.
-            .initial_stream_window_size(128 * 1024)
-            .initial_connection_window_size(512 * 1024)
+            // Bounds what a client may send before a body is read: bodies are at most 1 MiB, and read as they arrive.
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
             .max_send_buf_size(64 * 1024)
             .keep_alive_interval(Duration::from_secs(20))
             .keep_alive_timeout(Duration::from_secs(10));
