@@ -42,10 +42,7 @@ pub(crate) enum ApiError {
     /// A code and a sentence say it all.
     #[error("{1}")]
     Plain(ErrorCode, &'static str),
-    /// Too many requests; the number is the seconds to wait.
-    #[error("too many requests")]
-    RateLimited(u64),
-    /// Something must end first; the number is the seconds until then.
+    /// A limit is reached, or something must end first; the number is the seconds until then.
     #[error("{1}; try again in {2} s")]
     TryLater(ErrorCode, &'static str, u64),
     /// The path exists, but not with this method. The methods it takes, unless the router adds them.
@@ -83,6 +80,11 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
+    /// A limit is reached: the sentence says whose.
+    pub(crate) fn limited(sentence: &'static str) -> impl FnOnce(u64) -> Self {
+        move |seconds| Self::TryLater(ErrorCode::RateLimited, sentence, seconds)
+    }
+
     /// One more than an account can have: with its plan, or with any plan where that is `most`.
     pub(crate) fn one_too_many(resource: &'static str, limit: i64, current: i64, most: i64) -> Self {
         if limit < most { Self::Quota { resource, limit, current } } else { Self::Full { resource, limit, current } }
@@ -166,9 +168,6 @@ impl ApiError {
                 body
             }
             Self::Plain(code, message) => ErrorBody::new(code.clone(), *message),
-            Self::RateLimited(seconds) => {
-                ErrorBody::new(ErrorCode::RateLimited, format!("too many requests; try again in {seconds} s"))
-            }
             Self::TryLater(code, ..) => ErrorBody::new(code.clone(), self.to_string()),
             Self::MethodNotAllowed(_) => ErrorBody::new(ErrorCode::MethodNotAllowed, self.to_string()),
             Self::Quota { resource, limit, current } | Self::Full { resource, limit, current } => {
@@ -223,7 +222,7 @@ impl ApiError {
     /// Seconds after which the same request may be sent again, where waiting helps.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::RateLimited(seconds) | Self::TryLater(.., seconds) => Some((*seconds).max(1)),
+            Self::TryLater(.., seconds) => Some((*seconds).max(1)),
             _ => {
                 let passes = self.status() == StatusCode::SERVICE_UNAVAILABLE && !self.body().code.is_not_configured();
                 passes.then_some(RETRY_SOON)
@@ -280,7 +279,11 @@ impl Record {
 
     /// Logs what failed inside, under the request's id.
     pub(crate) fn log(&self, request_id: &str) {
-        if let Some(cause) = &self.cause {
+        let Some(cause) = &self.cause else { return };
+        // A caller can be refused as often as it likes; `/metrics` counts it.
+        if self.body.code == ErrorCode::Overloaded {
+            tracing::debug!(request_id, error = cause, "request refused");
+        } else {
             tracing::error!(request_id, code = %self.body.code, error = cause, "request failed");
         }
     }

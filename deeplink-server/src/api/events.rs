@@ -31,6 +31,7 @@ const HEARTBEAT_MILLIS: u64 = 15_000;
 const KEY_CHECK_MILLIS: u64 = 2_000;
 /// `Retry-After` when the account has the maximum of readers.
 const RETRY_SECS: u64 = 15;
+const FULL: &str = "the account has its 10 readers of the event stream on this node";
 
 /// Streams events as they happen.
 ///
@@ -60,7 +61,7 @@ pub(crate) async fn stream(
 ) -> Result<Response, ApiError> {
     let kinds = wanted(&query)?;
     let last = last_seen(&headers)?;
-    let stream = app.streams.open(&caller.tenant).ok_or(ApiError::RateLimited(RETRY_SECS))?;
+    let stream = app.streams.open(&caller.tenant).ok_or_else(|| ApiError::limited(FULL)(RETRY_SECS))?;
     let after = {
         let mut reader = app.db.read().await?;
         match last {

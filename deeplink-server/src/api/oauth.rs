@@ -20,6 +20,7 @@ use subtle::ConstantTimeEq;
 use tracing::Instrument;
 
 use super::callback::{CLOSED, Entry};
+use super::signin;
 use crate::db::oauth_states::{self, Begun, NewState};
 use crate::error::ApiError;
 use crate::http::client_ip::{Peer, check_limit};
@@ -72,7 +73,7 @@ pub(crate) async fn start(
         }
         Err(unknown) => return Err(unknown),
     };
-    check_limit(&app, &app.limits.signins, peer, &parts.headers)?;
+    check_limit(&app, (&app.limits.signins, signin::TOO_MANY), peer, &parts.headers)?;
     let next = query.one("next")?.map(NextPath::read).unwrap_or_default();
     if app.asked_host(peer, &parts)? != app.service_host {
         return elsewhere(&app, name, &next);

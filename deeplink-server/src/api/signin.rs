@@ -27,6 +27,9 @@ use crate::shares::Share;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
+/// Refusal of a client's address over its limit.
+pub(super) const TOO_MANY: &str = "too many sign-ins from this address";
+
 /// Mails a link to sign in with.
 ///
 /// The reply is the same whether the address has an account or not, and whether it has been sent enough links for this
@@ -59,7 +62,7 @@ pub(crate) async fn create(
 /// network.
 pub(crate) fn admit(app: &App, peer: IpAddr, headers: &HeaderMap) -> Result<IpNet, ApiError> {
     require_mail(app)?;
-    check_limit(app, &app.limits.signins, peer, headers)?;
+    check_limit(app, (&app.limits.signins, TOO_MANY), peer, headers)?;
     Ok(network(client_ip(peer, headers, &app.config.trusted_proxies)))
 }
 

@@ -216,7 +216,8 @@ pub(crate) async fn receive(
     let found = async { sources::by_hash(&mut app.db.look_up().await?.conn(), &hash).await };
     let found = misses::look_up_token(&app, client, &hash, found).await?;
     let source = found.ok_or_else(ApiError::not_found)?;
-    app.limits.sources.check(&source.id, app.clock.monotonic_millis()).map_err(ApiError::RateLimited)?;
+    let limited = ApiError::limited("too many conversions for this source");
+    app.limits.sources.check(&source.id, app.clock.monotonic_millis()).map_err(limited)?;
     admit(source.is_suspended, request.method())?;
     let body = json_body(request, BODY_LIMIT).await?;
     let new = read_conversion(&body)?;

@@ -143,7 +143,8 @@ impl Work for Invite {
         };
         let team = mail_allowances::take_of_team(tx, &new.tenant, new.created_at).await?;
         if let Allowed::From(then) = team {
-            return Err(ApiError::RateLimited(seconds_until(new.created_at, then)));
+            let limited = ApiError::limited("the team has sent 50 invitations within an hour");
+            return Err(limited(seconds_until(new.created_at, then)));
         }
         let allowed = mail_allowances::take(tx, Purpose::Invite, &new.email, new.created_at).await?;
         if allowed == Allowed::Now {

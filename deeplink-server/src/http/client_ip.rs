@@ -80,9 +80,15 @@ impl App {
     }
 }
 
-/// Counts a request against a limit by the client's address.
-pub(crate) fn check_limit(app: &App, limiter: &Limiter, peer: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
-    limiter.check(&app.client_at(peer, headers), app.clock.monotonic_millis()).map_err(ApiError::RateLimited)
+/// Counts a request against a limit by the client's address, or refuses it with a sentence that names the limit.
+pub(crate) fn check_limit(
+    app: &App,
+    (limiter, sentence): (&Limiter, &'static str),
+    peer: IpAddr,
+    headers: &HeaderMap,
+) -> Result<(), ApiError> {
+    let client = app.client_at(peer, headers);
+    limiter.check(&client, app.clock.monotonic_millis()).map_err(ApiError::limited(sentence))
 }
 
 /// Whether a canonical address is that of a trusted proxy.

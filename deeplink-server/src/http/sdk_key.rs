@@ -63,8 +63,10 @@ async fn publishable(parts: &Parts, app: &App) -> Result<Arc<Caller>, ApiError> 
     };
     let client = app.client_of(parts);
     let caller = known(app, client, &hash, now).await?;
-    app.limits.reports.check(&(&hash, client), now).map_err(ApiError::RateLimited)?;
-    app.limits.key_reports.check(&hash, now).map_err(ApiError::RateLimited)?;
+    let of_client = ApiError::limited("too many reports from this address with this publishable key");
+    app.limits.reports.check(&(&hash, client), now).map_err(of_client)?;
+    let of_key = ApiError::limited("too many reports with this publishable key");
+    app.limits.key_reports.check(&hash, now).map_err(of_key)?;
     key_in_query(parts)?;
     admit(caller.is_suspended, &parts.method)?;
     Ok(caller)

@@ -26,6 +26,8 @@ const NOTE_AGAIN: Duration = Duration::from_millis(500);
 /// After how many milliseconds the background task settles a payment again of which it is not known what came of it.
 const RETRIES: [i64; 3] = [10_000, 60_000, 300_000];
 
+const NEW_WALLETS: &str = "too many wallets from this address paid for the first time";
+
 /// What came of a payment.
 pub(super) enum Settlement {
     /// It is on the chain, in this transaction.
@@ -121,7 +123,7 @@ impl Checkout {
         }
         // Counted here, so that copies of a payment count once.
         let limited = is_new_wallet
-            .then(|| check_limit(&self.app, &self.app.limits.wallets, self.peer, &self.parts.headers))
+            .then(|| check_limit(&self.app, (&self.app.limits.wallets, NEW_WALLETS), self.peer, &self.parts.headers))
             .and_then(Result::err);
         if let Some(limited) = limited {
             forget(&self.app, &self.id).await?;
