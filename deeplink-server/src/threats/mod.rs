@@ -146,18 +146,18 @@ fn without_needless_encoding(url: &str) -> String {
     let mut parts = url.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let digits = part.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match byte {
-            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => text.push(char::from(byte)),
-            Some(byte) => text.push_str(&format!("%{byte:02X}")),
-            None => {
-                text.push('%');
-                text.push_str(part);
-                continue;
+        let escape = part.split_at_checked(2).and_then(|(digits, rest)| {
+            let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            u8::from_str_radix(digits, 16).ok().filter(|_| is_hex).map(|byte| (byte, digits, rest))
+        });
+        match escape {
+            Some((byte, _, rest)) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                text.push(char::from(byte));
+                text.push_str(rest);
             }
+            Some((_, digits, rest)) => text.extend(["%", &digits.to_ascii_uppercase(), rest]),
+            None => text.extend(["%", part]),
         }
-        text.push_str(&part[2..]);
     }
     text
 }
